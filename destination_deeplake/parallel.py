@@ -1,13 +1,15 @@
-"""The same step for many streams, several at a time: most of a small publish is waiting for the storage."""
+"""The same step for many streams, several at a time, because most of a small publish is waiting for the storage."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
+
+from lakebed.runtime.failures import Outcome, outcome
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 AT_ONCE = 8
-"""Steps under way at most. More would gain nothing on a disk; on an object store each sends several requests."""
+"""Largest number of concurrent steps. More gain nothing on a disk; on an object store each sends several requests."""
 
 
 def for_each(
@@ -18,34 +20,28 @@ def for_each(
     Parameters
     ----------
     items : iterable
-        What to do it for.
+        The items.
     step : callable
         Called from several threads, for each item once.
     alone : callable
-        Items that nothing else may run beside, because they take much memory; they come first.
+        Selects items that run alone and first, because they need much memory.
 
     Raises
     ------
     Exception
-        What the first item, in their order, raised whose step failed.
+        The error of the first item, in their order, whose step failed.
     """
     waiting = list(items)
-    outcomes: dict[int, R] = {}
-    errors: dict[int, Exception] = {}
+    outcomes: dict[int, Outcome[R]] = {}
 
     def attempt(number: int) -> None:
-        try:
-            outcomes[number] = step(waiting[number])
-        except Exception as error:  # noqa: BLE001 - raised below, after all others had their turn
-            errors[number] = error
+        outcomes[number] = outcome(step, waiting[number], kind=Exception)
 
     single = [number for number, item in enumerate(waiting) if alone(item)]
     for number in single:
         attempt(number)
     _share(attempt, sorted(set(range(len(waiting))).difference(single)))
-    if errors:
-        raise errors[min(errors)]
-    return [outcomes[number] for number in range(len(waiting))]
+    return [outcomes[number].result() for number in range(len(waiting))]
 
 
 def _share(attempt: Callable[[int], None], numbers: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +195,26 @@ def test_what_deep_lake_has_written_reads_as_in_python(name: str, reader: Path, 
     refs = refs_of(path)
     found = read(reader, f"{golden.url}/{path.name}", *refs)
     assert compare(found, path, refs) == {}
+
+
+@pytest.mark.viewer
+def test_chromium_reads_as_python_and_node_do(
+    reader: Path, golden: Bucket, kinds: Path, open_page: Callable[..., Any]
+) -> None:
+    for file in (reader, HERE / "read.mjs"):
+        shutil.copy(file, golden.root / file.name.replace(".mjs", ".js"))
+    shutil.copytree(kinds / "stored", golden.root / "stored")
+    page = open_page(f"{golden.url}/reader.js", refused=True)
+    script = """async ([address, refs]) => {
+        const [{ read }, reader] = await Promise.all([import("/read.js"), import("/reader.js")]);
+        return read(reader, address, refs);
+    }"""
+    paths = [path for path in sorted(golden.root.iterdir()) if (path / "version_control_info.json").is_file()]
+    assert len(paths) == len(NAMES) + 1
+    for path in paths:
+        refs = refs_of(path)
+        found = json.loads(page.evaluate(script, [f"{golden.url}/{path.name}", refs]))
+        assert compare(found, path, refs) == {}, path.name
 
 
 def sizes(asked: list[tuple[str, int]], part: str) -> int:
@@ -432,14 +452,66 @@ def test_the_reader_is_small(reader: Path, tmp_path: Path) -> None:
     assert len(gzip.compress((tmp_path / "reader.js").read_bytes())) <= 40_000
 
 
-def test_damaged_files_are_refused_by_errors_of_its_own(reader: Path, golden: Bucket) -> None:
-    runs = 1_000_000 if LEVEL is Level.SOAK else 1_000
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small datasets of lakebed with every way to store samples, manifests that build on others, and a large chunk."""
+    root, draws = tmp_path_factory.mktemp("kinds"), np.random.default_rng(3)
+    ds = lakebed.empty(root / "stored")
+    blocks = np.repeat(draws.integers(0, 9, (40, 6)), 5, 1)
+    ways: dict[str, tuple[dict[str, Any], Any]] = {
+        "raw": ({"dtype": "int32"}, blocks.astype(np.int32)),
+        "packed": ({"dtype": "float32", "chunk_compression": "lz4"}, blocks.astype(np.float32)),
+        "single": ({"dtype": "int64", "sample_compression": "lz4"}, blocks),
+        "ragged": ({"dtype": "uint16"}, [np.arange(n % 7, dtype=np.uint16) for n in range(40)]),
+        "number": ({"dtype": "float64"}, [None if n % 5 == 4 else n / 3 for n in range(40)]),
+        "text": ({"htype": "text", "chunk_compression": "lz4"}, [f"row {n} " * (n % 4) for n in range(40)]),
+        "json": ({"htype": "json"}, [{"a": [n, None]} for n in range(40)]),
+        "steps": (
+            {"htype": "sequence", "dtype": "uint8"},
+            [[np.full((2, 2), n, np.uint8)] * 3 for n in range(40)],
+        ),
+        "outline": (
+            {"htype": "polygon", "dtype": "float32"},
+            [[np.ones((3, 2), np.float32)] * (1 + n % 2) for n in range(40)],
+        ),
+        "image": (
+            {"htype": "image", "sample_compression": "png"},
+            list(draws.integers(0, 255, (40, 4, 4, 3), np.uint8)),
+        ),
+        "strip": (
+            {"htype": "image", "chunk_compression": "png"},
+            list(draws.integers(0, 255, (40, 4, 4, 3), np.uint8)),
+        ),
+    }
+    for name, (made, rows) in ways.items():
+        ds.create_tensor(name, **made)
+        ds[name].extend(rows)
+    ds.create_tensor("tiled", dtype="uint8", tiling_threshold=1 << 15)
+    ds.tiled.append(draws.integers(0, 9, (300, 300), np.uint8))
+    ds.commit()
+    ds = lakebed.empty(root / "large")
+    ds.create_tensor("x", dtype="uint8")
+    ds.x.extend([np.full((90, 1000 + n % 2), n, np.uint8) for n in range(8)])
+    ds.commit()
+    ds = lakebed.empty(root / "deltas")
+    ds.create_tensor("x", dtype="int64", max_chunk_size=2_000)
+    for _ in range(3):
+        ds.x.extend(np.arange(100_000))
+        ds.commit()
+    return root
+
+
+def test_damaged_files_are_refused_by_errors_of_its_own(reader: Path, golden: Bucket, kinds: Path) -> None:
+    runs = 1_000_000 if LEVEL is Level.SOAK else 2_000
     done = subprocess.run(
-        ["node", HERE / "fuzz.mjs", reader, golden.root, str(runs), "1"],
+        ["node", HERE / "fuzz.mjs", reader, str(runs), "1", golden.root, *[kinds] * 8],
         check=False,
         capture_output=True,
         text=True,
-        timeout=7200,
+        timeout=4 * 3600,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["refused"]["FormatError"] > runs // 10
+    told = json.loads(done.stdout)
+    assert told["refused"]["FormatError"] > runs // 10
+    assert told["sealed"] > runs // 3
+    assert told["sums"] < runs // 20, "damage that was sealed does not end at its checksum"

@@ -68,5 +68,5 @@ def test_datasets_below_a_folder_are_listed(tmp_path: Path) -> None:
     assert [entry["path"] for entry in found] == ["a@b/one", "two"]
     assert (found[0]["rows"], found[0]["branch"], found[0]["message"]) == (4, "main", "first")
     assert lakebed.ls(tmp_path / "two")[0]["path"] == "."
-    with pytest.raises(lakebed.InvalidInputError, match="is no folder"):
+    with pytest.raises(lakebed.InvalidInputError, match="is not a folder"):
         lakebed.ls(tmp_path / "nothing")

@@ -112,7 +112,7 @@ def _refuse_nested(source: Storage, target: Storage) -> None:
 
 
 def _base(repository: Repository, catalog: Catalog, run: BackupRun, *, verify: bool) -> FileList | None:
-    """Return the list of the newest point, restricted to intact contents; None without a point to build on."""
+    """Return the intact files of the newest point; None if no point can be built on."""
     newest = catalog.newest
     if newest is None:
         return None
@@ -224,7 +224,7 @@ def _report(source: Storage, damaged: Mapping[str, str], *, keep_damaged: bool) 
         raise ChecksumError(
             f"{source.url} is damaged: {describe(damaged)}. There is no new backup of it; earlier ones are unchanged. "
             "Bring the damaged objects back (lakebed restore has them as they were), or repair the dataset "
-            "(lakebed repair), and repeat the backup; keep_damaged=True (--keep-damaged) makes one of what there is",
+            "(lakebed repair), and repeat the backup; keep_damaged=True (--keep-damaged) backs up the intact part",
             dataset=source.url,
         )
 

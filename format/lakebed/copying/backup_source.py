@@ -1,8 +1,8 @@
 """The state of a dataset for a backup: one version tree, and every file that belongs to it.
 
-Files of published versions do not change, so the tree determines the state. Files that the tree does not lead to,
-unfinished or abandoned, are no part of it. Deep Lake 3.9.52 changes uncommitted versions in place: whether it did so
-meanwhile is checked at the end.
+Files of published versions do not change, so the tree determines the state. Files that the tree does not lead to are
+unfinished or abandoned, and are not backed up. Deep Lake 3.9.52 changes uncommitted versions in place, so their files
+are compared again at the end.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from lakebed.versions.opening import TREE_KEY, lease_version, open_version
 from lakebed.versions.refs import REFS_KEY, read_refs
 from lakebed.versions.state import Snapshot, folder_of, split_chunk
 
-# Documents next to the version tree that are always rewritten whole. A backed-up state includes them as they were when
-# its tree was read.
+# Documents beside the version tree; writers always replace them as a whole. A backup contains them as they were when
+# the tree was read.
 _BESIDE = (REFS_KEY, VIEWS_KEY, credentials.KEY)
 _MANIFESTS = manifest_key("")
 _COMMIT_INFO = "commit_info.json"
@@ -48,7 +48,7 @@ _FLEETING = (".lakebed/clock", ".lakebed/probe-", ".lakebed/copy/")
 # Number of versions in memory at a time.
 _AT_ONCE = 16
 _TRIES = 50
-# Seconds for which a changed file may change again without a new modification time, on the coarsest file systems.
+# On the coarsest file systems, a second change within this many seconds leaves the modification time as it is.
 _COARSEST_CLOCK = 2.0
 
 
@@ -71,11 +71,11 @@ class State:
     refs
         Keys of each version's own chunks.
     sums
-        Recorded checksums of chunks, of versions that had to be opened.
+        Recorded checksums of the chunks of those versions that had to be opened.
     trusted
         Heads with valid manifests.
     damaged
-        Damage by key.
+        Description of each damage, by key.
     """
 
     tree: VersionTree
@@ -121,7 +121,7 @@ def state_of(source: Storage, before: FileList | None) -> Iterator[State]:
 
 
 def _documents(source: Storage) -> tuple[dict[str, bytes], VersionTree, float]:
-    """Read the tree, and the documents beside it, which must not change meanwhile: they belong to this tree."""
+    """Read the tree and the documents beside it; start again if the tree changed meanwhile."""
     beside = _beside(source)
     for _ in range(_TRIES):
         now = clock.now()
@@ -154,11 +154,11 @@ def _beside(source: Storage) -> dict[str, bytes]:
 
 
 def changed_since(source: Storage, state: State) -> bool:
-    """Whether files of uncommitted versions have changed, as Deep Lake 3.9.52 changes them in place."""
+    """Tell whether Deep Lake 3.9.52 has changed files of uncommitted versions in place."""
     versions = [i for i, node in state.tree.commits.items() if not node.is_committed]
     folders = [folder_of(i) for i in versions if i != FIRST]
     if _is_head(state.tree, FIRST):
-        folders.append("")  # list all files, because those of the root version are at the top
+        folders.append("")  # list all files, because the root version has no folder of its own
     for folder in folders:
         for key, stat in source.list(folder):
             known = state.objects.get(key)
@@ -168,7 +168,7 @@ def changed_since(source: Storage, state: State) -> bool:
 
 
 def reconciled(source: Storage, state: State, key: str, data: bytes) -> bytes:
-    """Return the content of a file as of the tree of the state, if it was replaced meanwhile.
+    """Return the content that a file had when the tree was read, if it was replaced meanwhile.
 
     Every publish rewrites the node of the parent before it replaces the tree.
     """
@@ -266,7 +266,7 @@ class _Survey:
         try:
             snapshot = open_version(self._source, self._tree, version)
         except CorruptError as error:
-            # If the empty root version, or what a lost publish left behind, cannot be opened, that is no damage.
+            # The empty root version, and versions of a publish that failed, need not open.
             if node.is_committed or _is_head(self._tree, version) or (node.children and version != FIRST):
                 key = f"{folder_of(version)}dataset_meta.json"
                 self._damaged[key] = f"this version does not open: {error}"
@@ -306,7 +306,7 @@ class _Survey:
         return version not in self._tree.commits and version in self._by_version
 
     def _belongs(self, key: str, outside: LiveChunks) -> bool:
-        """Whether an object belongs to the state, apart from chunks of versions in the tree."""
+        """Tell whether an object belongs to the state, apart from chunks of versions in the tree."""
         version = key[len(_MANIFESTS) :] if key.startswith(_MANIFESTS) else _version(key)
         if version in self._tree.commits or version in outside.versions or version == FIRST:
             return True
@@ -327,5 +327,5 @@ def _version(key: str) -> str:
 
 
 def common_versions(tree: VersionTree, refs: Collection[str]) -> bool:
-    """Whether a dataset and a backup share a version."""
+    """Tell whether a dataset and a backup share a version."""
     return any(version != FIRST and version in refs for version in tree.commits)

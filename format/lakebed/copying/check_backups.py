@@ -15,7 +15,7 @@ from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 
-# Number of contents that are read at the same time; small, because each is in memory as a whole.
+# Number of contents that are read at the same time; small, because each is held in memory.
 _WORKERS = 16
 _LOCAL_WORKERS = 4
 

@@ -11,6 +11,7 @@ from lakebed.copying.copy_version import copy_version, counterparts
 from lakebed.copying.deepcopy import deepcopy
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import DatasetExistsError, TensorDoesNotExistError
+from lakebed.runtime.failures import OnFailure
 from lakebed.session import credentials
 from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.changes.inputs import progress
@@ -99,7 +100,7 @@ def empty_in_place(table: Table) -> None:
 
 
 def _is_seen(here: Storage, there: Storage) -> bool:
-    """Tell whether two storages are one place under two names: data put into one appears in the other."""
+    """Tell whether two addresses name one place: an object put through one appears through the other."""
     ours, theirs = traits_of(here).folder, traits_of(there).folder
     if ours:
         return os.path.exists(theirs) and os.path.samefile(ours, theirs)  # noqa: PTH110, PTH121
@@ -121,7 +122,7 @@ def copy_table(
     Parameters
     ----------
     samples
-        Copy the rows, too, not only the tensors.
+        Copy the rows; otherwise the tensors stay empty.
 
     Raises
     ------
@@ -136,7 +137,7 @@ def copy_table(
             return handle
     handle = make(dest, overwrite=overwrite)
     target = handle.session
-    try:
+    with OnFailure(remove, target.storage), OnFailure(target.discard):
         target.hold()
         copy_structure(table, target)
         if source.storage.stat(credentials.KEY) is not None:
@@ -144,15 +145,11 @@ def copy_table(
         if samples:
             copy_samples(table, target, progressbar=progressbar)
         target.release()
-    except BaseException:
-        target.discard()
-        remove(target.storage)
-        raise
     return handle
 
 
 def _copy_files(table: Table, dest: Path, *, overwrite: bool, progressbar: bool) -> Handle | None:
-    """Copy whole tensors chunk by chunk; return None if that is impossible, before anything is done."""
+    """Copy whole tensors chunk by chunk; return None, without having written anything, if that is impossible."""
     source, names = table.session, table.names
     with source.mutex:
         planned = _planned(table)
@@ -175,7 +172,7 @@ def _copy_files(table: Table, dest: Path, *, overwrite: bool, progressbar: bool)
 
 
 def _planned(table: Table) -> Snapshot:
-    """Return a dataset in memory of some tensors without their samples."""
+    """Return the version of a dataset in memory that has the tensors of a table without their samples."""
     storage = MemoryStorage()
     create(storage)
     session = Session(storage)

@@ -6,16 +6,16 @@ at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from lakebed.copying.deepcopy import drop_others, report
-from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums
+from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums, transfer_rest
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.manifest import ChunkPlaces
-from lakebed.runtime.progress import bytes_bar
 from lakebed.session.copy_journal import Journal, Origin
 from lakebed.storage.base import Storage
 from lakebed.versions.create import create
@@ -38,7 +38,7 @@ def counterparts(
 
     Returns
     -------
-    None if they do not correspond: samples then have to be copied one by one.
+    None if the tensors differ, so that samples must be copied one by one.
     """
     found: dict[str, TensorState] = {}
     for new, old in names.items():
@@ -61,7 +61,7 @@ def copy_version(
     *,
     progressbar: bool,
 ) -> None:
-    """Copy the chunks of some tensors, then create a dataset of them.
+    """Copy the chunks of some tensors, then create the dataset that they belong to.
 
     Parameters
     ----------
@@ -72,34 +72,21 @@ def copy_version(
     parts
         See :func:`counterparts`.
     documents
-        Files of the whole dataset.
+        Files that concern the whole dataset, such as credentials.
 
     Raises
     ------
     ChecksumError
-        If chunks are damaged or missing. All others have been copied then, and a second call continues.
+        If chunks are damaged or missing. All others have been copied; a second call continues.
     """
     journal = Journal(target, origin)
-    done = journal.begin()
-
-    def note(items: Sequence[Item]) -> None:
-        journal.add([(item.goal, item.stat.etag) for item in items])
-
     items, missing = _items(source, origin.head, parts)
     here = {key: stat.size for key, stat in target.list("")}
-    left = [
-        item
-        for item in items
-        # A chunk without recorded checksums must be read to compute them.
-        if item.sums is None or here.get(item.goal) != item.stat.size or done.get(item.goal) != item.stat.etag
-    ]
-    total = sum(item.stat.size for item in items)
-    rest = sum(item.stat.size for item in left)
-    try:
-        with bytes_bar("Copying", total, done=total - rest, shown=progressbar) as advance:
-            outcome = Transfer(source, target, note, advance).run(left)
-    finally:
-        journal.flush()
+    for item in items:
+        if item.sums is None:
+            journal.done.pop(item.goal, None)  # read it again, to compute its checksums
+    transfer = partial(Transfer, source, target)
+    outcome = transfer_rest("Copying", items, here, journal, transfer, progressbar=progressbar)
     drop_others(target, here, {item.goal for item in items})
     report(source, {**missing, **outcome.damaged, **dict.fromkeys(outcome.missing, "it is missing")})
     target.put_many(documents.items())
@@ -111,7 +98,7 @@ def copy_version(
 
 
 def _items(source: Storage, head: str, parts: Mapping[str, TensorState]) -> tuple[list[Item], dict[str, str]]:
-    """Return the chunk files to copy, and missing ones."""
+    """Return the chunk files to copy, and the damage: chunks that are missing."""
     listed = {key: stat for key, stat in source.list("") if "/chunks/" in key}
     items: dict[str, Item] = {}
     missing: dict[str, str] = {}

@@ -17,11 +17,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums
+from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums, transfer_rest
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
-from lakebed.runtime.progress import bytes_bar
 from lakebed.session.copy_journal import FOLDER, Journal, Origin
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
@@ -34,7 +33,7 @@ from lakebed.versions.swap import read_tree_at
 from lakebed.writing.names import normalize
 from lakebed.writing.structure import companions_of, is_inside, without
 
-# Number of versions in memory at a time while checksums are gathered.
+# Number of versions in memory at a time while checksums are collected.
 _AT_ONCE = 16
 # Number of attempts: a writer may remove objects of the source after they were listed.
 _ROUNDS = 5
@@ -56,21 +55,19 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
     Raises
     ------
     ChecksumError
-        If chunks of the source are damaged or missing. Everything else has been copied then: a second call continues
-        once they are repaired.
+        If chunks of the source are damaged or missing. Everything else has been copied; once they are repaired, a
+        second call continues.
     DatasetExistsError
         If the copy was finished before, and has been written since.
     """
     journal = Journal(target, Origin.of(source, tensors))
-    done = journal.begin()
-    try:
-        tree, plan, sums = _copy_objects(source, target, tensors, journal, done, progressbar=progressbar)
-    finally:
-        journal.flush()
+    tree, plan, sums = _copy_objects(source, target, tensors, journal, progressbar=progressbar)
     if target.stat(TREE_KEY) is None:
         target.put(TREE_KEY, tree)
     at = read_tree_at(target)
-    had = digests_of(at.tree) if tensors is None else {}  # without some tensors, all manifests differ
+    had = (
+        digests_of(at.tree) if tensors is None else {}
+    )  # a manifest names all tensors, so all must be written anew
     digests = digests_of(
         add_digests(target, at, sums)
         if tensors is None
@@ -89,34 +86,19 @@ def _copy_objects(
     target: Storage,
     tensors: Sequence[str] | None,
     journal: Journal,
-    done: Mapping[str, str],
     *,
     progressbar: bool,
 ) -> tuple[bytes, _Plan, dict[str, Sums]]:
     """Copy everything but the version tree; return that, the plan, and the known checksums of chunks."""
-    arrived = dict(done)
-
-    def note(items: Sequence[Item]) -> None:
-        entries = [(item.key, item.stat.etag) for item in items]
-        arrived.update(entries)
-        journal.add(entries)
-
+    transfer = partial(Transfer, source, target)
     for _ in range(_ROUNDS):
-        # Read the tree before the folders: those that it names do not change any more.
+        # Read the tree before the folders, because versions that it names do not change any more.
         tree = source.get(TREE_KEY)
         parsed = VersionTree.from_bytes(tree)
         _check_unfinished(target, parsed)
         plan = _plan(source, parsed, tensors)
         here = {key: stat.size for key, stat in target.list("")}
-        left = [
-            item
-            for item in plan.items
-            if here.get(item.key) != item.stat.size or arrived.get(item.key) != item.stat.etag
-        ]
-        total = sum(item.stat.size for item in plan.items)
-        already = total - sum(item.stat.size for item in left)
-        with bytes_bar("Copying", total, done=already, shown=progressbar) as advance:
-            outcome = Transfer(source, target, note, advance).run(left)
+        outcome = transfer_rest("Copying", plan.items, here, journal, transfer, progressbar=progressbar)
         if outcome.missing and source.get(TREE_KEY) != tree:
             _log.info("%s was written while it was copied: looking at it again", source.url)
             continue
@@ -213,7 +195,7 @@ def _stays(key: str) -> bool:
 
 
 def _visible(tree: VersionTree) -> list[str]:
-    """Return the commits and heads: all versions that users can open."""
+    """Return the versions that users can open: commits and heads."""
     heads = set(tree.branches.values())
     return [i for i, node in tree.commits.items() if node.is_committed or i in heads]
 
@@ -236,7 +218,7 @@ def _snapshots(source: Storage, tree: VersionTree, damaged: dict[str, str]) -> I
 
 
 class _Seen:
-    """Known chunks by folder, as sorted ids: versions name chunks of earlier versions again."""
+    """Ids of known chunks by folder, sorted; needed because versions name the chunks of earlier ones again."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], NDArray[np.uint64]] = {}
@@ -282,9 +264,10 @@ class _Choice:
 
     @classmethod
     def of(cls, source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Choice:
-        """Choose tensors or groups in every version by their names there.
+        """Choose tensors or groups by the names that they have in each version.
 
-        Tensors that one version keeps stay in the folders of all others, which may hold their chunks under other names.
+        A tensor kept in one version is kept in all: it may have had another name there, and its chunks may lie in their
+        folders.
         """
         if tensors is None:
             return cls()
@@ -306,7 +289,7 @@ class _Choice:
         return cls((manifest_key(""), *sorted(dropped)), rewritten)  # manifests name all tensors
 
     def has(self, key: str) -> bool:
-        """Whether an object is kept."""
+        """Tell whether an object belongs to a tensor that is kept."""
         return not _FOLDER.sub("", key).startswith(self.dropped)
 
 

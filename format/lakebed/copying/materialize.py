@@ -1,4 +1,4 @@
-"""Links -> data: linked files are fetched into chunks, step by step, and a killed run continues.
+"""Replacement of links by the data of their files; a run that was killed continues.
 
 Progress is published along the way. A note beside the dataset records the source and the target; while it exists, the
 same call continues where the last one stopped. It holds the state of each source tensor, to notice changes of the
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 KEY = ".lakebed/materializing.json"
-"""The note."""
+"""Storage key of the note."""
 
 # Progress is published after this many bytes or seconds.
 _PUBLISH_BYTES = 256 << 20
@@ -52,7 +52,7 @@ _SUFFIX = "_unlinked"
 
 @dataclass(slots=True)
 class Job:
-    """A task of making data of links.
+    """The content of the note: the task, and its progress.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Job:
     broken: list[BrokenLink] = field(default_factory=list)
 
     def is_same(self, other: Job) -> bool:
-        """Whether another task is the same."""
+        """Tell whether another task is the same."""
         return (self.source, self.tensors, self.rows) == (other.source, other.tensors, other.rows)
 
     def to_bytes(self) -> bytes:
@@ -89,7 +89,7 @@ class Job:
 
     @classmethod
     def at(cls, storage: Storage) -> Job | None:
-        """Read the note of a dataset; None if it has none."""
+        """Read the note of a dataset; return None if it has none."""
         try:
             found = json_style.load_object(storage.get(KEY), KEY)
         except KeyNotFound:
@@ -143,7 +143,7 @@ def copy_resolved(
     ignore_errors: bool = False,
     progressbar: bool = False,
 ) -> tuple[Handle, list[BrokenLink]]:
-    """Create a dataset with the linked data of a table, or continue doing so.
+    """Create a dataset with the linked data of a table, or continue an interrupted attempt.
 
     Tensors without links are copied as they are.
 
@@ -159,7 +159,7 @@ def copy_resolved(
     Raises
     ------
     DatasetHandlerError
-        If a dataset exists at ``dest`` that is not a beginning of this, and ``overwrite`` is false.
+        If another dataset exists at ``dest``, and ``overwrite`` is false.
     GetDataFromLinkError, SampleAppendError
         If a file is not available or cannot be stored. Fetched data stays at ``dest``: the same call continues.
     """
@@ -180,7 +180,7 @@ def copy_resolved(
 
 
 def fill(table: Table, target: Session, job: Job, how: Copying) -> None:
-    """Copy the rows of a table into the tensors of :func:`add_tensors`, or continue doing so.
+    """Copy the rows of a table into the tensors of :func:`add_tensors`, after those that were copied earlier.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def fill(table: Table, target: Session, job: Job, how: Copying) -> None:
     try:
         with _bar(table, shown=how.progressbar) as bar:
             fillings = [_Filling(table, new, target, job, bar, how) for new in table.names]
-            # The note must not name broken links beyond the published rows, so fill one tensor of links at a time.
+            # The note must not name broken links of unpublished rows, so fill one tensor of links at a time.
             alone = [one for one in fillings if how.workers < 2 or one.follows_links]
             together = [one for one in fillings if one not in alone]
             if together:
@@ -240,7 +240,7 @@ def resolve_in_place(
 ) -> list[BrokenLink]:
     """Replace links by their data; older versions keep the links.
 
-    A tensor ``x_unlinked`` is filled beside each tensor ``x``; at the end all of them take the places of the others.
+    The data of each tensor ``x`` is fetched into a tensor ``x_unlinked``, which takes its place at the end.
 
     Returns
     -------
@@ -279,7 +279,7 @@ def resolve_in_place(
 
 
 def _drop(session: Session, job: Job) -> None:
-    """Remove the results of a task with another state of the links."""
+    """Remove the tensors of an attempt that began with other links."""
     for new in job.tensors:
         if session.schema().key_of(new) is not None:
             delete_tensor(session, new, large_ok=True)
@@ -351,7 +351,7 @@ def _publish(filling: _Filling) -> None:
 
 
 def _keep_ids(filling: _Filling, rows: NDArray[np.int64]) -> None:
-    """Give samples that replace links the ids of these, by which branches are merged."""
+    """Give the fetched samples the ids of their links, because merging matches samples by id."""
     with filling.target.mutex, filling.target.writing() as draft:
         key = filling.state().key
         hidden = companion_key(draft.schema.meta, filling.name, "id")

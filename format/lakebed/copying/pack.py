@@ -26,7 +26,7 @@ from lakebed.storage.url import PACKED_SUFFIX, Location, file_of, open_storage
 def pack_everything(
     source: Session, dest: Path, tensors: Sequence[str] | None, *, overwrite: bool, progressbar: bool
 ) -> Handle:
-    """Write a dataset, history and all, to one file, which appears complete or not at all; open that.
+    """Write a dataset, history and all, to one file, which appears complete or not at all, and open it.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""A repository of backups: points that appear complete or not at all, and the single process that adds to them.
+"""A repository of backups: each point appears complete or not at all, and one process at a time adds points.
 
-All visible changes are made by one conditional put of the catalog. Contents of files are never replaced, and a content
-without a listed point is never reused by a later one, because each run stores its own under its own name. So a process
-that was taken for dead, and continues, does no harm: its publish is refused, and its removals concern nobody.
+All visible changes are made by one conditional put of the catalog. A run stores contents under names of its own, never
+replaces one, and reuses only contents of listed points. So a process that was taken for dead and continues does no
+harm: its publish is refused, and the contents that it removes are of no use to others.
 """
 
 from __future__ import annotations
@@ -33,25 +33,21 @@ from lakebed.documents.backup import (
 )
 from lakebed.errors import (
     ChecksumError,
-    CommitFailed,
-    CommitStateUnknown,
     DatasetNotFoundError,
     FormatError,
     KeyNotFound,
     LeaseLost,
     LockedException,
     PathNotEmptyException,
-    PreconditionFailed,
-    StorageError,
 )
 from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import Storage, is_bulk, traits_of
 from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.lock import Owner, WriterLock
+from lakebed.storage.shared_files import change_file
 
 _LOCK = "backup"
-_TRIES = 50
-# Size of the read of the catalog: a catalog of thousands of points fits, so one request is enough.
+# Size of the first read of the catalog: thousands of points fit, so one request is enough.
 _CATALOG_BYTES = 1 << 22
 # Seconds between notes of progress: a killed backup loses at most this much work.
 _EVERY = 3.0
@@ -146,7 +142,7 @@ class Repository:
         Parameters
         ----------
         edit
-            Returns the new catalog; applied to that, it returns the same.
+            Returns the new catalog; given that, it returns it unchanged.
 
         Raises
         ------
@@ -155,42 +151,20 @@ class Repository:
         CommitStateUnknown
             If the store's answer was lost, and reading again gives no certainty.
         """
-        for attempt in range(_TRIES):
-            catalog, etag = self._read()
-            wanted = edit(catalog)
-            if wanted == catalog and etag is not None:
-                return wanted
-            try:
-                self.storage.put_if(CATALOG_KEY, wanted.to_bytes(), etag)
-            except PreconditionFailed:
-                clock.sleep(0.001 * attempt)
-            except StorageError as error:
-                if not self._took_effect(wanted, error):
-                    raise
-                return wanted
-            else:
-                return wanted
-        raise CommitFailed(
-            f"the catalog at {self.url} is replaced all the time by others; nothing was changed"
-        )
-
-    def _took_effect(self, wanted: Catalog, error: StorageError) -> bool:
-        try:
-            if self._read()[0] != wanted:
-                return False
-            self.storage.sync([CATALOG_KEY])
-        except (StorageError, ChecksumError) as again:
-            raise CommitStateUnknown(
-                f"the answer to a change of {CATALOG_KEY} at {self.url} was lost ({error}) and reading again failed "
-                f"({again}); repeat the backup: it goes on where this one was"
-            ) from error
-        return True
+        return change_file(
+            self.storage,
+            CATALOG_KEY,
+            read=lambda: self._read()[0],
+            edit=edit,
+            dump=Catalog.to_bytes,
+            advice="repeat the backup, which continues",
+        )[1]
 
     # -- one run -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def running(self, source: str) -> Iterator[BackupRun]:
-        """Make the only backup that runs here; take over an interrupted one.
+        """Begin the only backup that may run here, or take over an interrupted one.
 
         Parameters
         ----------
@@ -200,7 +174,7 @@ class Repository:
         Raises
         ------
         LockedException
-            If another process is active here, or may be.
+            If another process makes a backup here, or may be alive.
         PathNotEmptyException
             If a new repository holds other files.
         """
@@ -253,7 +227,7 @@ class Repository:
         return BackupRun(self, run)
 
     def _may_live(self, run: Run, me: Owner) -> bool:
-        """Whether the process of a run may be alive, if locks of the system do not tell."""
+        """Tell whether the process of a run may be alive."""
         if traits_of(self.storage).system_locks:
             return False  # we hold its lock
         is_here = (run.host, run.node, run.boot) == (me.host, me.node, me.boot)
@@ -314,11 +288,11 @@ class BackupRun:
                     self.done[file.key, file.etag] = file
 
     def has(self, file: StoredFile) -> bool:
-        """Whether the content of a file is stored, by its length."""
+        """Tell whether the content of a file is stored with its full length."""
         return self.present.get(file.object) == file.size
 
     def note(self, files: Sequence[StoredFile]) -> None:
-        """Record durable arrivals every few seconds; renew the sign of life.
+        """Record arrived files every few seconds, and when this process was last seen.
 
         Raises
         ------
@@ -338,7 +312,7 @@ class BackupRun:
                 )
 
     def flush(self) -> None:
-        """Record what has arrived, which is durable after that."""
+        """Sync the files that have arrived, then record them."""
         with self._mutex:
             self._write()
 
@@ -400,8 +374,7 @@ class BackupRun:
     def finish(self) -> None:
         """Remove contents that no point needs any more, and end the run.
 
-        Contents that existed before this run and have no point belong to nobody: they come from removed points and
-        from failed runs.
+        Contents that existed before this run and that no point names come from removed points and failed runs.
         """
         catalog = self._checked(self._repository.catalog())
         own = self._repository.files(self.id).objects
@@ -411,7 +384,7 @@ class BackupRun:
             try:
                 kept = {key for point in catalog.points for key in self._repository.files(point.id).objects}
             except ChecksumError as error:
-                _log.warning("nothing is removed while it is not known what has to stay: %s", error)
+                _log.warning("nothing is removed as long as the contents to keep are unknown: %s", error)
             else:
                 garbage.update(self.present.keys() - kept)
                 gone.update(catalog.removed)
@@ -436,7 +409,7 @@ def _delete(storage: Storage, keys: Sequence[str]) -> None:
 
 
 def _entries(data: bytes, run: str) -> Iterator[StoredFile]:
-    """Parse an entry of a journal; a damaged one is ignored, and its files are copied again."""
+    """Parse an entry of a journal; return nothing for a damaged one, whose files are copied again."""
     try:
         found = json_style.load_object(data, "journal")["done"]
         for key, etag, size, digest in found:

@@ -1,4 +1,4 @@
-"""Links -> columns of the linked data: files are fetched ahead, and kept byte for byte if possible."""
+"""Columns of the data behind links: files are fetched ahead, and kept byte for byte if possible."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column
 
-# Number of rows whose links are read at a time and that a column has at most; a column also ends at this many
-# bytes of files.
+# Largest number of rows, and of bytes of files, per column; links are read for as many rows at a time.
 _ROWS = 1024
 _BATCH_BYTES = 16 << 20
 
@@ -63,7 +62,7 @@ class LinkResolver:
     reader
         Reads the tensor of links.
     broken
-        Receives links without files, which become empty samples; None raises their errors.
+        List to which broken links are added; they become empty samples. None: their errors are raised.
     """
 
     reader: SampleReader
@@ -162,7 +161,7 @@ class LinkResolver:
         items[at] = (row, BrokenLink(self.reader.name, row, shown(url), str(error)))
 
     def _encoded(self, items: Sequence[Item], state: TensorState) -> Column:
-        """Encode values as flat samples; lost ones are empty."""
+        """Encode values as flat samples; broken links become empty ones."""
         values = [None if isinstance(value, BrokenLink) else value for _, value in items]
         meta = state.meta.with_(is_sequence=False)
         column = encode_column(values, meta, state.info, meta.name or state.key) if values else Column([])

@@ -1,19 +1,20 @@
-"""Restoring of a dataset from a backup, byte for byte; the version tree is written last, and makes it a dataset."""
+"""Restoring of a dataset from a backup, byte for byte; the version tree, which makes it a dataset, is written last."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from lakebed.copying.check_backups import difference, wrong_objects
 from lakebed.copying.deepcopy import describe
 from lakebed.copying.repository import Repository
-from lakebed.copying.transfer import Item, Transfer
+from lakebed.copying.transfer import Item, Transfer, transfer_rest
 from lakebed.documents.backup import FileList, StoredFile
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, DatasetExistsError, FormatError, InvalidInputError, KeyNotFound
-from lakebed.runtime.progress import Advance, bytes_bar
+from lakebed.runtime.progress import Advance
 from lakebed.session.copy_journal import FOLDER, Journal, Origin, unfinished
 from lakebed.session.handle import Handle
 from lakebed.session.places import Path, vacate, whole
@@ -30,7 +31,7 @@ _SHOWN = 10
 
 
 def is_id(at: str) -> bool:
-    """Whether text may be the id of a point, or the beginning of it."""
+    """Tell whether text may be the id of a point, or the beginning of it."""
     return _ID.fullmatch(at) is not None
 
 
@@ -110,12 +111,8 @@ def restore(
     else:
         _check_unwritten(target, tree)
     journal = Journal(target, origin)
-    done = journal.begin()
     if target.stat(TREE_KEY) is None:
-        try:
-            _restore_objects(repository, found, target, journal, done, progressbar=progressbar)
-        finally:
-            journal.flush()
+        _restore_objects(repository, found, target, journal, progressbar=progressbar)
         _mark_heads(target, found, VersionTree.from_bytes(tree))
         target.put(TREE_KEY, tree)
     journal.end()
@@ -123,7 +120,7 @@ def restore(
 
 
 def _check_unwritten(target: Storage, tree: bytes) -> None:
-    """Refuse to continue a finished restore whose result has been written since."""
+    """Refuse to continue if an earlier attempt finished and the dataset has been written since."""
     try:
         present = target.get(TREE_KEY)
     except KeyNotFound:
@@ -165,38 +162,22 @@ def _damage(repository: Repository, found: FileList, damaged: Mapping[str, str])
 
 
 def _restore_objects(
-    repository: Repository,
-    found: FileList,
-    target: Storage,
-    journal: Journal,
-    done: Mapping[str, str],
-    *,
-    progressbar: bool,
+    repository: Repository, found: FileList, target: Storage, journal: Journal, *, progressbar: bool
 ) -> None:
     files = {key: file for key, file in found.files.items() if key != TREE_KEY and not key.startswith(FOLDER)}
     here = {key: stat.size for key, stat in target.list("")}
-    left = [file for key, file in files.items() if here.get(key) != file.size or done.get(key) != file.digest]
-    total = sum(file.size for file in files.values())
-    items = [Item(file.object, Stat(file.size, file.digest), to=file.key) for file in left]
-    already = total - sum(file.size for file in left)
-
-    def note(arrived: Sequence[Item]) -> None:
-        journal.add([(item.goal, item.stat.etag) for item in arrived])
-
-    with bytes_bar("Restoring", total, done=already, shown=progressbar) as advance:
-        transfer = _Restoring(repository, target, files, note, advance)
-        outcome = transfer.run(items)
+    items = [Item(file.object, Stat(file.size, file.digest), to=file.key) for file in files.values()]
+    transfer = partial(_Restoring, repository, target, files)
+    outcome = transfer_rest("Restoring", items, here, journal, transfer, progressbar=progressbar)
     lost = set(outcome.missing)
-    damaged = {
-        **{key: "its content is missing" for key, file in files.items() if file.object in lost},
-        **transfer.wrong,
-    }
+    missing = {key: "its content is missing" for key, file in files.items() if file.object in lost}
+    damaged = {**missing, **outcome.damaged}
     if damaged:
         raise _damage(repository, found, damaged)
 
 
 class _Restoring(Transfer):
-    """Transfer of contents to their keys, each compared with its checksum."""
+    """Transfer of contents to their keys, each verified against its checksum."""
 
     def __init__(
         self,
@@ -209,19 +190,18 @@ class _Restoring(Transfer):
         super().__init__(repository.storage, target, done, advance)
         self._inside = None  # no server-side copies: this process computes the checksums
         self._files = files
-        self.wrong: dict[str, str] = {}
 
     def _read(self, item: Item) -> bytes | None:
         data = super()._read(item)
         why = None if data is None else difference(data, self._files[item.goal])
         if why is None:
             return data
-        self.wrong[item.goal] = why
+        self.outcome.damaged[item.goal] = why
         return None
 
 
 def _mark_heads(target: Storage, found: FileList, tree: VersionTree) -> None:
-    """Let the lock files of heads vouch for their manifests, on stores without locks of their own."""
+    """Write the lock files that confirm the manifests of heads, on stores without locks of their own."""
     if traits_of(target).system_locks:
         return
     digests = digests_of(tree)

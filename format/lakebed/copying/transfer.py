@@ -18,14 +18,15 @@ import numpy as np
 from lakebed import config
 from lakebed.documents.manifest import ChunkPlaces, block_sums
 from lakebed.errors import KeyNotFound, StoragePermissionError
-from lakebed.runtime.progress import Advance
+from lakebed.runtime.progress import Advance, bytes_bar
+from lakebed.session.copy_journal import Journal
 from lakebed.storage.base import Stat, Storage, is_bucket, traits_of
 from lakebed.storage.concurrently import concurrently
 
 Sums = tuple[int, Sequence[int]]
 """Size of an object, and the xxh3-64 of each of its blocks."""
 
-# Objects per task between local disks: one call per object would cost more than copying it.
+# Largest batch of objects between local disks: a task per object would cost more than copying it.
 _TOGETHER = 64
 _TOGETHER_BYTES = 4 << 20
 # Number of threads for local disks; more are not faster.
@@ -65,7 +66,7 @@ class Item:
 
 @dataclass
 class Outcome:
-    """The result of a transfer, beside the copied objects.
+    """Objects that a transfer did not copy, and checksums that it computed.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class Transfer:
     done
         Called with arrived objects, by any thread.
     advance
-        Called with their bytes.
+        Called with the number of bytes that arrived.
     """
 
     def __init__(
@@ -165,6 +166,41 @@ class Transfer:
         self._advance(sum(item.stat.size for item in items))
 
 
+def transfer_rest(
+    label: str,
+    items: Sequence[Item],
+    here: Mapping[str, int],
+    journal: Journal,
+    transfer: Callable[[Callable[[Sequence[Item]], None], Advance], Transfer],
+    *,
+    progressbar: bool,
+) -> Outcome:
+    """Copy the objects that earlier attempts did not copy, with a journal and a progress bar.
+
+    Parameters
+    ----------
+    here
+        Sizes of the objects in the target, by key.
+    transfer
+        Makes the copier, with its arguments ``done`` and ``advance``.
+    """
+    left = [
+        item
+        for item in items
+        if here.get(item.goal) != item.stat.size or journal.done.get(item.goal) != item.stat.etag
+    ]
+    total, rest = (sum(item.stat.size for item in some) for some in (items, left))
+
+    def note(arrived: Sequence[Item]) -> None:
+        journal.add([(item.goal, item.stat.etag) for item in arrived])
+
+    try:
+        with bytes_bar(label, total, done=total - rest, shown=progressbar) as advance:
+            return transfer(note, advance).run(left)
+    finally:
+        journal.flush()
+
+
 def difference(data: bytes, sums: Sums) -> str | None:
     """Return the difference between content and recorded checksums; None if they agree."""
     size, wanted = sums
@@ -189,7 +225,7 @@ def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
 
 
 def _batches(items: Sequence[Item], *, near: bool) -> Iterator[list[Item]]:
-    """Split objects into batches, large ones first, to avoid a long wait at the end; single objects over a network."""
+    """Yield batches of objects, over a network of one each; large ones first, to avoid a long wait at the end."""
     batch: list[Item] = []
     size = 0
     for item in sorted(items, key=lambda item: -item.stat.size):

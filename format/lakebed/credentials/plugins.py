@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import EntryPoint
 
 from lakebed.credentials.base import entry, plain
-from lakebed.errors import LakebedError, StorageUnavailableError
+from lakebed.errors import StorageUnavailableError
 from lakebed.runtime.installed import entry_points
-from lakebed.storage.credentials import CredentialSource, Given, Grant, kept
+from lakebed.storage.credentials import CredentialSource, Given, Grant, answer_of, kept
 
 _log = logging.getLogger(__name__)
 
@@ -34,26 +35,23 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
     StorageUnavailableError
         If it fails. Its own error is not shown, since it may hold secrets.
     """
-    problem, found = _asked(point, key, options)
-    if problem is not None:
+    found, problem = answer_of(partial(_asked, point, key, options), passing=())
+    if isinstance(found, str):
+        problem = f"it returned {found}, and no credentials"
+    if problem or isinstance(found, str):
         raise StorageUnavailableError(
             f"the provider {point.name!r} ({point.value}) failed to look for the credentials {key!r}: {problem}"
         )
     return found
 
 
-def _asked(
-    point: EntryPoint, key: str, options: Given | None
-) -> tuple[str | None, Given | CredentialSource | None]:
-    """Return the class name of an error, and the result."""
-    try:
-        found = point.load()(key, {} if options is None else plain(options))
-        if isinstance(found, CredentialSource) or found is None:
-            return None, found
-        covered = entry(found) if isinstance(found, Mapping) else None
-    except Exception as error:  # noqa: BLE001 - code of others, whose errors may show a secret
-        return type(error).__name__, None
-    return None if covered else f"it returned {type(found).__name__}, and no credentials", covered
+def _asked(point: EntryPoint, key: str, options: Given | None) -> Given | CredentialSource | str | None:
+    """Return the provider's answer, or the name of its type if it is no credentials."""
+    found = point.load()(key, {} if options is None else plain(options))
+    if isinstance(found, CredentialSource) or found is None:
+        return found
+    covered = entry(found) if isinstance(found, Mapping) else None
+    return type(found).__name__ if covered is None else covered
 
 
 def first(key: str) -> tuple[str, Given | CredentialSource] | None:
@@ -66,7 +64,7 @@ def first(key: str) -> tuple[str, Given | CredentialSource] | None:
     return None
 
 
-def granted(source: CredentialSource, key: str) -> Grant:
+def granted(source: CredentialSource) -> Grant:
     """Return the present grant of a provider's source, with its secrets covered.
 
     Raises
@@ -76,20 +74,13 @@ def granted(source: CredentialSource, key: str) -> Grant:
     StorageUnavailableError
         If it fails in another way.
     """
-    problem, grant = _granted(source)
+    grant, failure = answer_of(partial(_granted, source))
     if grant is None:
-        raise problem or StorageUnavailableError(f"the source of the credentials {key!r} granted nothing")
+        raise StorageUnavailableError(f"{source.name} failed to grant credentials: {failure}")
     return grant
 
 
-def _granted(source: CredentialSource) -> tuple[LakebedError | None, Grant | None]:
-    try:
-        grant = source.grant()
-        values = kept(dict(grant.values))
-    except LakebedError as error:
-        return error, None
-    except Exception as error:  # noqa: BLE001 - code of others, as above
-        return StorageUnavailableError(
-            f"{source.name} failed to grant credentials: {type(error).__name__}"
-        ), None
-    return None, Grant(Given({}) if values is None else values, grant.expires)
+def _granted(source: CredentialSource) -> Grant:
+    grant = source.grant()
+    values = kept(dict(grant.values))
+    return Grant(Given({}) if values is None else values, grant.expires)

@@ -32,7 +32,7 @@ class DatasetBase:
     columns
         Names of the tensors within the group; None is all. A dictionary shows tensors by other names: {name: tensor}.
     pad
-        Read rows behind the last one of a tensor as empty samples.
+        Read rows beyond the last one of a tensor as empty samples.
     lasting
         Keep the selection valid when rows are added.
 
@@ -84,7 +84,7 @@ class DatasetBase:
         if not self._index.is_trivial or self._handle.was_left_in(self._epoch):
             raise InvalidViewException(
                 "This dataset view was invalidated: rows were added or replaced, or another version was checked out, "
-                "since it was made. Select the rows anew."
+                "since it was made. Select the rows again."
             )
         return session
 
@@ -106,7 +106,7 @@ class DatasetBase:
         return [n for n in self._columns if schema.key_of(self._full(n)) is not None]
 
     def _shown(self, schema: Snapshot) -> list[str]:
-        """Return the names in the order of the metadata, in which 3.9.52 lists them."""
+        """Return the names in the order of the metadata, as 3.9.52 does."""
         order = {name: i for i, name in enumerate(schema.meta.tensor_names)}
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
@@ -125,7 +125,7 @@ class DatasetBase:
         return f"{self._group}/{name}" if self._group else name
 
     def _table(self, tensors: Iterable[str] | None = None) -> Table:
-        """Return the selected rows of tensors; None is all of them."""
+        """Return the table of the selected rows of some tensors; None takes all."""
         from lakebed.session.table import Table
 
         if tensors is None:
@@ -165,7 +165,7 @@ class TensorBase:
     index
         Selection; None is everything.
     pad
-        Read rows behind the last one as empty samples.
+        Read rows beyond the last one as empty samples.
     key
         Name of the folder that holds the samples, if the caller knows it.
     """

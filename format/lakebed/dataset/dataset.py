@@ -245,7 +245,7 @@ class Dataset(
         TensorDoesNotExistError
             If some rows are selected, and no tensor has the name.
         TypeError
-            If a group has the name, or rows are no dictionary.
+            If a group has the name, or rows are not a dictionary.
         """
         from lakebed.verbs.dataset import DatasetVerbs
 
@@ -327,7 +327,7 @@ class Dataset(
         print(printing.summary_table({name: tensors[name] for name in self._shown(self._session.schema())}))
 
     def __str__(self) -> str:
-        """Return the text of 3.x; ``repr`` says more."""
+        """Return the same text as 3.x; ``repr`` is more detailed."""
         session = self._handle.session  # works for an outdated view, too
         read_only = ", read_only=True" if session.read_only else ""
         group = f", group_index={self._group!r}" if self._group else ""

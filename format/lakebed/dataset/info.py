@@ -16,7 +16,7 @@ Edit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 class Info(MutableMapping[str, Any]):
     """A view of stored info.
 
-    Keys are strings. Numbers, truth values and None become the keys that JSON makes of them.
+    Keys are strings. Numbers, booleans and None become the keys that JSON gives them.
 
     Every change is an edit that ``change`` applies to the info once the writer's lock is held.
 

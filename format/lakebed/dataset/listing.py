@@ -69,7 +69,7 @@ def datasets(place: Location, name: str, walk: Walk | None = None) -> Iterator[d
     Raises
     ------
     InvalidInputError
-        If the path is no folder.
+        If the path is not a folder.
     """
     walk = Walk() if walk is None else walk
     if place.scheme in ("mem", "http", "https"):  # these cannot be listed
@@ -87,7 +87,7 @@ def _opened(place: Location) -> Dataset:
 def _in_folder(place: Location, walk: Walk) -> Iterator[dict[str, Any]]:
     root = place.path
     if not Path(root).is_dir():
-        raise InvalidInputError(f"{root} is no folder")
+        raise InvalidInputError(f"{root} is not a folder")
     for folder, below, files in os.walk(root, onerror=walk.refuse):
         walk.enter(folder)
         below[:] = sorted(d for d in below if not _is_inside(d))

@@ -106,7 +106,7 @@ class Tensor(
     # -- writing -----------------------------------------------------------------------------------------------
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        """Replace samples, or parts of samples; a row behind the last one is appended, and the gap filled.
+        """Replace samples, or parts of samples; a row beyond the last one is appended, and the gap filled.
 
         Raises
         ------
@@ -257,7 +257,7 @@ class Tensor(
     # -- showing -----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        """Return the text of 3.x; ``repr`` says more."""
+        """Return the same text as 3.x; ``repr`` is more detailed."""
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         return f"Tensor(key={self._name!r}{index})"
 

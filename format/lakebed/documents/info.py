@@ -1,4 +1,4 @@
-"""User's dict beside a dataset or tensor: `dataset_info.json`, `tensor_info.json` (FORMAT.md 1.2, 1.5)."""
+"""The user's dictionary of a dataset or tensor: `dataset_info.json`, `tensor_info.json` (FORMAT.md 1.2, 1.5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakebed.documents import json_style
 
 
 class Kept(dict[str, Any]):
-    """An info that nobody changes, so that its file is made once: it may have the names of a million classes."""
+    """An info that is not changed, so that it is encoded once: it may hold the names of a million classes."""
 
     __slots__ = ("raw",)
 
@@ -19,12 +19,12 @@ class Kept(dict[str, Any]):
 
 
 def from_bytes(data: bytes, what: str = "info file", *, keep: bool = False) -> dict[str, Any]:
-    """Parse an info file; arrays and bytes come back as such.
+    """Parse an info file; arrays and bytes are restored.
 
     Parameters
     ----------
     keep
-        Return one that is written as it is, and must not be changed.
+        Return an info that is written without encoding it again; it must not be changed.
 
     Raises
     ------

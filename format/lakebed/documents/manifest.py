@@ -12,11 +12,10 @@ Header: ``{"version": id, "block": bytes per checksum, "files": {relative key: [
 a tensor lie at ``at``: sizes u64[rows], sums u64[sums], folder_of u32[rows], own u8[rows]. Where ``layouts`` is there,
 counts u32[rows] and words u32[words] lie at its offset (see `layouts`). Unknown header keys are ignored.
 
-That of a large version may be a delta instead (`manifest_delta`).
+The manifest of a large version may be a delta instead (`manifest_delta`).
 
-A manifest is a cache and a journal, never the truth: it counts only while the version tree carries its checksum (the
-seal), which Deep Lake 3.9.52 drops whenever it opens a dataset for writing, or while every file in it still reads back
-the same.
+A manifest is a cache and a journal, never the truth. It is valid only if the version tree has its checksum (the seal),
+which Deep Lake 3.9.52 drops whenever it opens a dataset for writing, or if every file in it is still the same.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from lakebed.errors import FormatError
 
 MAGIC = b"LBMANIF1"
 BLOCK = 1 << 18
-# Single samples of chunks above this size are read by range, those of smaller ones with the whole chunk.
+# Single samples are read by range from chunks above this size; smaller chunks are read as a whole.
 LARGE = 2 * BLOCK
 
 _WHAT = "manifest"
@@ -64,7 +63,7 @@ class ChunkPlaces:
     own
         Whether the chunk belongs to this version's chunk_set: bool, shape (rows,).
     known_layouts
-        Where the samples lie, as far as that is known of any chunk.
+        Places of the samples; None if unknown for all chunks.
     """
 
     folders: tuple[tuple[str, str], ...]
@@ -100,9 +99,9 @@ class ChunkPlaces:
         Raises
         ------
         FormatError
-            If a folder is not there, or sizes and checksums do not go together.
+            If a folder is missing, or sizes and checksums do not match.
         """
-        if len(self.sizes) == 1:  # most tensors, and numbers are faster than arrays of one
+        if len(self.sizes) == 1:  # most tensors have one chunk, and numbers are faster than arrays of one
             size = int(self.sizes[0])
             is_sound = self.folder_of[0] < len(self.folders) and size <= LARGEST_INDEX
             is_sound = is_sound and -(-size // BLOCK) == len(self.sums)
@@ -124,10 +123,9 @@ class ChunkPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything small of one version: metadata files by key relative to the version's folder, and chunk places.
+    """The small files of one version, by key relative to its folder, and its chunk places.
 
-    Chunk places of a manifest that was read are parsed when they are asked for; FormatError is raised there if they
-    contradict each other.
+    Chunk places of a parsed manifest are parsed on access, which raises FormatError if they contradict each other.
     """
 
     version_id: str
@@ -213,7 +211,7 @@ def has_sums(sums: Sequence[int], content: bytes | bytearray | memoryview) -> bo
 
 
 def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Return header and payload of a manifest of a kind, once its checksum is found right.
+    """Verify the checksum of a manifest of a kind; return its header and payload.
 
     Raises
     ------
@@ -254,7 +252,7 @@ def put_layouts(layouts: Layouts | None, payload: bytearray) -> dict[str, list[i
 
 @dataclass(frozen=True, slots=True)
 class LayoutTable:
-    """Layouts of the chunks of one tensor as the header describes them."""
+    """The place of a tensor's layouts in the payload."""
 
     rows: int
     words: int
@@ -307,7 +305,7 @@ def numbers(data: memoryview, kind: type[N], count: int, at: int) -> NDArray[N]:
 
 
 def _nbytes(entry: Any) -> int:
-    """Bytes in the payload that the header names for the chunks of a tensor."""
+    """Return the number of payload bytes of a tensor's chunk places."""
     if not isinstance(entry, dict):
         raise FormatError("the manifest is damaged: the chunks of a tensor are no object")
     rows, sums = entry["rows"], entry["sums"]

@@ -1,4 +1,4 @@
-"""Datasets become data sets of other formats: a module for each, which recognises, plans, writes and finishes.
+"""Datasets become data sets of other formats: a module for each, which plans, writes and finishes.
 
 Not here: the way in (importers), and copies in the own format (copying).
 """

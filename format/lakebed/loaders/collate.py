@@ -15,7 +15,7 @@ RAGGED: tuple[Ragged, ...] = ("list", "pad", "flat")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flat:
-    """Arrays of different shapes laid one behind another: the form of ``ragged="flat"``.
+    """Arrays of different shapes laid end to end: the form of ``ragged="flat"``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One tensor of the batches: the read of a span, and the samples of a batch made from it."""
+"""A tensor's way into batches: its spans are read, and the samples of a batch are made from them."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.selection import Selection
 from lakebed.reading.subscripts import Index, Rows
+from lakebed.runtime.failures import OnFailure
 
 Decode = Literal["numpy", "bytes", "pil"]
 
 RESIDENT_BYTES = 1 << 24
-"""Tensors up to this size, other than files, are loaded once and as a whole: then any order costs nothing."""
+"""Load tensors up to this size as a whole, except those of files: every order is then equally fast."""
 
 RESIDENT_SMALL = 1 << 28, 1 << 10
-"""So are larger tensors of small samples (total bytes, bytes of a sample): single reads cost more than they bring."""
+"""(total, per sample): load larger tensors of small samples as a whole, too; single reads would be slower."""
 
 STREAMED_BYTES = 8 << 20
-"""Batches from this size on are in no cache when they are used: they are written past the caches."""
+"""Write larger batches past the processor's caches, which could not hold them until they are used."""
 
 _ALIGNMENT = 64
 
@@ -139,7 +140,7 @@ class Resident(Column):
     is_light = True
 
     def __post_init__(self) -> None:
-        self._loading: LazyFuture[Any] = LazyFuture(self._load)
+        self._restart()
 
     def _load(self) -> Any:
         reader = self.reader
@@ -157,11 +158,11 @@ class Resident(Column):
 
     @property
     def _all(self) -> Any:
-        try:
+        with OnFailure(self._restart):
             return self._loading.result()
-        except BaseException:
-            self._loading = LazyFuture(self._load)  # so that the next pass tries again
-            raise
+
+    def _restart(self) -> None:
+        self._loading: LazyFuture[Any] = LazyFuture(self._load)  # the next pass tries again
 
     def prepare(self) -> None:
         if self.reader.source.remote is not None:
@@ -352,7 +353,7 @@ class _FilesRoom(Arena):
 
 
 class _Listed(Room):
-    """Samples that are made one by one, and whose size is not known before; `make` returns those of a range."""
+    """Samples of unknown size, which `make` returns for a range."""
 
     values: list[Any]
 
@@ -448,7 +449,7 @@ def column_of(
 
 
 def _is_small(reader: SampleReader, wanted: int) -> bool:
-    """Return whether the values take little memory, decompressed too, and most of them are wanted."""
+    """Return whether most values are wanted, and all take little memory even when decompressed."""
     state = reader.state
     stored = int(state.table.places.sizes.sum())
     values = state.meta.length

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from lakebed.loaders.columns import Column, Room
 from lakebed.loaders.plan import Step
 from lakebed.loaders.processes import Processes
 from lakebed.loaders.stats import Stats
+from lakebed.runtime.failures import Outcome, outcome
 
 OnError = Literal["raise", "skip", "substitute"]
 Transform = Callable[[dict[str, Any]], Any]
@@ -121,18 +122,17 @@ class Filling:
         places = [i for i, number in enumerate(numbers, start) if number not in job.bad]
         samples = [self._sample(job, i) for i in places]
         processes = self.settings.processes
-        if processes is not None:
-            for i, (good, found) in zip(places, processes.transformed(samples), strict=True):
-                if good:
-                    job.made[i] = found
-                else:
-                    self._untransformed(job, i, found)
-            return
-        for i, sample in zip(places, samples, strict=True):
-            try:
-                job.made[i] = transform(sample)
-            except Exception as error:  # noqa: BLE001 - any error of a user's function is raised there, or counted
-                self._untransformed(job, i, error)
+        if processes is None:
+            outcomes: Iterable[Outcome[Any]] = (
+                outcome(transform, sample, kind=Exception) for sample in samples
+            )
+        else:
+            outcomes = processes.transformed(samples)
+        for i, found in zip(places, outcomes, strict=True):
+            if isinstance(found.error, Exception):
+                self._untransformed(job, i, found.error)
+            else:
+                job.made[i] = found.value
 
     def _sample(self, job: Job, i: int) -> dict[str, Any]:
         sample = {name: room.value(i) for name, room in job.rooms.items()}

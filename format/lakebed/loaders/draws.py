@@ -38,7 +38,7 @@ Words = NDArray[np.uint64]
 
 
 def mix(words: Words) -> Words:
-    """Return well mixed 64-bit words, one to one."""
+    """Scramble 64-bit words; different words stay different."""
     z = words + np.uint64(_GOLDEN)
     z ^= z >> np.uint64(30)
     z *= np.uint64(_FIRST)
@@ -49,7 +49,7 @@ def mix(words: Words) -> Words:
 
 
 def key(*words: int) -> int:
-    """Return a 64-bit key of a sequence of integers; their low 64 bits count."""
+    """Hash the low 64 bits of each of several integers to one 64-bit key."""
     made = 0
     for word in words:
         z = ((made ^ (word & _WORD)) + _GOLDEN) & _WORD
@@ -62,7 +62,7 @@ def key(*words: int) -> int:
 def fresh_seed() -> int:
     """Return a random seed below 2**48; if PyTorch is imported, it follows ``torch.manual_seed``."""
     torch: Any = sys.modules.get("torch")
-    # While another thread still imports PyTorch, the module has no generator yet, and nobody has seeded it.
+    # While another thread imports PyTorch, the module has no generator yet, so nobody can have seeded it.
     if hasattr(torch, "randint") and hasattr(torch, "Generator"):
         return int(torch.randint(1 << 48, ()))
     return secrets.randbits(48)

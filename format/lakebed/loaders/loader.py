@@ -277,7 +277,7 @@ class Loader:
         self._epoch, self._position, self._is_resumed = int(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the loader, in less than 1 kB: that of the consumer, not of reading ahead.
+        """Return the position of the consumer, not of reading ahead, in less than 1 kB.
 
         Another loader of the same rows continues from there, even with other numbers of processes and threads; with
         several processes, all of them at the same step give the same state.
@@ -306,7 +306,7 @@ class Loader:
                 f"the state is of version {state.get('commit')!r} of the dataset, this loader reads "
                 f"{self.table.version!r}: its rows have changed since, or the loader was made with another "
                 "seed, shuffle or window. Make the loader with the same commit, view and arguments as then, or begin "
-                "the epoch anew"
+                "the epoch again"
             )
         self._seed, self._is_drawn = state["seed"], False
         self._epoch, self._position = epoch, position
@@ -314,7 +314,7 @@ class Loader:
         self._is_resumed = True
 
     def _fingerprint(self) -> str:
-        """Return a short text that stands for all that the order depends on, beside seed and epoch; once per pass.
+        """Return a fingerprint of all that determines the order except seed and epoch; computed once per pass.
 
         It covers the chunks of the tensors that are read, which change with their rows.
         """
@@ -338,12 +338,12 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch, or continue that of a loaded state; an earlier iterator ends."""
         self._end()
-        known, self._print = self._print, None  # compute it anew: the dataset may have changed
+        known, self._print = self._print, None  # compute it again: the dataset may have changed
         if self._fingerprint() != known and known is not None and self._is_resumed:
             self._print = known  # keep the error until set_epoch or another state
             raise InvalidInputError(
                 "the dataset has changed since a state was loaded into this loader: open the version of the state "
-                f"(this one is {self.table.version!r}), or begin the epoch anew with set_epoch({self._epoch})"
+                f"(this one is {self.table.version!r}), or begin the epoch again with set_epoch({self._epoch})"
             )
         # The last pass is over: its loop was left early, or reached the last batch.
         if self._position and not self._is_resumed:
@@ -444,7 +444,7 @@ class Loader:
                 bar.close()
 
     def close(self) -> None:
-        """End a running iteration and the processes that transform samples; a later iteration starts anew."""
+        """End a running iteration and the processes that transform samples; a later iteration starts again."""
         workers, self._workers = self._workers, None
         if workers is not None:
             workers.close()
@@ -576,7 +576,7 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
 
 
 def _checked_state(state: Any) -> tuple[int, int]:
-    """Return epoch and position of a state, if it is one."""
+    """Return epoch and position of a state; refuse anything else."""
     if not isinstance(state, Mapping) or state.get("version") != 1:
         found = state.get("version") if isinstance(state, Mapping) else state
         raise InvalidInputError(f"the state has version {found!r}; this release knows version 1")
@@ -585,7 +585,7 @@ def _checked_state(state: Any) -> tuple[int, int]:
         is_right = isinstance(value, str) if name == "order" else type(value) is int and value >= 0
         if not is_right and not (name == "seed" and type(value) is int):
             raise InvalidInputError(
-                f"the state is damaged: {name!r} is {value!r}; load one that state_dict() returned, or begin anew"
+                f"the state is damaged: {name!r} is {value!r}; load one that state_dict() returned, or begin again"
             )
     return state["epoch"], state["position"]
 

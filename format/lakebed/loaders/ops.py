@@ -35,7 +35,7 @@ class State(Flag):
 
     WHOLE = 0
     CUT = auto()
-    """Pixels may lie around the window that a later crop must not see."""
+    """The resized image may extend beyond the window; a later crop must not use those pixels."""
     PADDED = auto()
     """The window may contain padding zeros."""
     RESIZED = auto()
@@ -127,7 +127,7 @@ def _size(size: int | Sequence[int]) -> Size:
     pair = pair * 2 if len(pair) == 1 else pair
     if len(pair) != 2 or min(pair) < 1:
         raise InvalidInputError(
-            f"{size!r} is no size: give a height and a width of at least 1, or one number for both"
+            f"{size!r} is not a size: give a height and a width of at least 1, or one number for both"
         )
     return int(pair[0]), int(pair[1])
 
@@ -281,7 +281,7 @@ class RandomCrop(Operation):
         sides = (sides,) if isinstance(sides, int) else tuple(sides)
         if len(sides) not in (1, 2, 4) or min(sides) < 0:
             raise InvalidInputError(
-                f"{self.padding!r} is no padding: give one, two or four numbers of at least 0"
+                f"{self.padding!r} is not a padding: give one, two or four numbers of at least 0"
             )
         padding = tuple(map(int, sides * (4 // len(sides))))
         _set(self, size=_size(self.size), padding=padding, pad_if_needed=bool(self.pad_if_needed))
@@ -458,7 +458,7 @@ class Compose:
             elif isinstance(operation, ChannelsFirst):
                 continue
             elif not isinstance(operation, Operation):
-                raise InvalidInputError(f"{operation!r} is no operation of lakebed.loaders.ops")
+                raise InvalidInputError(f"{operation!r} is not an operation of lakebed.loaders.ops")
             elif is_float:
                 raise InvalidInputError(f"{operation!r} comes before ToFloat and Normalize")
         _set(self, operations=known)

@@ -1,8 +1,8 @@
 """The order of samples: a pure function of seed, epoch and position.
 
-The same positions give the same samples whatever reads them: any number of threads or processes, with any amount read
-ahead, in the middle of an epoch or from its start. Only a few numbers are kept per *span*, the unit of reading: a run
-of neighbouring samples of one chunk, of some hundred kilobytes.
+A position always gives the same sample, regardless of the number of threads and processes, the amount read ahead, and
+where in the epoch reading began. Only a few numbers are kept per *span*, the unit of reading: a run of neighbouring
+samples of one chunk, of some hundred kilobytes.
 
     none      samples as they are
     chunk     chunks in random order, the samples of each as they are
@@ -48,7 +48,7 @@ Integers = NDArray[np.int64]
 WINDOW = 512 << 20
 
 EASED_BYTES = 64 << 20
-"""Epochs of at least so many stored bytes have smaller first and last blocks."""
+"""Epochs with at least this many stored bytes have smaller first and last blocks."""
 
 _FIRST_BYTES = 16 << 20  # limit of the first and the last block
 _FIRST_PART = 1 / 16  # limit of the first block, as a part of the epoch
@@ -323,11 +323,11 @@ class Order:
 
 
 def footprint(samples: float) -> float:
-    """Return the memory of a block, as a multiple of its own size, if its spans have so many samples each.
+    """Return the memory that a block needs, as a multiple of its own size, if each span has this many samples.
 
-    When a part x of a block was delivered, a part 1 - (1 - x)**c of its spans was needed, and x**c of them is finished.
-    A reader at an even rate leads by the largest distance of the first curve from x, and lags by the same with the
-    dropping.
+    Once a fraction x of a block is delivered, a fraction 1 - (1 - x)**c of its spans has been needed, and x**c is
+    finished. A reader with a constant rate must be ahead by the largest distance between the first curve and x, and
+    drops spans late by the same distance.
     """
     if samples <= 1:
         return 0.0
@@ -336,16 +336,16 @@ def footprint(samples: float) -> float:
 
 
 def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
-    """Return the parts of an epoch, or of each of its lanes, that precede each block but the first; float64.
+    """Return for each block except the first the fraction of the epoch, or of its lane, that precedes it; float64.
 
     Parameters
     ----------
     total
         Stored bytes of the epoch.
     each
-        Least number of blocks of equal size that the window requires; 0 if spans have one sample each.
+        Minimum number of blocks of equal size that the window requires; 0 if spans have one sample each.
     least
-        Least bytes of a block, so that it has spans of all lanes.
+        Minimum size of a block, so that it has spans of all lanes.
     """
     if each < 1:
         return np.zeros(0)
@@ -425,7 +425,7 @@ class Shares:
 
     @property
     def end(self) -> int:
-        """End of the dealt positions; those from `samples` on repeat the first ones."""
+        """End of the positions that processes share; those from `samples` on repeat the first positions."""
         full = self.samples - self.samples % self.batch
         rest = self.samples - full
         if self.drop_last or not rest:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, WorkerDied
 from lakebed.reading.buffers import BufferPool
+from lakebed.runtime.failures import Outcome, outcome
 
 Call = Callable[[Any], Any]
 
@@ -233,7 +234,7 @@ def _serve(sock: socket.socket, transform: bytes) -> None:
             mapped.pop(number, None)
         buffers = [mapped[number][at : at + size] for number, at, size in places]
         samples = pickle.loads(given, buffers=buffers)  # noqa: S301
-        answer, views = _answer([_called(call, sample) for sample in samples])
+        answer, views = _answer([outcome(call, sample, kind=Exception) for sample in samples])
         sizes = [view.nbytes for view in views]
         starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
         new: list[int] = []
@@ -252,26 +253,19 @@ def _serve(sock: socket.socket, transform: bytes) -> None:
         del samples, views, buffers, data, given  # frees their memory while the worker waits
 
 
-def _called(call: Call, sample: Any) -> tuple[bool, Any]:
-    try:
-        return True, call(sample)
-    except Exception as error:  # noqa: BLE001 - any error of a user's function is raised in the loader's process
-        return False, error
-
-
-def _answer(results: list[tuple[bool, Any]]) -> tuple[bytes, list[memoryview]]:
+def _answer(results: list[Outcome[Any]]) -> tuple[bytes, list[memoryview]]:
     """Return results as a pickle and its buffers; an error that cannot be pickled becomes one with its text."""
     try:
         data, buffers = _pickled(results)
         pickle.loads(data, buffers=buffers)  # noqa: S301 - some errors cannot be made from their own arguments
     except Exception as error:  # noqa: BLE001 - pickling runs code of users' classes
         told = [
-            (False, RuntimeError(f"{type(value).__name__}: {value}"))
-            if not good
-            else (False, TypeError(f"what the transform returned cannot be sent to the loader: {error}"))
-            for good, value in results
+            TypeError(f"the transform's result cannot be sent to the loader: {error}")
+            if found.error is None
+            else RuntimeError(f"{type(found.error).__name__}: {found.error}")
+            for found in results
         ]
-        data, buffers = _pickled(told)
+        data, buffers = _pickled([Outcome(None, error) for error in told])
     return data, [buffer.raw() for buffer in buffers]
 
 
@@ -300,8 +294,8 @@ class _Worker:
             its.close()
         self.is_ready = False
 
-    def transformed(self, samples: list[Any], pool: SharedPool) -> list[tuple[bool, Any]]:
-        """Return (whether it went well, result or error) of each sample.
+    def transformed(self, samples: list[Any], pool: SharedPool) -> list[Outcome[Any]]:
+        """Return the outcome of each sample.
 
         Raises
         ------
@@ -327,7 +321,7 @@ class _Worker:
             if self.room is not None:
                 copied[:] = self.room[start : start + length]
             buffers.append(copied)
-        found: list[tuple[bool, Any]] = pickle.loads(answer, buffers=buffers)  # noqa: S301
+        found: list[Outcome[Any]] = pickle.loads(answer, buffers=buffers)  # noqa: S301
         return found
 
     def _ask(self, samples: list[Any], pool: SharedPool) -> list[NDArray[np.uint8]]:
@@ -344,7 +338,7 @@ class _Worker:
                 copies.append(room)
                 found = pool.place(room)
             if found is None:
-                raise AssertionError("the pool does not know its own memory")
+                raise AssertionError("internal error: a buffer of the pool is in none of its segments")
             segment, at = found
             if segment.number not in self.known:
                 fresh[segment.number] = segment
@@ -413,11 +407,11 @@ class Processes:
 
     @property
     def is_usable(self) -> bool:
-        """Whether all of them are alive, as children of this process."""
+        """Whether all processes are alive and are children of this process."""
         return not self._is_broken and self._pid == os.getpid()
 
-    def transformed(self, samples: list[Any]) -> list[tuple[bool, Any]]:
-        """Return (whether it went well, result or error) of each sample; waits for a worker that is idle.
+    def transformed(self, samples: list[Any]) -> list[Outcome[Any]]:
+        """Wait for an idle worker, and return the outcome of each sample.
 
         Raises
         ------
@@ -428,14 +422,11 @@ class Processes:
         if worker is None:
             self._idle.put(None)  # wakes all others that wait
             raise WorkerDied(self._problem)
-        try:
-            found = worker.transformed(samples, self._pool)
-        except BaseException as error:
-            self._is_broken, self._problem = True, str(error)
-            self._idle.put(None)
-            raise
-        self._idle.put(worker)
-        return found
+        found = outcome(worker.transformed, samples, self._pool)
+        if found.error is not None:
+            self._is_broken, self._problem = True, str(found.error)
+        self._idle.put(worker if found.error is None else None)
+        return found.result()
 
     def close(self) -> None:
         """End the processes."""

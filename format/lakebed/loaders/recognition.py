@@ -49,7 +49,7 @@ class Recognised:
 
 
 def recognised(transform: Any) -> Recognised:
-    """Split a transform behind its leading steps that are declared operations.
+    """Split a transform after its leading steps that are declared operations.
 
     Operations are ours, or transforms of torchvision with parameters of the same meaning: bilinear, with antialiasing,
     zeros as padding.

@@ -27,10 +27,11 @@ from lakebed.loaders.stats import Stats
 from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.reading.subscripts import Rows
 from lakebed.runtime import process_hooks
+from lakebed.runtime.failures import outcome
 
 # Number of samples per task of a thread: one task costs as much as a tenth of decoding a small image.
 _MOST_SAMPLES = 16
-# Number that stands for the block of samples that are read one by one.
+# Block number of samples that are read one by one.
 _ALONE = -1
 # Number of batches made ahead of the consumer; batches larger than the processor's cache use the number in _LARGE.
 AHEAD = 3
@@ -183,7 +184,9 @@ class Run:
                 if self._is_remote:
                     self._hedge(job)
                     continue
-                raise AssertionError("a batch waits for nothing") from None
+                raise AssertionError(
+                    "internal error: a batch waits although nothing is being read for it"
+                ) from None
             if task is not None:
                 task()
 
@@ -394,11 +397,10 @@ class Run:
 
     def _guarded(self, job: Job, call: Callable[[Job], None]) -> None:
         """Run a step of a batch; errors are raised where the batch is requested."""
-        try:
-            if not self._is_closed:
-                call(job)
-        except BaseException as error:  # noqa: BLE001 - raised in the consumer's thread
-            self._failed(job, error)
+        if not self._is_closed:
+            error = outcome(call, job).error
+            if error is not None:
+                self._failed(job, error)
 
     def _failed(self, job: Job, error: BaseException) -> None:
         with self._mutex:
@@ -432,7 +434,7 @@ class Run:
             self._begin_others()
 
     def _begin_others(self) -> None:
-        """Plan the following batches once the first one has come that far."""
+        """Plan the following batches, which the first one has held back."""
         with self._mutex:
             if self._is_beginning:
                 self._is_beginning = False

@@ -15,7 +15,7 @@ from lakebed.reading.subscripts import Rows
 SPAN_BYTES = 1 << 19
 """Approximate stored bytes of a span: a request costs little beside its transfer, and many spans fit into a window."""
 
-# Assumed bytes of samples of unknown size, as behind a link.
+# Assumed bytes of samples of unknown size, such as linked files.
 _UNKNOWN = 1 << 18
 
 

@@ -1,4 +1,4 @@
-"""Merges of two lines of history: what changes, where both disagree, and carrying it out as one atomic step.
+"""Merges of two lines of history: compare them, settle conflicts, and publish the result in one atomic step.
 
-What a version holds and how it is published is decided below.
+The rooms below decide what a version holds and how it is published.
 """

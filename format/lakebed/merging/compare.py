@@ -1,7 +1,7 @@
-"""Return whether rows of several versions of a tensor hold the same.
+"""Compare rows of several versions of a tensor.
 
-Chunks of a committed version never change, so rows in the same place of the same chunk are the same without a look
-at them. Where a chunk was rewritten, the stored bytes and shapes of its samples are compared.
+Chunks of a committed version never change, so rows at the same place of the same chunk are equal without reading them.
+Where a chunk was rewritten, the stored bytes and shapes of its samples are compared.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Comparison:
     Parameters
     ----------
     versions
-        None: a version without the tensor, of which nothing is ever compared.
+        None stands for a version without the tensor; nothing in it is compared.
     """
 
     def __init__(self, versions: Sequence[Held | None]) -> None:
         self._versions = versions
 
     def differ(self, left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> Mask:
-        """Tell for pairs of rows, each as (numbers of versions, rows), whether they hold something else."""
+        """Tell which pairs of rows differ; each side is given as (numbers of versions, rows)."""
         result = np.zeros(len(left[0]), np.bool_)
         count = len(self._versions)
         pairs = left[0] * count + right[0]
@@ -121,9 +121,9 @@ def _placed_differ(one: SampleReader, other: SampleReader, left: Ints, right: In
 
 
 def _label_maps(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | None:
-    """Number the names of classes of two versions together, each shape (names,); None if their numbers mean the same.
+    """Give the class names of two versions common numbers, shape (names,) each; None if the numbers agree already.
 
-    Names that are new on two lines have the same number there.
+    A name that both lines added gets one number.
     """
     mine, its = one.state.info.get("class_names"), other.state.info.get("class_names")
     if one.state.meta.htype not in ("class_label", "segment_mask"):
@@ -156,7 +156,7 @@ def _is_tiled(reader: SampleReader, rows: Ints) -> Mask:
 
 
 def _same_chunk(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:
-    """Tell for pairs of rows of two chunk tables whether they name the same chunk file."""
+    """Tell which pairs of rows of two chunk tables refer to the same chunk file."""
     a, b = one.state.table, other.state.table
     numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*a.places.folders, *b.places.folders]))}
     folders = []
@@ -196,7 +196,7 @@ def _uniform_differ(a: Chunk, b: Chunk, left: Ints, right: Ints) -> Mask:
 
 
 def _extents(shape: tuple[int, ...] | None) -> tuple[int, ...]:
-    """A sample without a shape row is an empty one, as one of zeros is (FORMAT.md 5.3)."""
+    """Treat a sample without a shape row as empty, like one with a shape of zeros (FORMAT.md 5.3)."""
     return () if shape is None or not any(shape) else shape
 
 

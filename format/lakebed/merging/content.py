@@ -61,7 +61,7 @@ class Merger:
     target
         The version to merge.
     ancestry
-        Descent of versions.
+        Ancestors of versions.
     """
 
     def __init__(self, session: Session, target: str, ancestry: Ancestry) -> None:
@@ -126,7 +126,7 @@ class Merger:
         )
 
     def _written(self, number: int, key: str) -> NDArray[np.bool_] | None:
-        """Return which rows of a line were written since the common ancestor, where only the commits tell."""
+        """Return which rows of a line the commits since the common ancestor record as written."""
         compression = self._versions[number].tensors[key].meta.chunk_compression
         if keeps_values(compression) or number not in (self._ours, self._theirs):
             return None
@@ -193,7 +193,7 @@ class Merger:
             self._plans[name] = self._plan_pair(pair)
 
     def plan_deletions(self) -> bool:
-        """Only delete the tensors that they deleted, on a line that is merged already; tell whether there are any."""
+        """Plan only to delete the tensors that they deleted, on a line merged already; tell whether there are any."""
         there = self.theirs.tensors
         hidden = set(self.ours.meta.hidden_tensors)
         gone = [key for key in self.base.tensors if key in self.ours.tensors and key not in there]
@@ -217,7 +217,7 @@ class Merger:
         return plan_rows(base, ours, theirs, comparison().differ)
 
     def _is_recreated(self, key: str) -> bool:
-        """Return whether the tensor of a key was deleted, and another one made under the key, on one of the lines."""
+        """Return whether one of the lines deleted the tensor of a key and made another one under it."""
         having = [self._open(v) for v in self._bases if key in self._versions[self._open(v)].tensors]
         base = np.concatenate([self._line(number, key).ids for number in having])
         for number, version in ((self._ours, self.ours), (self._theirs, self.theirs)):
@@ -233,7 +233,7 @@ class Merger:
         return state is not None and state.diff is not None and state.diff.created
 
     def decide(self, choice: Choice) -> None:
-        """Settle all conflicts; a function is asked for each of them."""
+        """Settle all conflicts; a resolution that is a function is called for each."""
         self._prefers_theirs = choice == "theirs"
 
         def choose(conflict: Conflict) -> Keep | Value:
@@ -313,16 +313,16 @@ class Merger:
         ]
 
     def _layout(self) -> NDArray[np.int64] | None:
-        """Return for each row of the result the row there, -1 where it is not; None if tensors differ in that."""
+        """Return for each row of the result their row, or -1 if they lack it; None if the tensors disagree."""
         found = [self._steps[name].layout(self._plans[name]) for name in self._aligned()]
         if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
             return None
         return found[0]
 
     def check_in_step(self) -> None:
-        """Refuse to let tensors go apart whose rows belong together since the common ancestor.
+        """Refuse a merge after which tensors no longer line up whose rows lined up in the common ancestor.
 
-        What both lines made for themselves under one name is joined row by row, as in 3.x.
+        Tensors that both lines created under one name are joined row by row, as in 3.x.
 
         Raises
         ------
@@ -334,19 +334,19 @@ class Merger:
         apart = [name for name in names if not np.array_equal(layouts[name], layouts[names[0]])]
         if apart:
             raise MergeMismatchError(
-                f"rows of {', '.join(map(repr, apart))} would no longer be beside those of {names[0]!r}: other rows of "
-                "them were removed on one line. Nothing was changed; with force=True each tensor is merged by itself."
+                f"rows of {', '.join(map(repr, apart))} would no longer line up with those of {names[0]!r}: other rows "
+                "of them were removed on one line. Nothing was changed; force=True merges each tensor by itself."
             )
 
     def _result_ids(self) -> NDArray[np.uint64]:
-        """Return the ids of the rows of the result, in the tensor of which most lines will have the key."""
+        """Return the ids of the rows of the result, taken from the tensor whose key most lines will have."""
         name = min(self._aligned(), key=lambda aligned: self._pairs[aligned].ours)
         pair, steps = self._pairs[name], self._steps[name]
         ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)
         return np.concatenate([np.delete(ours.ids, steps.deletes), theirs.ids[steps.appends]])
 
     def _keep_up(self, draft: Draft) -> None:
-        """Let tensors that are here only lose and gain rows as the others do, so that lengths stay equal."""
+        """Remove and add rows in tensors that only our line has, so that all lengths stay equal."""
         steps = self._steps[self._aligned()[0]]
         count = self._length(self.ours, "ours")
         for key in self._schema.alone:
@@ -398,7 +398,8 @@ class Merger:
         """Return the class names of the result, and the map from their numbers to ours."""
         ours = _class_names(self.ours.tensors[pair.ours])
         theirs = _class_names(self.theirs.tensors[pair.theirs])
-        # Ours stay even where a tensor made anew there has none yet: our numbers would mean nothing.
+        # Keep our names even if a tensor created again on their line has none yet; our numbers would lose their
+        # meaning.
         return merged_names(ours, theirs) if ours or theirs else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:
@@ -422,7 +423,7 @@ def _class_names(state: TensorState) -> list[str]:
 
 
 def _is_same(one: TensorState, other: TensorState) -> bool:
-    """Return whether a tensor has the same samples, settings and chunks in two versions; names may differ."""
+    """Return whether a tensor has the same samples, settings and chunks in two versions, under any names."""
     table, its = one.table, other.table
     return (
         one.meta.with_(name=None, links={}) == other.meta.with_(name=None, links={})
@@ -435,13 +436,13 @@ def _is_same(one: TensorState, other: TensorState) -> bool:
 
 
 def _share(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:
-    """Return whether two columns of ids have one in common."""
+    """Return whether two columns of ids share an id."""
     count = min(len(one), len(other))
     return bool((one[:count] == other[:count]).any() or np.isin(one, other).any())
 
 
 def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
-    """Rename tensors of which some may take the names of others."""
+    """Rename tensors; some may take names that others give up."""
     waiting = []
     for number, (old, new) in enumerate(renames):
         if new in draft.schema.meta.tensor_names:
@@ -458,7 +459,7 @@ def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
 def merged_info(
     base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], *, prefer_theirs: bool
 ) -> dict[str, Any]:
-    """Return our info with their changes; if both changed a key, ours stands unless theirs is preferred."""
+    """Return our info with their changes; if both lines changed a key, our value stays unless theirs is preferred."""
     result = dict(ours)
     for key in dict.fromkeys([*base, *theirs]):
         was, here, there = (info.get(key, _GONE) for info in (base, ours, theirs))

@@ -59,7 +59,7 @@ def merge(
                 print(_NEEDLESS)
             return
         if not session.is_head:
-            _merger(session, found, options)  # refuses before a branch is made
+            _merger(session, found, options)  # raises before a branch is created
         _merge(session, target, options)
 
 
@@ -73,7 +73,7 @@ class _Options:
 
 
 class _Target:
-    """The line to merge, as it is now.
+    """The line to merge, in its present state.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class _Target:
 
     @classmethod
     def find(cls, session: Session, address: str) -> _Target | None:
-        """Look the address up; None if all of that line is in ours already.
+        """Resolve the address; return None if our line contains that line already.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class _Target:
 def _merges(session: Session) -> dict[str, tuple[str, ...]]:
     try:
         return dict(read_refs(session.storage).merges)
-    except DatasetCorruptError:  # the messages of the commits tell the same
+    except DatasetCorruptError:  # the commit messages record the merge, too
         return {}
 
 
@@ -136,7 +136,7 @@ def _merger(session: Session, target: _Target, options: _Options) -> Merger:
     Raises
     ------
     MergeConflictError, MergeMismatchError, MergeNotSupportedError
-        If the lines do not go together.
+        If the lines cannot be merged.
     """
     merger = Merger(session, target.version_id, target.ancestry)
     merger.plan(delete_removed=options.delete_removed, force=options.force)
@@ -198,7 +198,7 @@ def _delete_removed(session: Session, address: str) -> bool:
         version_id = node.parent
     ancestry = Ancestry(session.tree, None)
     if version_id in ancestry.of(session.snapshot.version_id):
-        return False  # not merged, but the line itself
+        return False  # our own line, not a merged one
     if not Merger(session, version_id, ancestry).plan_deletions():
         return False
     with session.mutex, session.writing() as draft:
@@ -228,16 +228,16 @@ def _check_still(session: Session, target: _Target) -> None:
     head = session.tree.branches.get(target.branch or "")
     if head != target.version_id:
         raise CommitFailed(
-            f"branch {target.branch!r} of {session.storage.url} was written to in this moment; nothing was changed: "
-            "merge again"
+            f"branch {target.branch!r} of {session.storage.url} was changed by another writer just now; nothing was "
+            "merged: merge again"
         )
 
 
 def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | None) -> None:
     """Make the merged head, its commit, and that of the other branch visible in one step."""
     branch, now, user = session.branch, clock.now(), config.author()
-    # The merge is recorded before it is published, by the id of its commit. That is a new one even if the content
-    # stays as it is: by the id of the head that is there, a merge that is cut off would count as made.
+    # Record the merge before publishing it, by the id of its commit. Use a new id even if the content stays the same:
+    # under the id of the existing head, an interrupted merge would count as completed.
     draft.tensors.mark_changed()
     merged = draft.snapshot()
     head = inherited(merged, new_id())
@@ -252,7 +252,7 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
         other = session.versions.get(session.tree, target.version_id)
         side = inherited(other, new_id())
         versions.insert(0, side)
-        failure = f"branch {target.branch!r} was written to while it was merged; merge again"
+        failure = f"branch {target.branch!r} was changed while it was merged; merge again"
         text = f"Auto commit before merging into {branch}"
         updates = [
             HeadIs(target.branch, target.version_id, failure),
@@ -260,7 +260,7 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
             *updates,
             *drop_unverified(other),
         ]
-    with suppress(DatasetCorruptError):  # the message tells the same
+    with suppress(DatasetCorruptError):  # the commit message records the merge, too
         record_merge(session.storage, merged.version_id, (target.version_id,))
     session.publish(draft, updates, versions, leaving=True)
     if lease is not None and side is not None:

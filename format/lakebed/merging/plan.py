@@ -1,7 +1,6 @@
 """Effects of a merge on the rows of tensors: rows that come in, change or go, and conflicts. Pure.
 
-Rows are known again by their ids. What a row holds is never looked at here: the caller tells for pairs of rows
-whether they differ.
+Rows are matched by their ids. This module never reads a row: its caller tells which pairs of rows differ.
 
     in the common ancestor   here       there      outcome
     no                       -          row        the row comes in
@@ -30,7 +29,7 @@ Refs = tuple[Ints, Ints]
 """Rows of several versions: number of the version, row."""
 
 Differ = Callable[[Refs, Refs], NDArray[np.bool_]]
-"""Tells for pairs of rows whether they hold something else."""
+"""Tells which pairs of rows differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Line:
     ids
         Sample ids: uint64, shape (rows,).
     version, row
-        Where the value of each is: number of a version, row there; int64, shape (rows,).
+        Place of each value: number of a version, and the row in it; int64, shape (rows,).
     """
 
     ids: NDArray[np.uint64]
@@ -58,7 +57,7 @@ class Line:
         return len(self.ids)
 
     def refs(self, places: Ints) -> Refs:
-        """Return where the values of some rows are."""
+        """Return the places of the values of some rows."""
         return self.version[places], self.row[places]
 
     def keep(self, places: Ints) -> Line:
@@ -67,7 +66,7 @@ class Line:
 
 
 def _matched(lines: Sequence[Line]) -> list[Ints]:
-    """Join lines by id: for every id the place in each line, int64, -1 where it is not."""
+    """Join lines by id: return for every id its place in each line, int64, -1 if the line lacks it."""
     shared = _same_start([line.ids for line in lines])
     tails = [line.ids[shared:] for line in lines]
     known, inverse = _distinct(tails)
@@ -91,7 +90,7 @@ def _same_start(columns: Sequence[NDArray[np.uint64]]) -> int:
 
 
 def _distinct(tails: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], Ints]:
-    """Return the ids there are, and for each row the number of its id."""
+    """Return the distinct ids, and for each row the number of its id."""
     filled = [tail for tail in tails if len(tail)]
     if len(filled) == 1:
         return filled[0], np.arange(len(filled[0]), dtype=np.int64)
@@ -127,9 +126,9 @@ class RowPlan:
     base_rows
         Rows in the common ancestor.
     theirs_of
-        For each of our rows its place there, -1 where it is not.
+        For each of our rows its place on their line, -1 if they lack it.
     new
-        Places there of rows that come in, ascending.
+        Places on their line of rows that come in, ascending.
     updates
         Pairs (ours, theirs): rows that take their value.
     clashes
@@ -161,7 +160,7 @@ def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
     )
     theirs_changed = everywhere[differ(theirs.refs(t[everywhere]), base.refs(b[everywhere]))]
     ours_changed = differ(ours.refs(o[theirs_changed]), base.refs(b[theirs_changed]))
-    # Without a common ancestor that has the row it is unknown which line changed it.
+    # If no common ancestor has the row, it is unknown which line changed it.
     doubtful = np.concatenate([theirs_changed[ours_changed], np.flatnonzero(~in_b & in_o & in_t)])
     clashing = doubtful[differ(ours.refs(o[doubtful]), theirs.refs(t[doubtful]))]
     changed_here = differ(ours.refs(o[here]), base.refs(b[here]))
@@ -198,7 +197,7 @@ class Conflict:
 
 
 class Keep(Enum):
-    """Whose row stands."""
+    """Side whose row is kept."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -236,9 +235,9 @@ class Steps:
     values
         Our rows that take a chosen value.
     appends
-        Rows there that come in, ascending.
+        Their rows that come in, ascending.
     new_values
-        Values of rows that come in, by their row there.
+        Chosen values of rows that come in, by their row.
     deletes
         Our rows that go, ascending.
     """
@@ -260,15 +259,15 @@ class Steps:
         return complete and np.array_equal(self.layout(plan), np.arange(their_rows))
 
     def layout(self, plan: RowPlan) -> Ints:
-        """Return for each row of the result its row there, -1 where it is not: int64."""
+        """Return for each row of the result their row, -1 if they lack it: int64."""
         return np.concatenate([np.delete(plan.theirs_of, self.deletes), self.appends])
 
 
 def decide(plans: Mapping[str, RowPlan], choose: Choose) -> dict[str, Steps]:
     """Settle all conflicts.
 
-    A row of the dataset is one place in all tensors, so that it stays or goes as a whole: where a conflict keeps (or
-    brings back) the row in one tensor, the others that had as many rows in the common ancestor keep it too.
+    A row of the dataset spans all tensors, so it stays or goes as a whole: if a conflict keeps (or brings back) the row
+    in one tensor, the others that had as many rows in the common ancestor keep it too.
     """
     kept: dict[int, set[int]] = {}
     revived: dict[int, set[int]] = {}
@@ -309,10 +308,10 @@ def _members(rows: Mapping[int, set[int]], plan: RowPlan) -> Ints:
 def along(
     plans: Mapping[str, RowPlan], steps: Mapping[str, Steps]
 ) -> tuple[dict[str, RowPlan], dict[str, Steps]]:
-    """Let tensors that lack a common ancestor lose and gain rows as those do which have one.
+    """Remove and add rows in tensors without a common ancestor as in those that have one.
 
-    That is what happens to a tensor which two lines got from a third, or kept although the third deleted it: which
-    of its rows were deleted is not recorded, but the rows of the dataset tell.
+    A tensor has none if two lines got it from a third one, or kept it although the third deleted it. Nothing records
+    which of its rows were deleted, but the other tensors of the dataset show it.
 
     Parameters
     ----------
@@ -341,8 +340,8 @@ def along(
 def filler_ids(rows: NDArray[np.uint64], key: str) -> NDArray[np.uint64]:
     """Return ids for the empty samples that a tensor gets beside rows of others.
 
-    They follow from the ids of those rows, so that two lines that fill up the same rows give them the same ids: a later
-    merge knows that they are one row.
+    They are computed from the ids of those rows: two lines that fill the same rows give them the same ids, so a later
+    merge recognises them as one row.
     """
     mixed = rows ^ np.uint64(xxhash.xxh3_64_intdigest(key.encode()))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,7 +1,6 @@
 """Effects of a merge on whole tensors: pair them up, rename, bring in, delete. Pure.
 
-A tensor that the common ancestor has is known again by its key, which renames leave alone (FORMAT.md 1.4); others by
-their name.
+Tensors of the common ancestor are matched by key, which a rename does not change (FORMAT.md 1.4); others by name.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ class SchemaPlan:
     Parameters
     ----------
     pairs
-        Those of both lines.
+        Tensors of both lines.
     created
-        (Key there, name) of those that come in as a whole.
+        (Their key, name) of tensors that come in as a whole.
     alone
-        Keys of ours that stay as they are.
+        Keys of our tensors that stay as they are.
     deleted
-        Names of ours that go.
+        Names of our tensors that go.
     renamed
-        (Present name, new name) of ours.
+        (Present name, new name) of our tensors.
     groups
         Groups that come in.
     """
@@ -69,11 +68,11 @@ def plan_schema(
     Parameters
     ----------
     is_recreated
-        Whether the tensor under a key of both is not the one of the common ancestor any more.
+        Tells whether the tensor under a key has replaced that of the common ancestor.
     delete_removed
         Delete what they deleted.
     force
-        Go on where names clash.
+        Continue if names clash.
 
     Raises
     ------
@@ -122,7 +121,7 @@ class _Names:
             for version in (base, ours, theirs)
         )
         self._key_of = {name: key for key, name in self.ours.items()}
-        # Keys of ours that take the name which the tensor has there now.
+        # Keys of our tensors that take the name that the tensor has on their line now.
         self.leaving = {
             key
             for key, name in self.ours.items()
@@ -134,7 +133,7 @@ class _Names:
 
 
 def _pair_renamed(plan: SchemaPlan, names: _Names, key: str, *, force: bool) -> None:
-    """Pair up a tensor of all three versions that may have been renamed."""
+    """Pair up a tensor that all three versions have, and that either line may have renamed."""
     was, here, there = names.base[key], names.ours[key], names.theirs[key]
     if there in (here, was):
         plan.pairs.append(Pair(here, key, key, key))
@@ -183,7 +182,7 @@ def _visible(version: Snapshot) -> list[str]:
 
 
 def _differs(one: TensorState, other: TensorState) -> bool:
-    """Return whether a tensor was written to between two versions."""
+    """Return whether a tensor changed between two versions."""
     a, b = one.table, other.table
     if one.length != other.length or len(a) != len(b) or one.info != other.info:
         return True

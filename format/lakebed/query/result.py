@@ -102,7 +102,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
     @property
     def is_view(self) -> bool:
-        """Always True: a result is no whole dataset."""
+        """Always True: a result is not a whole dataset."""
         return True
 
     @property
@@ -116,7 +116,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         """
         found = self.relation.base_rows()
         if found is None:
-            raise InvalidInputError("the rows of joins and groups are no rows of one dataset")
+            raise InvalidInputError("the rows of joins and groups are not rows of one dataset")
         return [int(row) for row in (found if self._single is None else found[[self._single]])]
 
     def column(self, name: str) -> ResultColumn:

@@ -16,7 +16,7 @@ _UNUSED = sys.getrefcount(_ONE[0])
 
 
 class BufferPool:
-    """Buffers that live on after their content was dropped.
+    """Pool of buffers that are used again once their content was dropped.
 
     First touch of fresh memory costs more than reading into it, so a scan that drops its batches runs in a few
     buffers. A buffer is free when the pool has the only reference; views and memoryviews keep one.
@@ -24,9 +24,9 @@ class BufferPool:
     Parameters
     ----------
     keep
-        Most buffers to hold on to.
+        Maximum number of buffers to keep.
     keep_bytes
-        Most bytes to hold on to; a larger request gets memory of its own.
+        Maximum number of bytes to keep; a larger request gets memory of its own.
     """
 
     def __init__(self, keep: int = 64, keep_bytes: int = 1 << 28) -> None:

@@ -29,7 +29,7 @@ _Fill = Callable[[NDArray[np.uint8]], object]
 # Limits on the stored and decoded bytes of files that are collected and then decoded together.
 _WINDOW_STORED = 1 << 25
 _WINDOW_DECODED = 1 << 27
-# Bytes of decoded samples that share one allocation, which stays in memory as long as one of them does.
+# Size of an allocation that several decoded samples share; it stays in memory as long as one of them does.
 _ARENA = 1 << 23
 _ALIGNMENT = 64
 # Decode arrays from this many bytes on in several threads.
@@ -51,7 +51,7 @@ def listed(reader: StoredSamples, rows: Rows) -> list[NDArray[Any]]:
 
 
 def is_decoded(reader: StoredSamples) -> bool:
-    """Return whether samples are files, or arrays compressed as bytes, of which each is worth a thread."""
+    """Return whether samples are files or compressed arrays, each large enough to be decoded by a separate thread."""
     if reader.storing is not Storing.ARRAY or reader.decoder.compression is None:
         return False
     if reader.decoder.files is not None:
@@ -80,7 +80,7 @@ def gathered(reader: StoredSamples, rows: Rows) -> NDArray[Any]:
         with Locating(reader, first):
             return _opened(reader, ordinal, insides, item)
 
-    # Find the first chunk before allocating memory, so that a false length in the metadata costs nothing.
+    # Find the first chunk before allocating memory, so that a wrong length in the metadata allocates nothing.
     opened = {0: ready(0)}
     out = reader.source.pool.take(len(rows) * item)
 
@@ -153,7 +153,7 @@ def whole_chunk(reader: StoredSamples, ordinal: int, item: int) -> NDArray[np.ui
         limits.check_sample((chunk.count, item), 1, "chunk without data")
         return np.zeros(chunk.count * item, dtype=np.uint8)
     if chunk.uniform is None or chunk.uniform[1] != item:
-        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+        raise FormatError("the shapes of the chunk's samples differ from the one in the tensor's metadata")
     return np.frombuffer(chunk.data, np.uint8)
 
 
@@ -246,7 +246,7 @@ def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
 
 
 def _files(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
-    """Yield (row, stored bytes, shape); of runs of rows by tables, as calls for every row cost as much as a header."""
+    """Yield (row, stored bytes, shape), run by run: a call for each row would cost as much as parsing its header."""
     if not isinstance(rows, range) or rows.step != 1 or not reader.state.meta.max_shape:
         yield from _files_of_rows(reader, rows)
         return
@@ -267,7 +267,7 @@ def _files(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, Buffer, Sha
 def _telling(
     reader: StoredSamples, first: int, data: Buffer, bounds: Sequence[int]
 ) -> Iterator[tuple[int, Buffer, Shape]]:
-    """Yield neighbouring samples that tell their shapes; one that does not is asked for alone, header and all."""
+    """Yield neighbouring samples whose shapes are known; a sample of unknown shape is read alone, with its header."""
     for row, (start, stop) in enumerate(pairwise(bounds), first):
         with Locating(reader, row):
             part = data[start:stop]
@@ -304,11 +304,11 @@ def _rooms(reader: StoredSamples, window: Sequence[Pending]) -> list[NDArray[Any
 
 
 def _share(sizes: Sequence[int], start: int) -> int:
-    """Return the bytes of as many samples from ``start`` as share memory: at least one."""
+    """Return the total bytes of the samples from ``start`` on that share memory, at least one."""
     total = sizes[start]
     for size in sizes[start + 1 :]:
         if total + size > _ARENA:
-            # Use one size for all full buffers: the pool can reuse one that would else lack a few bytes.
+            # Use one size for all full buffers: otherwise a used one would often be a few bytes too small.
             return max(total, _ARENA)
         total += size
     return total

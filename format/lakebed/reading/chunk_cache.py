@@ -14,7 +14,7 @@ _MOST_OPEN = 1024
 
 
 class ChunkCache:
-    """Chunks and blocks, those used last at the end; callers hold a lock.
+    """Chunks and blocks, the last used ones at the end; callers hold a lock.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ChunkCache:
         self._make_room(1)
 
     def keep_briefly(self, key: str) -> None:
-        """Let a chunk that was just put in go once a few more like it came after it."""
+        """Drop the chunk that was just put in as soon as a few more of its kind followed."""
         self._large.append(key)
         while len(self._large) > _MOST_LARGE:
             dropped = self._chunks.pop(self._large.popleft(), None)

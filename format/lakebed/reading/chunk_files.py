@@ -1,4 +1,4 @@
-"""Chunk files as storage has them: whole or in ranges, verified by their checksums, with errors that name the file."""
+"""Read chunk files from storage, whole or in ranges, verify their checksums, and name the file in errors."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class ChunkFiles:
     Parameters
     ----------
     pool
-        Memory for whole files that are read into buffers which are used again.
+        Buffers for whole files.
 
     Attributes
     ----------
     mappable
-        The storage, if its files can be mapped: if they lie on this machine.
+        The storage if its files can be mapped because they are on this machine, or None.
     """
 
     def __init__(self, storage: Storage, pool: BufferPool) -> None:
@@ -60,7 +60,7 @@ class ChunkFiles:
 
     @property
     def traffic(self) -> Traffic:
-        """The requests that read from the storage: as it notes them itself, or else those of these files."""
+        """Requests to the storage, as counted by the storage itself or else here."""
         return traffic_of(self._storage) or self._own_traffic
 
     @property
@@ -69,7 +69,7 @@ class ChunkFiles:
         return int(getattr(self._cache, "hits", 0))
 
     def size(self, key: str) -> int:
-        """Ask for the size of a file; 0 if there is none."""
+        """Request the size of a file; 0 if it does not exist."""
         stat = self._storage.stat(key)
         return 0 if stat is None else stat.size
 
@@ -78,12 +78,12 @@ class ChunkFiles:
     def fetched(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
         """Read whole blocks of a file, or all of it (``stop`` 0), with one request, and verify them.
 
-        What a cache on this machine has kept wrongly is read again from where it came.
+        If a cache on this machine returns wrong data, they are read again from its origin.
 
         Raises
         ------
         ChecksumError, GetChunkError
-            If what is read is damaged or missing.
+            If the data is damaged or missing.
         StorageError
             If the storage fails.
         """
@@ -96,7 +96,7 @@ class ChunkFiles:
             return self._checked(self._cache.origin, chunk, start, stop)
 
     def raw(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
-        """Read a range of a file unverified: a caller that finds it wrong calls :meth:`again`."""
+        """Read a range of a file without verifying it; a caller that finds it wrong calls :meth:`again`."""
         try:
             return self._asked(self._trusted(chunk), chunk, start, stop)
         except (ChecksumError, GetChunkError):
@@ -118,12 +118,13 @@ class ChunkFiles:
         return self._asked(storage, chunk, start, stop)
 
     def _trusted(self, chunk: OpenChunk) -> Storage:
-        """Return the storage to read a chunk from: a cache that may be outdated only if that would be noticed."""
+        """Return the storage to read a chunk from; a cache only if outdated data would be noticed."""
         if self._cache is None:
             return self._storage
         if len(chunk.sums):
             return self._cache.trusted
-        # A cache may hold an outdated content of an object. For objects of a head, nothing shows whether it is current.
+        # A cache may hold outdated content. For objects of a head without checksums, nothing shows whether it is
+        # current.
         return self._storage if chunk.is_settled else self._cache.origin
 
     def _checked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:
@@ -167,14 +168,11 @@ class ChunkFiles:
         return data
 
     def range(self, key: str, start: int, length: int) -> bytes:
-        """Read a range of a file, as it is."""
-        try:
-            return self._storage.get_range(key, start, length)
-        except (KeyNotFound, InvalidInputError, TruncatedReadError) as error:
-            raise self._told(error, key) from error
+        """Read a range of a file without verifying it."""
+        return self.asked(key, lambda: self._storage.get_range(key, start, length))
 
     def map(self, chunk: OpenChunk) -> memoryview:
-        """Map a whole file; only the caller sees what it writes there."""
+        """Map a whole file privately: nobody else sees what the caller writes to it."""
         mappable = self.mappable
         data = memoryview(b"") if mappable is None else self.asked(chunk.key, lambda: mappable.map(chunk.key))
         self.check_size(chunk.key, len(data), chunk.size)
@@ -200,7 +198,7 @@ class ChunkFiles:
             raise self.damaged(chunk.key, ByteRange(*layout.span(inside, inside + 1)))
 
     def check_size(self, key: str, found: int, size: int) -> None:
-        """Raise an error if a file does not have the size with which it was written; any size is right if that is 0."""
+        """Raise an error if a file does not have its recorded size; 0 stands for an unknown size."""
         if size and found != size:
             message = f"chunk {key} of {self.url} has {found} bytes, {size} were written"
             raise ChecksumError(message, dataset=self.url)
@@ -208,14 +206,14 @@ class ChunkFiles:
     # -- errors --------------------------------------------------------------------------------------------------
 
     def asked(self, key: str, ask: Callable[[], T]) -> T:
-        """Return the result of a request; its errors become those of a chunk.
+        """Return the result of a request; its errors become errors about the chunk.
 
         Raises
         ------
         ChecksumError, GetChunkError
-            If the chunk is not as it was written, or missing.
+            If the chunk is missing, or not as it was written.
         DatasetNotFoundError
-            If all of the dataset is gone.
+            If the whole dataset is gone.
         """
         try:
             return ask()
@@ -223,7 +221,7 @@ class ChunkFiles:
             raise self._told(error, key) from error
 
     def _told(self, error: KeyNotFound | InvalidInputError | TruncatedReadError, key: str) -> LakebedError:
-        """Translate an error of the storage into one of a chunk; see :meth:`asked`."""
+        """Translate an error of the storage into one about a chunk; see :meth:`asked`."""
         if isinstance(error, KeyNotFound):
             if self._storage.stat(TREE_KEY) is None and not is_dataset(self._storage):
                 return DatasetNotFoundError(

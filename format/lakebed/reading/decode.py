@@ -63,7 +63,7 @@ class Decoder:
 
     @cached_property
     def _decode(self) -> Callable[..., Value]:
-        """Decoder of the bytes of a text, of polygons, or of JSON and lists."""
+        """Decoder for the bytes of texts, polygons, JSON or lists."""
         if self.storing is Storing.TEXT:
             from lakebed.htypes.text import decode_text
 
@@ -78,12 +78,12 @@ class Decoder:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether samples are arrays whose bytes lie in the chunk as they are."""
+        """Return whether samples are arrays whose bytes are in the chunk uncompressed."""
         return self.storing is Storing.ARRAY and self.compression is None
 
     @property
     def is_as_recorded(self) -> bool:
-        """Return whether arrays have the shape and dtype that are on record."""
+        """Return whether arrays always have the recorded shape and dtype."""
         return self.traits.decodes_as_recorded and (self.dtype is None or self.dtype.kind != "O")
 
     def known_dtype(self) -> np.dtype[Any]:
@@ -99,14 +99,14 @@ class Decoder:
         return self.dtype
 
     def empty_tensor(self) -> EmptyTensorError:
-        """Return the error for reading a tensor of which neither dtype nor rank is known."""
+        """Return the error for reading a tensor of unknown dtype and rank."""
         return EmptyTensorError(
             f"tensor {self.name!r} has only empty samples so far, which tell no shape to read them with; leave it out "
             "until it has another, as in batches(..., tensors=[...])"
         )
 
     def shape_of(self, shape: Shape | None) -> Shape:
-        """Return a sample's shape: that of its shape row, or all zeros where it has none.
+        """Return a sample's shape: that in its shape row, or zeros without one.
 
         Raises
         ------
@@ -120,12 +120,12 @@ class Decoder:
         return (0,) * len(self.meta.max_shape)
 
     def told_shape(self, data: Buffer) -> Shape | None:
-        """Return the shape of a sample as its bytes tell it, in the form of a shape row; None if they do not tell it.
+        """Read the shape of a sample from its bytes, in the form of a shape row; None if they do not contain it.
 
         Raises
         ------
         FormatError, LimitError
-            If the data is no file of the tensor's kind, or promises more than this process allows.
+            If the data is not a file of the tensor's kind, or exceeds the limits of this process.
         """
         if self.storing in (Storing.TEXT, Storing.JSON):
             return (1,)
@@ -156,7 +156,7 @@ class Decoder:
         EmptyTensorError
             If only empty samples were stored so far, so that no rank or dtype is known.
         FormatError, LimitError
-            If the data is damaged, or promises more than this process allows.
+            If the data is damaged, or exceeds the limits of this process.
         """
         if self.storing is Storing.ARRAY:
             return self.array(data, shape)
@@ -187,8 +187,8 @@ class Decoder:
         Returns
         -------
         ndarray
-            In the tensor's dtype and ``out``; in an array and a dtype of its own where a file holds values that the
-            tensor's dtype does not.
+            ``out``, in the tensor's dtype; a new array in another dtype if a file holds values that the tensor's dtype
+            cannot hold.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class Decoder:
     def _values(
         self, data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | None
     ) -> NDArray[Any]:
-        """Return an array that is stored as bytes; compressed ones are decompressed where it is to lie."""
+        """Return an array that is stored as bytes; a compressed one is decompressed straight into its memory."""
         codec = self._bytes if len(data) else None
         wanted = math.prod(shape) * dtype.itemsize
         is_direct = wanted and not dtype.hasobject and (out is None or out.flags.c_contiguous)
@@ -250,7 +250,7 @@ class Decoder:
         Raises
         ------
         FormatError, LimitError
-            If they disagree, or promise too much.
+            If they disagree, or exceed the limits of this process.
         """
         codec = self.files
         if codec is None:
@@ -266,7 +266,7 @@ class Decoder:
             )
 
     def zeros(self, shape: Shape) -> NDArray[Any]:
-        """Return the value of a sample that was never written (FORMAT.md 5.5)."""
+        """Return the value of a sample whose data was never written (FORMAT.md 5.5)."""
         dtype = self.known_dtype()
         limits.check_sample(shape, dtype.itemsize, "sample without data")
         return np.zeros(shape, dtype=dtype)
@@ -292,9 +292,9 @@ def stored_dtype(name: str | None) -> np.dtype[Any] | None:
 
 
 def unchanged(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the content of a file in the tensor's dtype, or as it is where that would change a value.
+    """Convert the content of a file to the tensor's dtype unless that would change a value.
 
-    The first sample decides on the dtype of a tensor, and later files are stored as they are: 16 bits may follow 8.
+    The first sample determines the dtype of a tensor, but later files are stored unchanged: 16 bits may follow 8.
     """
     if np.can_cast(array.dtype, dtype):
         return array.astype(dtype, copy=False)
@@ -312,7 +312,9 @@ def _raw(data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | N
     if not wanted:
         return np.empty(shape, dtype=dtype) if out is None else out
     if dtype.hasobject:
-        raise FormatError("the tensor's metadata says that a sample of bytes holds Python objects")
+        raise FormatError(
+            "the tensor's metadata declares Python objects for a sample that is stored as bytes"
+        )
     array = np.frombuffer(data, dtype=dtype).reshape(shape)
     if out is None:
         return array.copy()
@@ -321,7 +323,7 @@ def _raw(data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | N
 
 
 def _fitted(array: NDArray[Any], shape: Shape) -> NDArray[Any]:
-    """Cut a sound, or add silence, to the length on record."""
+    """Cut a sound, or add silence, to the recorded length."""
     if array.shape[1:] != shape[1:]:
         raise FormatError(f"a sound holds samples of shape {array.shape[1:]}, its chunk says {shape[1:]}")
     fitted = np.zeros(shape, dtype=array.dtype)
@@ -331,7 +333,7 @@ def _fitted(array: NDArray[Any], shape: Shape) -> NDArray[Any]:
 
 
 def file_part(codec: Parted[D], data: D, subscript: Any) -> NDArray[Any]:
-    """Return ``sample[subscript]`` of a file, decoding no more along the first axis than its kind needs."""
+    """Return ``sample[subscript]`` of a file, decoding as little along the first axis as its kind allows."""
     found = along_first(partial(codec.part, data), subscript)
     if found is None:
         found = codec.decode(data)[subscript]
@@ -339,7 +341,7 @@ def file_part(codec: Parted[D], data: D, subscript: Any) -> NDArray[Any]:
 
 
 def along_first(part: Callable[[int | slice], NDArray[Any] | None], subscript: Any) -> NDArray[Any] | None:
-    """Return ``sample[subscript]`` by parts of its first axis; None if the subscript, or ``part``, has no such part."""
+    """Return ``sample[subscript]`` by decoding parts of its first axis; None if subscript or ``part`` forbids it."""
     items = subscript if isinstance(subscript, tuple) else (subscript,)
     first = items[0] if items else slice(None)
     if isinstance(first, bool | np.bool_) or not isinstance(first, int | np.integer | slice):
@@ -357,13 +359,13 @@ def timestamps(data: Buffer, codec: FileCodec | None) -> NDArray[np.float32]:
     Raises
     ------
     FormatError
-        If the file is no video.
+        If the file is not a video.
     """
     if len(data) == 0:
         return np.zeros(0, dtype=np.float32)
     name = sniff(data) if codec is None else codec.name
     if name not in VIDEO_NAMES:
-        raise FormatError(f"the file is no video but {name or 'of a kind that is not known'}")
+        raise FormatError(f"the file is not a video but {name or 'of an unknown kind'}")
     from lakebed.codecs.video import Video
 
     return Video(name).timestamps(data)

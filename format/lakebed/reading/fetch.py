@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,6 @@ from lakebed.storage.base import Storage
 from lakebed.storage.stores.traffic import Traffic
 from lakebed.versions.state import ChunkTable
 
-if TYPE_CHECKING:
-    pass
-
 # For single samples, read a range of chunks above this size; read smaller chunks as a whole.
 RANGES_ABOVE = LARGE
 
@@ -48,9 +45,9 @@ class ChunkSource:
     Parameters
     ----------
     storage
-        Where published chunks lie.
+        Storage of the published chunks.
     cache_bytes
-        Bound of what is kept of chunks in memory; mapped files do not count.
+        Limit of chunks in memory; mapped files do not count.
     unpublished
         Chunk files that exist only in this process so far, by storage key.
 
@@ -60,7 +57,7 @@ class ChunkSource:
         Ids of the versions whose folders a Deep Lake 3.x writer may rewrite in place. Chunks elsewhere never change,
         so they are mapped instead of read where the storage can.
     remote
-        How chunks are read over a network; None if they lie on this machine.
+        Reader over a network; None if the chunks are on this machine.
     """
 
     def __init__(self, storage: Storage, cache_bytes: int, unpublished: Mapping[str, bytes]) -> None:
@@ -86,7 +83,7 @@ class ChunkSource:
             self.remote = RemoteRanges(self._files, self.cache, self._mutex)
 
     def after_fork(self) -> None:
-        """Begin anew in a forked child: it lacks the parent's threads, which may hold locks and make requests."""
+        """Reset the state in a forked child: it lacks the parent's threads, which may hold locks and make requests."""
         self.pool.begin_in_child()
         self.cache.clear()
         self._begin()
@@ -98,7 +95,7 @@ class ChunkSource:
 
     @property
     def traffic(self) -> Traffic | None:
-        """The requests that read from the storage, over a network."""
+        """Requests to the storage over a network."""
         return None if self.remote is None else self._files.traffic
 
     @property
@@ -124,7 +121,7 @@ class ChunkSource:
         Raises
         ------
         GetChunkError, FormatError
-            If the chunk is missing, or does not tell.
+            If the chunk is missing, or its header is damaged.
         """
         key = table.key(row)
         if self.remote is not None or key in self._unpublished:
@@ -139,7 +136,7 @@ class ChunkSource:
         Parameters
         ----------
         key
-            That of the chunk, from who has it at hand.
+            Storage key of the chunk, if the caller knows it.
         """
         key = key or table.key(row)
         with self._mutex:
@@ -156,12 +153,12 @@ class ChunkSource:
         return None if size <= RANGES_ABOVE else self._opened(table, row, size, key)
 
     def sample(self, table: ChunkTable, row: int, inside: int, chunk: OpenChunk) -> tuple[Bytes, SamplePlace]:
-        """Read the stored bytes of one sample, and nothing else but the header where it is not known yet.
+        """Read only the stored bytes of one sample, and the header if it is not known yet.
 
         Raises
         ------
         ChecksumError, GetChunkError, CorruptError
-            If what is read is damaged, missing, or no chunk.
+            If the data is damaged, missing, or not a chunk.
         """
         header, remote = chunk.header, self.remote
         place = self.place(table, row, inside, chunk) if header is None else header.place(inside)
@@ -170,7 +167,7 @@ class ChunkSource:
         return (self.piece(chunk, place.start, place.nbytes) if place.nbytes else b""), place
 
     def told(self, chunk: OpenChunk, layout: Layout, inside: int) -> Bytes:
-        """Read the stored bytes of one sample whose place is known without the header; errors as in :meth:`sample`."""
+        """Read the stored bytes of one sample whose place is known already; errors as in :meth:`sample`."""
         start, stop = layout.starts[inside], layout.starts[inside + 1]
         if start == stop:
             return b""
@@ -200,7 +197,7 @@ class ChunkSource:
             return self._local.range(chunk, start, length)
 
     def even_samples(self, table: ChunkTable, row: int, item: int) -> EvenSamples | None:
-        """Return the samples of a large uncompressed chunk, ready to be copied; None unless that is mapped and even.
+        """Return the samples of a large uncompressed chunk for copying; None unless it is mapped and all have one size.
 
         Parameters
         ----------
@@ -212,12 +209,12 @@ class ChunkSource:
         ChecksumError, GetChunkError
             If what is read is damaged or missing.
         """
-        # Pages that are mapped are pages of the system's cache.
+        # Mapped pages are pages of the system's cache, so keeping them costs no memory.
         chunk = self.by_range(table, row) if self.remote is None and config.OS_CACHE else None
         return None if chunk is None else self._even(chunk, table.samples(row), item)
 
     def settled_samples(self, table: ChunkTable, row: int, item: int) -> EvenSamples | None:
-        """Return samples as :meth:`even_samples`, of an uncompressed chunk of any size whose file :meth:`is_settled`.
+        """As :meth:`even_samples`, for an uncompressed chunk of any size whose file :meth:`is_settled`.
 
         Raises
         ------
@@ -228,7 +225,7 @@ class ChunkSource:
         return self._even(chunk, table.samples(row), item)
 
     def is_settled(self, table: ChunkTable, row: int) -> bool:
-        """Return whether the file of a chunk can be mapped, because it cannot change any more."""
+        """Return whether the file of a chunk can be mapped because it never changes."""
         is_known = self._files.mappable is not None and int(table.places.sizes[row]) > 0
         return is_known and table.folder(row)[0] not in self.heads and table.key(row) not in self._unpublished
 
@@ -246,7 +243,7 @@ class ChunkSource:
         return EvenSamples(self._local, chunk, chunk.mapped, start, item)
 
     def _place(self, chunk: OpenChunk, count: int, inside: int) -> SamplePlace:
-        """Find a sample in a chunk whose header was not read yet, or is too large to be kept."""
+        """Find a sample in a chunk whose header was not read yet, or is too large to keep."""
 
         def read(start: int, length: int) -> Bytes:
             return self.piece(chunk, start, length)
@@ -269,20 +266,20 @@ class ChunkSource:
         Parameters
         ----------
         shapes
-            Look up the shapes; a caller that knows them saves the time.
+            Whether to look up the shapes, which takes time.
         is_scan
-            What follows in the next chunk will be read next.
+            The next read will continue in the next chunk.
 
         Returns
         -------
         tuple or None
-            Their bytes, the start of each in them and the end of the last, and their shapes, None if they tell them
-            themselves; None if the chunk is better read as a whole.
+            Their bytes; the start of each, and the end of the last; and their shapes, None if the bytes contain them.
+            None if the chunk is better read as a whole.
 
         Raises
         ------
         ChecksumError, GetChunkError, CorruptError
-            If what is read is damaged, missing, or no chunk.
+            If the data is damaged, missing, or not a chunk.
         """
         chunk = self.by_range(table, row)
         if chunk is None:
@@ -361,14 +358,14 @@ class ChunkSource:
         keep
             Put it into the cache.
         count
-            Samples in it, where the table does not say: one in each tile of a sample.
+            Samples in it, if the table does not tell; a tile counts as one.
         key
-            That of the chunk, from who has it at hand.
+            Storage key of the chunk, if the caller knows it.
 
         Raises
         ------
         ChecksumError, GetChunkError, CorruptError, LimitError
-            If the chunk is damaged, missing, or no chunk, or promises too much.
+            If the file is damaged, missing or not a chunk, or exceeds the limits of this process.
         """
         key = key or table.key(row)
         with self._mutex:
@@ -407,7 +404,7 @@ class ChunkSource:
         mine: bytes | None,
         key: str,
     ) -> Chunk:
-        """Read a chunk on this machine, or take one that is not published yet, and keep it."""
+        """Read a chunk on this machine, or take an unpublished one, and keep it."""
         size = int(table.places.sizes[row])
         is_large = codec is None and self._files.mappable is not None and size > RANGES_ABOVE
         data = mine or self._local_file(table, row, key, fresh=False, pooled=is_large)
@@ -425,7 +422,7 @@ class ChunkSource:
         Parameters
         ----------
         pooled
-            Read it into memory that is used again, rather than map it: for callers that read many files once.
+            Read it into a pooled buffer instead of mapping it, for callers that read many files once.
         """
         key = table.key(row)
         with self._mutex:
@@ -441,7 +438,7 @@ class ChunkSource:
     def _local_file(self, table: ChunkTable, row: int, key: str, *, fresh: bool, pooled: bool) -> Bytes:
         """Read and verify a chunk file: ``fresh`` for memory of the caller's own, ``pooled`` for used memory."""
         size = int(table.places.sizes[row])
-        # Pages that are mapped are pages of the system's cache.
+        # Mapped pages are pages of the system's cache, so keeping them costs no memory.
         wanted = (size and config.OS_CACHE) if pooled else size > RANGES_ABOVE
         if wanted and self._files.mappable is not None and table.folder(row)[0] not in self.heads:
             with self._mutex:
@@ -451,16 +448,14 @@ class ChunkSource:
         return self._files.whole(described(table, row, self.heads, key), pooled=pooled)
 
     def _mapped_whole(self, chunk: OpenChunk, *, shared: bool) -> memoryview:
-        """Return the whole verified file; if it is not shared, only the caller sees what it writes into it."""
+        """Return the whole verified file; with ``shared=False`` as a private copy that the caller may write to."""
         data = chunk.mapped if shared and chunk.mapped is not None else self._files.map(chunk)
-        for block in range(len(chunk.sums)):
-            if not chunk.seen[block]:
-                self._files.verify_block(chunk, block, data[block * BLOCK : (block + 1) * BLOCK])
+        self._local.mapped(chunk, data, 0, len(data))
         return data
 
 
 class EvenSamples(NamedTuple):
-    """Samples of one size in a chunk file that is mapped; several threads may copy some at the same time."""
+    """Samples of one size in a mapped chunk file; several threads may copy from it at the same time."""
 
     ranges: LocalRanges
     chunk: OpenChunk
@@ -479,7 +474,7 @@ class EvenSamples(NamedTuple):
         self.ranges.copy(self.chunk, self.mapped, self.start + first * self.item, room)
 
     def verify(self, number: int) -> None:
-        """Verify the blocks that a sample lies in by their checksums.
+        """Verify the blocks of a sample by their checksums.
 
         Raises
         ------
@@ -490,7 +485,7 @@ class EvenSamples(NamedTuple):
 
 
 def _decoded(chunk: Chunk, codec: ChunkCodec | None) -> int:
-    """Bytes of a chunk beside those of its file."""
+    """Memory of a parsed chunk in addition to its file."""
     return 0 if codec is None else len(chunk.data)
 
 

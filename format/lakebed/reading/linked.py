@@ -1,4 +1,4 @@
-"""Samples that lie in files elsewhere: the links of a tensor, followed and decoded (FORMAT.md 5.3)."""
+"""Linked samples: follow the links of a tensor and decode the files (FORMAT.md 5.3)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Links:
     Parameters
     ----------
     credentials
-        Credentials by their code in the creds index; None if links need none.
+        Credentials by code in the creds index; None if links need none.
     """
 
     def __init__(self, reader: StoredSamples, credentials: Keys | None = None) -> None:
@@ -47,7 +47,7 @@ class Links:
         self._policy = Policy(reader.source.url)
 
     def path(self, row: int) -> str:
-        """Return where the link of a row leads; "" for None.
+        """Return the address that the link of a row has; "" for None.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Links:
         Raises
         ------
         GetDataFromLinkError
-            If it cannot be read, or must not be; its class and its cause say why.
+            If it cannot be read, or reading it is forbidden; class and cause tell why.
         """
         try:
             return fetch(url, creds=self._creds(row, url), policy=self._policy)
@@ -85,7 +85,7 @@ class Links:
             raise self.failed(row, url, error) from error
 
     def open(self, row: int, url: str) -> RangedFile:
-        """Return the file that a link of a row leads to, to be fetched in parts."""
+        """Return the file that a link of a row leads to, for fetching parts of it."""
         creds = self._creds(row, url)
 
         def part(start: int, length: int, tag: str | None) -> Part:
@@ -109,19 +109,19 @@ class Links:
         return self.value_of(row, None if self.is_grid(row) else self.path(row))
 
     def value_of(self, row: int, url: str | None, *, threads: int | None = None) -> Any:
-        """Return the sample behind a link that is known already; None is a grid of links.
+        """Return the sample behind a known link; None stands for a grid of links.
 
         Parameters
         ----------
         threads
-            How many files of a grid to fetch at the same time; None for as many as may be.
+            Number of files of a grid that are fetched at the same time; None for the maximum.
         """
         if url is None:
             return self._tiled(row, None, threads)
         return self.decode(row, url, self.fetch(row, url)) if url else np.empty(0)
 
     def part(self, row: int, subscript: Any) -> Any:
-        """Return a part of the sample behind the link of a row, fetching and decoding no more than that needs."""
+        """Return a part of the sample behind the link of a row; fetch and decode only what that needs."""
         if self.is_grid(row):
             return self._tiled(row, subscript, None)
         url = self.path(row)
@@ -141,7 +141,7 @@ class Links:
         return self.decode(row, url, data)[subscript]
 
     def _segment(self, row: int, url: str, subscript: Any) -> Any:
-        """Return a part of a video of which the index and the segments around the part are fetched."""
+        """Return a part of a video; fetch only its index and the segments around the part."""
         from lakebed.codecs.remote_video import RemoteVideo
 
         file = self.open(row, url)
@@ -154,7 +154,7 @@ class Links:
         return self.decode(row, url, data)[subscript]
 
     def timestamps(self, row: int, selection: int | slice = slice(None)) -> NDArray[np.float32]:
-        """Return the time of frames of the video behind the link of a row, in seconds; fetches as :meth:`part` does."""
+        """Return the times of frames of the video behind the link of a row, in seconds; fetch as :meth:`part` does."""
         url = self.path(row)
         if not url:
             return np.zeros(0, dtype=np.float32)[selection]
@@ -173,10 +173,10 @@ class Links:
         return found[selection]
 
     def values(self, rows: Rows) -> Iterator[Any]:
-        """Yield the samples behind many links, in the order given; those that follow are fetched ahead."""
+        """Yield the samples behind many links, in the order given; the next ones are fetched ahead."""
         urls = self.urls(rows)
         threads = min(len(rows), threads_for(urls))
-        # Each grid is fetched by several threads, fewer if several grids are read.
+        # Several threads fetch each grid, fewer of them if several grids are read.
         inside = max(1, threads // 4) if len(rows) > 1 else None
 
         def work(item: tuple[int, str | None]) -> Any:
@@ -186,20 +186,20 @@ class Links:
         return in_order(wanted, work, threads, _size)
 
     def urls(self, rows: Rows) -> list[str | None]:
-        """Return where links lead: "" for None, None for a grid of links."""
+        """Return the addresses of links: "" for None, None for a grid of links."""
         grids = self._reader.tile_entries
         if grids:
             return [None if int(row) in grids else self.path(int(row)) for row in rows]
         return [decode_link(data) for _, data, _ in self._reader.many(rows)]
 
     def shape(self, row: int) -> tuple[int, ...]:
-        """Return the shape of the sample behind the link of a row, from the header of the file."""
+        """Return the shape of the sample behind the link of a row from the file's header."""
         if self.is_grid(row):
             return self._reader.tile_entries[row][0]
         return self._shape_of(row, self.path(row))
 
     def shapes(self, rows: Rows) -> list[tuple[int, ...]]:
-        """Return the shapes of the samples behind many links, whose files are looked at at the same time."""
+        """Return the shapes of the samples behind many links; the headers are read at the same time."""
 
         def work(item: tuple[int, str | None]) -> tuple[int, ...]:
             row, url = item
@@ -225,7 +225,7 @@ class Links:
         Raises
         ------
         GetDataFromLinkError
-            If it is no file of a known kind, or damaged.
+            If the file is of an unknown kind, or damaged.
         """
         try:
             codec = _codec(self._reader.storing, url, data)
@@ -250,7 +250,7 @@ class Links:
         return (*shape, 1) if len(shape) == 2 and (rank == 3 or (is_image and not rank)) else shape
 
     def _tiled(self, row: int, subscript: Any, threads: int | None) -> NDArray[Any]:
-        """Put together a grid of links, of which ``subscript`` fetches only those it touches; None is the whole."""
+        """Assemble a grid of links; with a ``subscript`` fetch only the files that it touches."""
         shape, tile = self._reader.tile_entries[row]
         paths = self.grid(row)
         if grid_shape(paths.shape, len(shape)) != tuple(-(-s // t) for s, t in zip(shape, tile, strict=True)):
@@ -277,7 +277,7 @@ class Links:
         return out if subscript is None else out[subscript].copy()
 
     def failed(self, row: int, url: str, error: Exception) -> GetDataFromLinkError:
-        """Return the error for a link of a row that cannot be followed, of the class that its cause asks for."""
+        """Return the error for a link that cannot be followed; its class depends on the cause."""
         reader = self._reader
         return failure_kind(error)(
             f"Unable to get data from link {shown(url)} "
@@ -294,12 +294,12 @@ def _size(value: Any) -> int:
 
 
 def _codec(storing: Storing, url: str, data: bytes) -> FileCodec | None:
-    """Return the codec for a file; None for text, which needs none.
+    """Return the codec of a file; None for text, which has none.
 
     Raises
     ------
     FormatError
-        If it is no file of a known kind.
+        If it is of an unknown kind.
     """
     if storing is not Storing.ARRAY:
         return None

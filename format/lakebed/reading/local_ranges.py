@@ -33,17 +33,17 @@ class LocalRanges:
         self._window: tuple[str, int, memoryview, int] = _NO_WINDOW
 
     def mapped(self, chunk: OpenChunk, data: memoryview, start: int, length: int) -> Bytes:
-        """Return a range of a file that is mapped, verified; the lock is not needed."""
+        """Return a verified range of a mapped file; the lock is not needed."""
         for block in range(start // BLOCK, (start + length - 1) // BLOCK + 1) if chunk.seen else ():
             if not chunk.seen[block]:
                 self._files.verify_block(chunk, block, data[block * BLOCK : (block + 1) * BLOCK])
         return data[start : start + length]
 
     def copy(self, chunk: OpenChunk, data: memoryview, start: int, room: NDArray[np.uint8]) -> None:
-        """Copy a range of a file that is mapped, verified; the lock is not needed.
+        """Copy a range of a mapped file and verify it; the lock is not needed.
 
-        A block is verified where it was copied to: it is still in the processor's cache, and the pages of the file are
-        touched by the copy, which holds no other thread up.
+        Each block is verified in the copy, which is still in the processor's cache. Copying also touches the pages of
+        the file without blocking other threads.
         """
         stop = start + len(room)
         whole = np.frombuffer(data, np.uint8)
@@ -60,9 +60,9 @@ class LocalRanges:
                 )
 
     def sample(self, chunk: OpenChunk, layout: Layout, inside: int) -> Bytes:
-        """Return a sample that has its own checksum; only the sample is read from the file.
+        """Return a sample that has a checksum of its own; read only the sample from the file.
 
-        Of a file that is mapped the lock is not needed.
+        For a mapped file the lock is not needed.
         """
         start, stop = layout.starts[inside], layout.starts[inside + 1]
         mapped = chunk.mapped
@@ -82,7 +82,7 @@ class LocalRanges:
         return data
 
     def range(self, chunk: OpenChunk, start: int, length: int) -> Bytes:
-        """Return a range of a file, verified."""
+        """Return a verified range of a file."""
         if chunk.mapped is not None:
             return self.mapped(chunk, chunk.mapped, start, length)
         first, last = start // BLOCK, (start + length - 1) // BLOCK
@@ -102,7 +102,7 @@ class LocalRanges:
         return b"".join(held[block] for block in range(first, last + 1))[offset : offset + length]
 
     def read_ahead(self, chunk: OpenChunk, start: int, stop: int, *, is_scan: bool = True) -> memoryview:
-        """Read a range of a chunk, and more after it if it follows the last one, so that small steps need few reads.
+        """Read a range of a chunk; if it follows the last range, read ahead, so that small steps need few reads.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class LocalRanges:
         return data[start - low :]
 
     def _load(self, chunk: OpenChunk, first: int, last: int) -> None:
-        """Read and verify blocks with one request, and keep them."""
+        """Read blocks at once, verify and keep them."""
         start, stop = first * BLOCK, min((last + 1) * BLOCK, chunk.size)
         data = memoryview(self._files.range(chunk.key, start, stop - start))
         self._files.verify(chunk, first, data)

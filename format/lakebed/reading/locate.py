@@ -1,4 +1,4 @@
-"""Stored bytes of the flat samples of one tensor of one version: located and fetched (FORMAT.md 5.2, 5.3).
+"""Locate and fetch the stored bytes of the flat samples of one tensor of one version (FORMAT.md 5.2, 5.3).
 
 Rows here are flat: for a tensor of sequences they number the items of all sequences.
 """
@@ -54,7 +54,7 @@ _LONGEST_VERSION = 10
 
 
 class Locating:
-    """Context that makes errors name dataset, tensor, row and chunk; a class, since it is entered for every sample."""
+    """Context that adds dataset, tensor, row and chunk to errors; a class for speed, since every sample enters it."""
 
     __slots__ = ("_reader", "_row")
 
@@ -73,7 +73,7 @@ class Locating:
 
 
 class Detector(Protocol):
-    """Watches which rows of a tensor are read over a network, and has those that follow read ahead."""
+    """Observes which rows of a tensor are read over a network, and reads the following ones ahead."""
 
     @property
     def is_paused(self) -> bool: ...
@@ -86,7 +86,7 @@ class Detector(Protocol):
 
 
 class StoredSamples:
-    """The flat samples of one tensor of one version, as they are stored.
+    """The stored flat samples of one tensor of one version.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class StoredSamples:
     Attributes
     ----------
     detector
-        Watches which rows are read; None on this machine.
+        Observes which rows are read; None on this machine.
     """
 
     detector: Detector | None = None
@@ -110,7 +110,7 @@ class StoredSamples:
         self.is_link = state.meta.is_link
         # Row of the chunk table -> chunk that is read by range.
         self._ranged: dict[int, OpenChunk] = {}
-        # Row of the chunk table -> offset of the first sample, for chunks whose size tells it.
+        # Row of the chunk table -> offset of the first sample, for chunks whose layout follows from their size.
         self._starts: dict[int, int] = {}
 
     # -- what kind of values ---------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class StoredSamples:
 
     @cached_property
     def is_gathered(self) -> bool:
-        """Return whether all samples are arrays of one shape, stored as they are, so that rows are slices of chunks."""
+        """Return whether all samples are uncompressed arrays of one shape, so that rows are slices of chunks."""
         return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
 
     def known_dtype(self) -> np.dtype[Any]:
@@ -144,7 +144,7 @@ class StoredSamples:
 
     @cached_property
     def item(self) -> int:
-        """Bytes of a sample, of samples that are slices."""
+        """Bytes of each sample, if samples are slices."""
         return math.prod(self.state.meta.max_shape) * self.known_dtype().itemsize
 
     @cached_property
@@ -160,7 +160,7 @@ class StoredSamples:
         Raises
         ------
         UnsupportedCompressionError
-            If the format knows no such compression.
+            If the format has no such compression.
         """
         return self._codec
 
@@ -172,7 +172,7 @@ class StoredSamples:
 
     @cached_property
     def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:
-        """Flat row -> (sample shape, tile shape) as the tile index has them."""
+        """Flat row -> (sample shape, tile shape) in the tile index."""
         return self.state.tiles.entries
 
     def locate(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -199,7 +199,7 @@ class StoredSamples:
             row = end
 
     def tiles_from(self, ordinal: int) -> range:
-        """Return the rows of the chunk table that hold tiles of the same sample as this one: it alone for others."""
+        """Return the rows of the chunk table with the tiles of a sample, given one; only itself if it is no tile."""
         last, end = self._last, ordinal + 1
         while end < len(last) and last[end] == last[ordinal]:
             end += 1
@@ -214,7 +214,7 @@ class StoredSamples:
     # -- errors ----------------------------------------------------------------------------------------------
 
     def located(self, error: LakebedError, row: int) -> LakebedError:
-        """Return an error of damage, limits or the storage that names tensor and row."""
+        """Return an error about damage, limits or the storage with tensor and row added."""
         if isinstance(error, StorageError):
             return error if error.row is not None else error.located(self.source.url, self.name, row)
         if isinstance(error, LimitError):
@@ -232,10 +232,10 @@ class StoredSamples:
         return kind(text, dataset=self.source.url, tensor=self.name, row=row)
 
     def whereabouts(self, row: int) -> tuple[str, tuple[int, int] | None]:
-        """Return the chunk that holds a sample, and the sample's first byte there and how many it has.
+        """Return the chunk that holds a sample, and the sample's first byte and number of bytes in it.
 
-        None for the bytes where the chunk is compressed as a whole or so damaged that it does not tell, and over a
-        network, which is not asked for it.
+        None for both if the chunk is compressed as a whole or too damaged, and over a network, where this makes no
+        requests.
         """
         ordinal, inside = self._place(row)
         table = self.state.table
@@ -266,9 +266,9 @@ class StoredSamples:
             return (self.decoder.decompressed(data) if decompress else data), shape
 
     def stored_part(self, row: int, start: int, stop: int) -> tuple[Buffer, int]:
-        """Return a part of the stored bytes of one sample that is not tiled, and how many bytes it has in all.
+        """Return a part of the stored bytes of one sample that is not tiled, and the total number of its bytes.
 
-        Of large chunks that are not compressed as a whole, no more than the part is read, and what checksums need.
+        From large chunks without compression as a whole, only the part is read, and the bytes that its checksums cover.
 
         Raises
         ------
@@ -310,7 +310,7 @@ class StoredSamples:
         return self._ranged_sample(ordinal, inside, chunk)
 
     def _remote_stored(self, ordinal: int, inside: int) -> Stored:
-        """Return a sample of a chunk on a store: with one request where the manifest tells where it lies."""
+        """Return a sample of a chunk on a store, with one request if the manifest has its place."""
         chunk = self.by_range(ordinal, 1)
         if chunk is None:
             return self.stored(self.source.chunk(self.state.table, ordinal, self._codec), inside)
@@ -320,7 +320,7 @@ class StoredSamples:
         return self._ranged_sample(ordinal, inside, chunk)
 
     def _told(self, ordinal: int, inside: int, chunk: OpenChunk, layout: Layout) -> Stored:
-        """Return a sample without a look at the chunk's header, if it or the layout tells its shape."""
+        """Return a sample without reading the chunk's header, if the sample or the layout tells its shape."""
         data = self.source.told(chunk, layout, inside)
         shape = layout.shape(inside) or self.decoder.told_shape(data)
         if shape is not None:
@@ -375,7 +375,7 @@ class StoredSamples:
                 yield row, data, shape
 
     def by_range(self, ordinal: int, count: int) -> OpenChunk | None:
-        """Return a chunk of which ``count`` samples are wanted for reading by range; None if the whole is better."""
+        """Return a chunk for reading ``count`` samples by range; None if reading the whole is better."""
         table = self.state.table
         few = count == 1 or count * _WHOLE_FROM < table.samples(ordinal)
         if not few:
@@ -394,7 +394,7 @@ class StoredSamples:
         return None if chunk.layout is None and is_fine else chunk
 
     def _lay_out(self, chunk: OpenChunk, ordinal: int) -> None:
-        """Compute the places of samples of one shape, if the file has the length of such a chunk."""
+        """Compute the places of samples of one shape, if the file has the matching length."""
         if not self._is_even(chunk, ordinal):
             return
         size, count = self.item, self.state.table.samples(ordinal)
@@ -417,7 +417,7 @@ class StoredSamples:
     # -- values ----------------------------------------------------------------------------------------------
 
     def decode(self, data: Buffer, shape: Shape | None) -> Any:
-        """Decode the stored bytes of one sample; large arrays lie in memory that is used again once they are gone."""
+        """Decode the stored bytes of one sample; large arrays use pooled memory."""
         decoder = self.decoder
         if self.storing is not Storing.ARRAY:
             return decoder.value(data, shape)
@@ -427,8 +427,8 @@ class StoredSamples:
             size = math.prod(shape) * dtype.itemsize
             if size > limits.FREE_BYTES:
                 decoder.check_facts(data, shape)
-            # Smaller sizes are allowed even for blank images, so trust the recorded shape until the file is decoded.
-            # For small arrays, the allocator reuses memory faster than the pool does.
+            # Smaller arrays are allocated without checking the file: trust the recorded shape until the file is
+            # decoded. For small arrays, the allocator reuses memory faster than the pool does.
             room = np.empty(shape, dtype) if size < _POOLED_FROM else self.source.pool.array(shape, dtype)
             if decoder.direct is not None and decoder.direct(data, room):
                 return room
@@ -436,7 +436,7 @@ class StoredSamples:
         return decoder.array(data, shape)
 
     def decoded(self, rows: Rows) -> Iterator[Any]:
-        """Yield the values of samples that are not tiled, in the order given; a chunk is read once per run of rows."""
+        """Yield the values of samples that are not tiled, in the order given; each run of rows reads its chunk once."""
         for row, data, shape in self.many(rows):
             with Locating(self, row):
                 value = self.decode(data, shape)

@@ -1,4 +1,4 @@
-"""One chunk file as a reader knows it: its size, its checksums, where its samples lie, and what was read of it."""
+"""A reader's knowledge of one chunk file: its size, checksums, places of samples, and the data read so far."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class ByteRange(NamedTuple):
 
 
 class OpenChunk:
-    """A chunk file that is read by range: its mapping or its verified blocks, and its header once it was read.
+    """A chunk file that is read by range: its mapping or verified blocks, and its header once that was read.
 
     Parameters
     ----------
     size
-        Bytes of the file; 0 where it is not known.
+        Bytes of the file; 0 if unknown.
     sums
-        Checksum of each block; empty when none are known.
+        Checksum of each block; empty if unknown.
     is_settled
-        Whether it cannot change any more: it lies in no folder that a Deep Lake 3.x writer changes.
+        Whether it never changes again, because it is in no folder that a Deep Lake 3.x writer changes.
 
     Attributes
     ----------
     mapped
-        The whole file, mapped; None if it cannot be.
+        The whole file, if it could be mapped.
     blocks
-        Verified blocks by their number; verified samples that were read alone, by the complement of theirs.
+        Verified blocks by number; verified samples that were read alone, by the bitwise complement of their number.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class OpenChunk:
 
     @property
     def layout(self) -> Layout | None:
-        """Places of the chunk's samples, as far as they are known without its header."""
+        """Set the places of the chunk's samples that are known without its header."""
         told = self._told
         if self._layout is None and told is not None:
             table, row = told
@@ -94,11 +94,11 @@ class OpenChunk:
         self._layout = Layout(words, count, self.size)
 
     def told_by(self, table: ChunkTable, row: int) -> None:
-        """Take the layout from a row of a table, once the layout is needed."""
+        """Read the layout from a row of a table when it is first needed."""
         self._told = table, row
 
     def starts(self) -> Sequence[int] | None:
-        """Return the start of each sample in the file and the end of the last; None if that is not known yet."""
+        """Return the start of each sample in the file and the end of the last; None if not known yet."""
         if self.header is not None:
             return self.header.offsets
         return None if self.layout is None else self.layout.starts
@@ -115,7 +115,7 @@ class OpenChunk:
 
     @property
     def has_sample_sums(self) -> bool:
-        """Return whether single samples can be read and verified without the blocks that they lie in."""
+        """Return whether single samples can be verified without reading their whole blocks."""
         return self.layout is not None and self.layout.sums is not None
 
     def is_blocks(self, span: ByteRange) -> bool:

@@ -1,6 +1,6 @@
 """Many independent calls at once: decoding on all cores, fetching over slow links.
 
-Threads are started when first needed, live on idle, and belong to one process: a forked child starts its own.
+Threads are started when first needed, stay alive while idle, and belong to one process: a forked child starts its own.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-# Limits on threads. Decoding keeps a core busy while fetching mostly waits, so the numbers differ.
+from lakebed.runtime.failures import OnFailure
+
+# Limit of threads that decode, each of which keeps a core busy.
 MOST_DECODERS = 32
-MOST_FETCHERS = 16
 
 
 class _Pools:
@@ -25,14 +26,13 @@ class _Pools:
     def submit(self, threads: int, run: Callable[[], None], submitted: list[Future[None]]) -> None:
         """Submit a call for each thread of a pool, and append the futures to a list."""
         pool = self._get(threads)
-        try:
+        with OnFailure(self._drop, threads):
             submitted.extend(pool.submit(run) for _ in range(threads))
-        except BaseException:
-            # An interrupt may have come between the start of a thread and its registration with the interpreter, which
-            # would then wait for the thread for ever at exit. So shut down the pool, which ends its threads.
-            self._made.pop(threads, None)
-            pool.shutdown(wait=False)
-            raise
+
+    def _drop(self, threads: int) -> None:
+        # An interrupt may have come between the start of a thread and its registration with the interpreter, which
+        # would then wait for the thread for ever at exit. So shut down the pool, which ends its threads.
+        self._made.pop(threads).shutdown(wait=False)
 
     def _get(self, threads: int) -> ThreadPoolExecutor:
         if self._pid != os.getpid():
@@ -63,7 +63,7 @@ def for_each(count: int, work: Callable[[int], object], *, threads: int | None =
     Parameters
     ----------
     threads
-        Most threads, the caller's included; None is one per core.
+        Maximum number of threads, including the caller's; None is one per core.
     """
     wanted = min(count, min(cores(), MOST_DECODERS) if threads is None else threads)
     numbers = itertools.count()  # next(numbers) is atomic, so no lock is needed
@@ -74,19 +74,16 @@ def for_each(count: int, work: Callable[[int], object], *, threads: int | None =
         try:
             while not stop and (number := next(numbers)) < count:
                 work(number)
-        except BaseException:
-            stop = True
-            raise
+        finally:
+            stop = True  # after an error; otherwise all calls have begun
 
     others: list[Future[None]] = []
     try:
         if wanted > 1:
             _pools.submit(wanted - 1, run, others)
         run()
-    except BaseException:
-        stop = True
-        raise
     finally:
+        stop = True
         for other in others:
             other.cancel()
         errors = [other.exception() for other in others if not other.cancelled()]

@@ -1,4 +1,4 @@
-"""Small steps of reading a selection: values as arrays, subscripts into values, rows in the form that reads fastest."""
+"""Steps of reading a selection: values to arrays, subscripts of values, rows to the form that is read fastest."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def as_rows(rows: Rows | Sequence[int]) -> Rows:
 
 
 def run_of(flat: list[int]) -> Sequence[int]:
-    """Return consecutive numbers as a range, which is read without a search per row."""
+    """Convert consecutive numbers to a range, which is read without a search per row."""
     if flat and flat[-1] - flat[0] == len(flat) - 1 and flat == list(range(flat[0], flat[-1] + 1)):
         return range(flat[0], flat[-1] + 1)
     return flat
@@ -59,7 +59,7 @@ def run_of(flat: list[int]) -> Sequence[int]:
 def shifted(
     inner: NDArray[Any], subscript: Any, window: tuple[slice, ...], shape: tuple[int, ...]
 ) -> NDArray[Any]:
-    """Apply a subscript that counts from the sample's corner to a window of the sample."""
+    """Apply a subscript relative to the sample's origin to a window of the sample."""
     items = list(subscript) if isinstance(subscript, tuple) else [subscript]
     if Ellipsis in [item for item in items if not isinstance(item, np.ndarray)]:
         at = next(i for i, item in enumerate(items) if item is Ellipsis)

@@ -1,4 +1,4 @@
-"""Flat samples of one tensor of one version: located, fetched, decoded; one, many, or parts (FORMAT.md 5.2, 5.3).
+"""Locate, fetch and decode flat samples of one tensor of one version: one, many, or parts (FORMAT.md 5.2, 5.3).
 
 Rows here are flat: for a tensor of sequences they number the items of all sequences.
 """
@@ -45,7 +45,7 @@ class SampleReader(StoredSamples):
     name
         The tensor's name, for messages.
     credentials
-        What the links go by.
+        Credentials for following links.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SampleReader(StoredSamples):
 
     @property
     def links(self) -> Links:
-        """Follows the links of a tensor of links; made anew each time, since reader and links would form a cycle."""
+        """Reader of linked samples; made on each access, since keeping it would form a cycle with this reader."""
         from lakebed.reading.linked import Links
 
         return Links(self, self._credentials)
@@ -80,12 +80,12 @@ class SampleReader(StoredSamples):
 
     @property
     def is_scalar(self) -> bool:
-        """Return whether samples are single numbers, some of which may be absent."""
+        """Return whether samples are single numbers, of which some may be absent."""
         return list(self.state.meta.max_shape) in ([1], [0]) and self.came_as_list is None
 
     @property
     def is_number(self) -> bool:
-        """Return whether samples are single numbers, or absent, and mean no dates or times."""
+        """Return whether samples are single numbers, or absent, but not dates or times."""
         return self.is_row_a_sample and self.is_scalar and "logical_type" not in self.state.info
 
     @property
@@ -115,7 +115,7 @@ class SampleReader(StoredSamples):
     # -- stored samples --------------------------------------------------------------------------------------
 
     def files(self, row: int, subscript: Any) -> Iterator[tuple[Box, Buffer]]:
-        """Yield the stored files that ``sample[subscript]`` lies in, each with its place: tiles, or the only one."""
+        """Yield the stored files that contain ``sample[subscript]`` with their places: tiles, or the only file."""
         tiles = self.tiles_of(row, self._place(row)[0])
         if tiles is not None:
             yield from tiles.contents(subscript)
@@ -133,7 +133,7 @@ class SampleReader(StoredSamples):
         return self.has_tiles or self.is_link or self.decoder.traits.parts
 
     def prefetch(self, rows: Rows) -> AbstractContextManager[object]:
-        """Return a context in which these rows are read ahead, where they lie on a store."""
+        """Return a context in which these rows are read ahead if they are on a store."""
         detector = self.detector
         if detector is None or detector.is_paused or self.is_link:
             return _NO_PREFETCH
@@ -153,7 +153,7 @@ class SampleReader(StoredSamples):
         EmptyTensorError
             If only empty samples were stored so far, so that no rank or dtype is known.
         CorruptError, LimitError, GetDataFromLinkError
-            If the sample is damaged or promises too much, or its link leads nowhere.
+            If the sample is damaged or exceeds the limits of this process, or its link cannot be followed.
         """
         ordinal, inside = self._place(row)
         if self.detector is not None:
@@ -178,7 +178,7 @@ class SampleReader(StoredSamples):
         Raises
         ------
         IndexError
-            If the subscript leaves the sample.
+            If the subscript is out of range.
         """
         ordinal, inside = self._place(row)
         with Locating(self, row):
@@ -199,9 +199,9 @@ class SampleReader(StoredSamples):
             return self.decode(data, shape)[subscript]
 
     def _segment(self, row: int, ordinal: int, subscript: Any) -> Value | None:
-        """Return a part of a large video, reading only its index and the segments around the part.
+        """Return a part of a large video; read only its index and the segments around the part.
 
-        None if the whole is better: of a smaller one, or one whose index does not list its frames.
+        Return None if reading the whole is better: for smaller videos, and if the index does not list the frames.
         """
         codec = self.decoder.files
         if codec is None or self._codec is not None or self.by_range(ordinal, 1) is None:
@@ -325,7 +325,7 @@ class SampleReader(StoredSamples):
 
     @property
     def _reads_singly(self) -> bool:
-        """Return whether samples are linked files, are tiled, or have no known dtype."""
+        """Return whether samples are linked files, tiled, or of unknown dtype."""
         return self.is_link or self.has_tiles or self.dtype is None
 
     def _common_shape(self, rows: Rows) -> Shape | None:
@@ -337,14 +337,14 @@ class SampleReader(StoredSamples):
 
 
 def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
-    """Return shapes as a table; ranks that differ are padded with ones, in front of zeros none."""
+    """Return shapes as a table; missing axes get extents of 1, or of 0 in empty samples."""
     rank = max([rank, *map(len, shapes)])
     rows = [(*shape, *((0 if 0 in shape else 1,) * (rank - len(shape)))) for shape in shapes]
     return np.array(rows, dtype=np.int64).reshape(len(shapes), rank)
 
 
 def _detector(source: ChunkSource) -> SequentialDetector | None:
-    """Return the detector of rows that are read in sequence; None for local data, which is not read ahead."""
+    """Return the detector of sequential reads; None for local data, which is not read ahead."""
     if source.remote is None:
         return None
     from lakebed.reading.remote.prefetch import SequentialDetector
@@ -353,12 +353,12 @@ def _detector(source: ChunkSource) -> SequentialDetector | None:
 
 
 def _plain_part(reader: SampleReader, ordinal: int, inside: int, subscript: Any) -> NDArray[Any] | None:
-    """Return ``sample[subscript]`` of a sample in a chunk, or None if reading the whole sample is no worse.
+    """Return ``sample[subscript]`` of a sample in a chunk; None if reading the whole sample takes no longer.
 
     Raises
     ------
     IndexError
-        If the subscript leaves the sample.
+        If the subscript is out of range.
     """
     chunk, dtype = reader.by_range(ordinal, 1), reader.dtype
     if chunk is None or dtype is None:

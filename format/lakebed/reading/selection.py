@@ -34,7 +34,7 @@ class Selection:
     companion
         Gives the reader of a hidden companion by kind ("shape", "info", "null"), or None.
     pad
-        Let an int, or a list of ints, name rows beyond the end: they read as empty samples.
+        Allow an int, or a list of ints, beyond the end: such rows are empty samples.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Selection:
         Raises
         ------
         IndexError
-            If a row is named that is not there.
+            If a row does not exist.
         """
         length = self.reader.state.length
         return self.index.padded_rows(length) if self._pad else self.index.rows(length)
@@ -80,7 +80,7 @@ class Selection:
         return [pick(first, stop, self.index.inside) for first, stop in spans.spans(rows)]
 
     def _nulls(self, rows: Rows) -> NDArray[np.bool_] | None:
-        """Return True for rows whose null is on record, or None when none is."""
+        """Return a mask of rows with recorded nulls, or None without any."""
         reader = self.companion("null")
         if reader is None or not len(rows):
             return None
@@ -91,9 +91,9 @@ class Selection:
         return mask if mask.any() else None
 
     def null_mask(self) -> NDArray[np.bool_] | None:
-        """Return True for selected rows that are null: bool, shape (rows,); None when none is.
+        """Return a mask of selected rows that are null: bool, shape (rows,); None without any.
 
-        A null is on record, or it is the empty sample among single numbers.
+        A null is recorded, or an empty sample among single numbers.
         """
         rows, reader = self.rows(), self.reader
         marks = self._nulls(rows)
@@ -108,12 +108,12 @@ class Selection:
     def values(self, *, recorded: bool = False) -> Iterator[Any]:
         """Yield the value of each row: arrays, text, JSON values, lists of polygons; lists of those for sequences.
 
-        A null is None, as `null_mask` tells them: among single numbers, an empty sample is one.
+        Nulls, as `null_mask` defines them, are None; they include empty samples among single numbers.
 
         Parameters
         ----------
         recorded
-            Only nulls that are on record are None; an empty sample keeps its dtype.
+            Only recorded nulls are None; an empty sample stays an array with its dtype.
         """
         rows = self.rows()
         nulls = self._nulls(rows) if recorded else self.null_mask()
@@ -159,14 +159,14 @@ class Selection:
         )
 
     def python(self) -> Any:
-        """Return the one selected value, or the list of them; the empty one of its kind where a null is on record."""
+        """Return the selected value, or a list of values; a recorded null is an empty value of its kind."""
         values = self._values(self.rows())
         return next(values) if self.is_single else list(values)
 
     # -- arrays ----------------------------------------------------------------------------------------------
 
     def numpy(self, *, aslist: bool = False) -> Any:
-        """Read as an array: shape (rows, ...), or that of the sample for a single one.
+        """Read as an array of shape (rows, ...); a single sample has its own shape.
 
         Polygons always come as lists. Sequences get an axis for their items, with ``aslist`` a list of them.
 
@@ -192,7 +192,7 @@ class Selection:
             raise self._told(rows, error) from None
 
     def _told(self, rows: Rows, error: DynamicTensorNumpyError) -> DynamicTensorNumpyError:
-        """Return the error of samples that are no array, with the nulls among them: those alone may be the reason."""
+        """Add the number of nulls to the error about samples of several shapes, since they may be its only reason."""
         nulls = self.null_mask()
         if nulls is None:
             return error
@@ -257,7 +257,7 @@ class Selection:
     def _sequences(
         self, rows: Rows, read: Callable[[Sequence[int], tuple[Subscript, ...]], list[Any]]
     ) -> Iterator[Any]:
-        """Yield the list of items of each row, or the one item where one was picked; all are read in one go."""
+        """Yield the list of items of each row, or the single picked item; all are read at once."""
         picks = self._picks(rows)
         flat = [item for chosen in picks for item in chosen.items]
         items = read(run_of(flat), picks[0].inside) if flat else []
@@ -378,7 +378,7 @@ class Selection:
     # -- files and links -------------------------------------------------------------------------------------
 
     def tobytes(self) -> bytes:
-        """Return the stored bytes of one sample, compressed ones if samples are compressed; of a link, the file.
+        """Return the stored bytes of one sample, compressed if samples are; for a link those of the file.
 
         Raises
         ------
@@ -458,7 +458,7 @@ class Selection:
         return found
 
     def paths(self, *, aslist: bool = True) -> Any:
-        """Return where the selected links lead: an array of one path each, in a list unless one is selected.
+        """Return the addresses of the selected links: arrays of one path, in a list unless a single row is selected.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Rows that are sequences of flat samples: which items a subscript picks, and what is left for the items themselves."""
+"""Sequences of flat samples: find the items that a subscript picks, and the rest of the subscript, for the items."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Pick:
     Parameters
     ----------
     items
-        Flat rows of the items; one item, whose axis is dropped, if ``is_single``.
+        Flat rows of the items; only one, without the axis of items, if ``is_single``.
     inside
-        Subscripts that are left for each item.
+        Remaining subscripts for each item.
     """
 
     items: Sequence[int]
@@ -39,7 +39,7 @@ def pick(first: int, stop: int, inside: tuple[Subscript, ...]) -> Pick:
     Raises
     ------
     IndexError
-        If an item is asked for that is not there.
+        If an item does not exist.
     """
     items: Sequence[int] = range(first, stop)
     left: list[Subscript] = []

@@ -1,4 +1,4 @@
-"""Shapes of samples without their data: from chunk headers, or from the hidden shape tensor for links."""
+"""Read shapes of samples without their data: from chunk headers, or from the hidden shape tensor for links."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Extents:
         return tuple(meta.min_shape), tuple(meta.max_shape)
 
     def is_settled(self, count: int) -> bool:
-        """Return whether looking at the samples would not change the recorded extents, or would take too long."""
+        """Return whether to use the recorded extents: they are exact, or checking all samples would take too long."""
         low, high = self.recorded()
         return low == high or count > _LOOKED_AT
 
@@ -57,7 +57,7 @@ class Extents:
         return reader.shapes(rows)
 
     def _from_record(self, shapes: SampleReader, rows: Rows) -> NDArray[np.int64]:
-        """Return shapes as the hidden tensor has them; that of None is one zero there, whatever the rank."""
+        """Return the shapes in the hidden tensor, which has a single zero for None of any rank."""
         table = np.zeros((len(rows), len(self.recorded()[1])), dtype=np.int64)
         for i, shape in enumerate(shapes.listed(rows)):
             if len(shape) == table.shape[1]:
@@ -79,7 +79,7 @@ def part_shape(shape: Shape, inside: Sequence[tuple[Any, ...]]) -> Shape:
     Raises
     ------
     IndexError
-        If the subscripts leave the sample.
+        If a subscript is out of range.
     """
     # An array that takes no memory, whatever its shape.
     part: NDArray[Any] = np.broadcast_to(np.zeros((), dtype=np.uint8), shape)
@@ -89,7 +89,7 @@ def part_shape(shape: Shape, inside: Sequence[tuple[Any, ...]]) -> Shape:
 
 
 def bounds(shapes: Sequence[Shape], otherwise: Shape) -> tuple[Shape, Shape]:
-    """Return the smallest and the largest extent per axis; ``otherwise`` if there is no shape."""
+    """Return the smallest and the largest extent per axis; ``otherwise`` without shapes."""
     if not shapes:
         return otherwise, otherwise
     axes = list(zip(*shapes, strict=False))

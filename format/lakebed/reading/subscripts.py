@@ -34,21 +34,21 @@ class Index:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether everything is selected, including by ``[:]``."""
+        """Return whether everything is selected, possibly by ``[:]``."""
         return not self.inside and all(isinstance(s, slice) and s == slice(None) for s in self.chain)
 
     @property
     def is_single(self) -> bool:
-        """Return whether one row is meant and the sample axis is dropped."""
+        """Return whether a single row is selected, without the sample axis."""
         return bool(self.chain) and isinstance(self.chain[-1], int)
 
     @property
     def is_basic(self) -> bool:
-        """Return whether samples are subscripted by ints and slices only, so that axes keep their order."""
+        """Return whether subscripts inside samples are only ints and slices, which keep the order of axes."""
         return all(isinstance(i, int | slice | EllipsisType) for subscript in self.inside for i in subscript)
 
     def __getitem__(self, item: Any) -> Index:
-        """Subscript further.
+        """Add a subscript.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Index:
         Raises
         ------
         IndexError
-            If an int or a list names a row that is not there.
+            If an int or a list names a row that does not exist.
         """
         rows: Rows = range(length)
         for selector in self.chain:
@@ -81,7 +81,7 @@ class Index:
         return rows
 
     def padded_rows(self, length: int) -> Rows:
-        """Like :meth:`rows`, but an int or a list may name rows behind the last."""
+        """As :meth:`rows`, but an int or a list may name rows beyond the last."""
         named = self.chain[0] if self.chain else None
         if isinstance(named, int | tuple) or (named is not None and _is_numbers(named)):
             length = max(length, int(np.max(named, initial=-1)) + 1)
@@ -102,7 +102,7 @@ class Index:
     __hash__ = None  # type: ignore[assignment]
 
     def part(self, sample: Any) -> Any:
-        """Apply the subscripts for the inside of a sample."""
+        """Apply the subscripts inside a sample."""
         for subscript in self.inside:
             sample = sample[subscript]
         return sample
@@ -111,7 +111,7 @@ class Index:
         return f"Index([{', '.join(map(repr, self._shown()))}])"
 
     def _shown(self) -> list[Any]:
-        """Return one entry per axis where the chain can be put together without knowing a length, else all of it."""
+        """Return one entry per axis if the chain can be combined without knowing a length, else the whole chain."""
         try:
             chain = [tuple(s.tolist()) if _is_numbers(s) else s for s in self.chain]
             axes = [reduce(_composed, chain)] if chain else [slice(None)] if self.inside else []
@@ -132,7 +132,7 @@ class _NotComposable(Exception):
 
 
 def _composed(first: Any, second: Any) -> Any:
-    """Return one selector equal to two in a row."""
+    """Combine two successive selectors into one."""
     if isinstance(first, slice) and first == slice(None):
         return second
     if isinstance(second, slice) and second == slice(None):
@@ -217,7 +217,7 @@ def _selector(item: Any) -> RowSelector:
 def _numbers(given: NDArray[Any]) -> NDArray[np.int64]:
     """Return a read-only copy of row numbers, since the caller may change the array later."""
     if given.dtype.kind == "u" and given.size and given.max() > np.iinfo(np.int64).max:
-        raise IndexError(f"row {given.max()} is beyond what a tensor can have")
+        raise IndexError(f"row {given.max()} is larger than the largest possible row number")
     numbers = given.astype(np.int64)
     numbers.flags.writeable = False
     return numbers

@@ -1,4 +1,4 @@
-"""Samples cut into tiles: the whole from all their chunks, a part from those it touches (FORMAT.md 6.3)."""
+"""Read samples in tiles: the whole from all chunks, a part from those that it touches (FORMAT.md 6.3)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Shape = tuple[int, ...]
 
 
 class TiledSample:
-    """One tiled sample: a chunk per tile, in C order of the grid.
+    """One tiled sample; each tile is a chunk, in C order of the grid.
 
     Parameters
     ----------
     ordinals
         Rows of the chunk table that hold the tiles.
     entry
-        Shapes of the sample and of a tile as the tile index has them; 3.9.52 may leave stale ones behind, so the
-        chunks' headers have the last word (FORMAT.md 15.6).
+        Shapes of the sample and of a tile in the tile index. 3.9.52 may leave outdated ones, so the chunks' headers
+        decide (FORMAT.md 15.6).
     """
 
     def __init__(self, reader: StoredSamples, ordinals: range, entry: tuple[Shape, Shape] | None) -> None:
@@ -50,7 +50,7 @@ class TiledSample:
         return (chosen or found)[0]
 
     def _is_possible(self, shape: Shape, tile: Shape) -> bool:
-        """Compare an entry with the number of tiles, and with the header of the last where 3.9.52 was at work."""
+        """Compare an entry with the number of tiles, and with the header of the last tile if 3.9.52 wrote it."""
         if math.prod(grid(shape, tile)) != len(self._ordinals):
             return False
         last = len(self._ordinals) - 1
@@ -59,7 +59,7 @@ class TiledSample:
         return self._tile_shape(last) == _extent(box(shape, tile, last))
 
     def _was_chosen(self, shape: Shape, tile: Shape) -> bool:
-        """Return whether the rule of 3.9.52 cuts a sample of this shape into such tiles."""
+        """Return whether 3.9.52 would cut a sample of this shape into such tiles."""
         decoder = self._reader.decoder
         meta = decoder.meta
         compression = decoder.compression or meta.chunk_compression
@@ -95,12 +95,12 @@ class TiledSample:
         return decoder.array(chunk.data, shape)
 
     def content(self, number: int) -> bytes | memoryview:
-        """Return the bytes of a tile, compression by chunk undone; none if it was never written."""
+        """Return the bytes of a tile without compression by chunk; empty if it was never written."""
         chunk = self._chunk(number)
         return b"" if chunk.is_unwritten else chunk.data
 
     def contents(self, subscript: Any) -> Iterator[tuple[Box, bytes | memoryview]]:
-        """Yield the tiles that ``sample[subscript]`` touches: the place of each, and its bytes."""
+        """Yield place and bytes of each tile that ``sample[subscript]`` touches."""
         numbers = touched(self.shape, self.tile_shape, subscript)
         with prefetch_tiles(self._reader, [self._ordinals[number] for number in numbers]):
             for number in numbers:
@@ -111,7 +111,7 @@ class TiledSample:
         return self._assembled(range(len(self._ordinals)), _whole(self.shape))
 
     def part(self, subscript: Any) -> NDArray[Any]:
-        """Return ``sample[subscript]``, reading only the tiles that it touches.
+        """Return ``sample[subscript]``; read only the tiles that it touches.
 
         Raises
         ------
@@ -131,12 +131,12 @@ class TiledSample:
             for axis in range(len(self.shape))
         )
         inner = self._assembled(numbers, window)
-        # The subscript counts from the sample's corner, so apply it to a view that has the whole shape but holds only
-        # the window.
+        # The subscript is relative to the sample's origin, so apply it to a view of the whole shape that holds only the
+        # window.
         return shifted(inner, subscript, window, self.shape)
 
     def _blank(self) -> NDArray[Any]:
-        """Return an array of the sample's shape that takes no memory."""
+        """Return an array of the sample's shape without memory for its values."""
         return np.broadcast_to(np.zeros((), dtype=self._reader.decoder.known_dtype()), self.shape)
 
     def _assembled(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:
@@ -147,7 +147,7 @@ class TiledSample:
 
     def _joined(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:
         decoder, shape = self._reader.decoder, _extent(window)
-        first = self._tile(numbers[0])  # fails if there is no data, before the whole sample is allocated
+        first = self._tile(numbers[0])  # fails without data, before the whole sample is allocated
         limits.check_sample(shape, first.itemsize, f"tiled sample of tensor {self._reader.name!r}")
         out = np.empty(shape, dtype=decoder.known_dtype())
         for number in numbers:

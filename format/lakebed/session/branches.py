@@ -32,7 +32,7 @@ from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.versions.updates import CommitHead, DropBranch, SwapHead, Update
 
-# Shortest wait in seconds of a commit for another writer of the branch: its rows may be published already.
+# A commit waits at least this many seconds for another writer of the branch, since its rows may be published already.
 _PATIENCE = 10.0
 
 _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
@@ -67,7 +67,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
         except LockedException as error:
             raise LockedException(
                 f"{error}. Rows that were published before are there, only the commit is missing: call commit() again, "
-                "and do not add them anew; lock_timeout= of lakebed.load waits longer"
+                "and do not add them again; lock_timeout= of lakebed.load waits longer"
             ) from error
     with session.mutex, session.writing() as draft:
         committed = session.packed(draft) if draft.dirty else session.snapshot
@@ -251,6 +251,6 @@ def views_of(storage: Storage, commits: Collection[str]) -> list[str]:
 
 def _merged(name: str, other: str) -> VersionControlError:
     return VersionControlError(
-        f"Cannot delete branch {name} because it has been previously merged into {other}; with force=True its name and "
-        "its commits go, and what was merged stays"
+        f"Cannot delete branch {name} because it has been previously merged into {other}; force=True "
+        "removes its name and commits, but keeps what was merged"
     )

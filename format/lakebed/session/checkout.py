@@ -11,6 +11,7 @@ from lakebed.errors import DatasetCorruptError, VersionReplaced
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.runtime import process_hooks
+from lakebed.runtime.failures import OnFailure
 from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.foreign_writes import is_as_read
 from lakebed.versions.gc.collect import Collector
@@ -41,7 +42,7 @@ class Position(NamedTuple):
 
 
 class Checkout:
-    """A version that is read, and its tree.
+    """The version that a session reads, and the tree that has it.
 
     Parameters
     ----------
@@ -157,11 +158,8 @@ class Checkout:
         """
         tree, before = tree or self.tree, self._collector.reading
         self._collector.enter(version_id)
-        try:
+        with OnFailure(setattr, self._collector, "reading", before):
             found = self._read(tree, version_id) if snapshot is None else Opening(snapshot)
-        except BaseException:
-            self._collector.reading = before
-            raise
         self._position = Position(tree, found.snapshot, tree.commits[version_id].branch, found.lock)
         self.source.heads = frozenset(tree.branches.values())
         self._readers.clear()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Batch = dict[str, Any]
 
-# Most rows and bytes that are read at a time, if rows are not consecutive.
+# Limits of rows and bytes that are read at a time, if rows are not consecutive.
 _MOST_ROWS = 1 << 16
 _MOST_BYTES = 1 << 26
 
@@ -82,7 +82,7 @@ def row_numbers(rows: Any) -> NDArray[np.int64]:
     Raises
     ------
     InvalidInputError
-        If they are no row numbers.
+        If they are not row numbers.
     """
     found = np.asarray(rows)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
@@ -98,7 +98,7 @@ def ascending(rows: Any) -> NDArray[np.int64]:
     Raises
     ------
     InvalidInputError
-        If they are no row numbers, do not ascend, or one is repeated.
+        If they are not row numbers, do not ascend, or one is repeated.
     """
     found = row_numbers(rows)
     if not bool((found[1:] > found[:-1]).all()):
@@ -113,15 +113,13 @@ def _check_rows(scans: Mapping[str, ColumnScan], first: int, last: int, count: i
 
 
 class Batches:
-    """Batches of columns over the rows of a table; each iteration starts anew."""
+    """Batches of columns over the rows of a table; each iteration starts again."""
 
     def __init__(self, table: Table, batch_size: int, *, datetimes: bool = False) -> None:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
         if table.index.inside:
-            raise InvalidOperationError(
-                "batches run over rows; drop the subscripts for the inside of samples"
-            )
+            raise InvalidOperationError("batches are made of whole rows; drop the subscripts inside samples")
         self._table = table
         self._batch_size = batch_size
         self._datetimes = datetimes
@@ -230,7 +228,7 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row
 
     if table.index.inside:
         raise InvalidOperationError(
-            "an Arrow stream runs over rows; drop the subscripts for the inside of samples"
+            "an Arrow stream is made of whole rows; drop the subscripts inside samples"
         )
     scans = table.scans()
     columns = {name: ShownColumn.of(scan, labels=labels, files=files) for name, scan in scans.items()}
@@ -261,7 +259,7 @@ def _numbered(batches: Iterator[Any], schema: Any, rows: Rows) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """Rows that every consumer of Arrow data can read, each time anew.
+    """Rows that every consumer of Arrow data can read, any number of times.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from lakebed.storage.base import Storage
 FOLDER = ".lakebed/copy/"
 HEADER = f"{FOLDER}source.json"
 
-# Seconds between writes: a kill may undo so much work.
+# Seconds between writes; a kill can cost this much work.
 _EVERY = 3.0
 
 
@@ -82,43 +82,45 @@ def unfinished(target: Storage) -> Origin | None:
 class Journal:
     """Record of copied objects, written every few seconds; objects on a disk are made durable first.
 
+    It begins with the origin and the entries of an earlier attempt, if there was one.
+
     Parameters
     ----------
     target
         Destination of the copy.
     origin
         Its source.
+
+    Attributes
+    ----------
+    done
+        Etag in the source of each copied object, by key.
     """
 
     def __init__(self, target: Storage, origin: Origin) -> None:
         self._target = target
-        self._origin = origin
         self._mutex = threading.Lock()
         self._fresh: list[tuple[str, str]] = []
         self._written = time.monotonic()
         self._number = 0
-
-    def begin(self) -> dict[str, str]:
-        """Write the origin, unless an earlier attempt did; return key and etag of the objects that it copied."""
-        done: dict[str, str] = {}
-        for key in [key for key, _ in self._target.list(FOLDER)]:
+        self.done: dict[str, str] = {}
+        for key in [key for key, _ in target.list(FOLDER)]:
             if key != HEADER:
-                done.update(_entries(self._target.get(key)))
-        origin = self._origin
+                self.done.update(_entries(target.get(key)))
         header: dict[str, Any] = {
             "source": origin.source,
             "endpoint": origin.endpoint,
             "tensors": None if origin.tensors is None else list(origin.tensors),
             "head": origin.head,
         }
-        if unfinished(self._target) != origin:
-            self._target.put(HEADER, json.dumps(header).encode())
-        return done
+        if unfinished(target) != origin:
+            target.put(HEADER, json.dumps(header).encode())
 
     def add(self, entries: Sequence[tuple[str, str]]) -> None:
         """Record copied keys with their etags in the source."""
         with self._mutex:
             self._fresh += entries
+            self.done.update(entries)
             if time.monotonic() - self._written > _EVERY:
                 self._write()
 

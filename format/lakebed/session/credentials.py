@@ -49,7 +49,7 @@ class LinkCredentials:
         self._mutex = threading.Lock()
 
     def begin_in_child(self) -> None:
-        """Go on in a forked child, in which the thread that may have held the lock does not exist."""
+        """Replace the lock in a forked child: the thread that may have held it does not exist there."""
         self._mutex = threading.Lock()
 
     def __repr__(self) -> str:
@@ -313,6 +313,6 @@ def change_names(
         edit=edit,
         dump=LinkedCreds.to_bytes,
         holds=holds,
-        look="ds.get_creds_keys()",
+        advice="look at ds.get_creds_keys() before repeating the change",
     )
     return names

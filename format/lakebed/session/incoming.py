@@ -299,7 +299,7 @@ class Incoming:
         return found
 
     def _append_missing(self, hidden: TensorDraft, kind: str, reader: SampleReader, flat: Ints) -> None:
-        """Make entries of a companion that the other version lacks."""
+        """Compute entries of a companion that the other version lacks."""
         values: list[Any] = [None] * len(flat)
         if kind == "shape":
             values = [np.array(reader.shape(row), np.int64) for row in flat.tolist()]
@@ -379,9 +379,8 @@ class Incoming:
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
         meta, shapes = reader.state.meta, None
-        if (
-            meta.is_link and meta.max_shape
-        ):  # the bounds of all linked data, as their own shapes are not known
+        # The bounds of all linked data, as their own shapes are not known.
+        if meta.is_link and meta.max_shape:
             shapes = [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
         return Encoded(block, tensor.meta, shapes=shapes, creds=_codes(reader.state, first, end), owned=False)
 
@@ -444,7 +443,7 @@ def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
 
 
 def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
-    """Return which rows are nulls that need a mark in a tensor; among single numbers their bytes show it."""
+    """Return which rows are nulls that need a mark; a null among single numbers has no bytes and needs none."""
     marks = held.null_marks()[rows]
     # A tensor of empty samples only has marks for nulls, because empty arrays look the same.
     single = held.reader.is_nullable and list(held.reader.state.meta.max_shape) == [1]

@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents.indexes.creds_index import CredsIndex
-from lakebed.documents.indexes.sequence_index import SequenceIndex
-from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError, StorageError, TensorDoesNotExistError
 from lakebed.reading.fetch import ChunkSource
+from lakebed.runtime.failures import OnFailure
 from lakebed.session.changes.append import columns_of, extend_draft
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.incoming import SMALL, Incoming, merged_names
@@ -34,9 +32,10 @@ from lakebed.session.process.pickling import Place
 from lakebed.session.session import Session
 from lakebed.session.table import Table
 from lakebed.storage.base import Storage, traits_of
-from lakebed.versions.state import Snapshot, TensorState, empty_table, folder_of
+from lakebed.versions.state import Snapshot, TensorState, folder_of
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.draft.rows import Identities
+from lakebed.writing.draft.tensor import emptied
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.links import Linking
 from lakebed.writing.replace_samples import Allocate, fresh
@@ -179,21 +178,12 @@ def writing_parts(table: Table) -> Iterator[PartTarget]:
 
 def _without_samples(state: TensorState) -> TensorState:
     """Return the state of a tensor without its samples: settings, info and extents."""
-    return replace(
-        state,
-        meta=state.meta.with_(length=0),
-        table=empty_table(),
-        diff=None,
-        tiles=TileIndex.empty(),
-        sequence=None if state.sequence is None else SequenceIndex.from_lengths([]),
-        creds=None if state.creds is None else CredsIndex.from_codes([]),
-        pad=None,
-    )
+    return emptied(state).with_(meta=state.meta.with_(length=0), diff=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A state of a writer of parts: its draft, and the fork on which it went on."""
+    """A state of a writer of parts: its draft, and the fork that took the rows after it."""
 
     before: Draft
     after: Draft
@@ -243,10 +233,8 @@ class PartWriter:
         values = columns_of(columns)
         draft = self._work = self._draft.fork()
         try:
-            extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
-        except BaseException:
-            draft.tensors.give_up()
-            raise
+            with OnFailure(draft.tensors.give_up):
+                extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
         finally:
             self._work = None
         self._draft = draft
@@ -286,7 +274,7 @@ class PartWriter:
             try:
                 self._target.storage.delete(key)
             except StorageError as error:
-                _log.warning("chunk %s of a discarded part stays: %s", key, error)
+                _log.warning("chunk %s of a discarded part could not be deleted: %s", key, error)
 
     def __enter__(self) -> Self:
         return self
@@ -338,7 +326,7 @@ def written(
 
 
 def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:
-    """Return the chunks of a part that the adopting writer copies anyway, and those that become files."""
+    """Divide the chunks of a part into those that the adopting writer copies anyway, and those that become files."""
     carried: dict[str, bytes] = {}
     written: Files = {}
     for tensor in draft.tensors.seen.values():

@@ -99,7 +99,7 @@ def check_path(path: object) -> None:
         If it is neither text nor a path, or empty.
     """
     if not path or not (hasattr(path, "__fspath__") or isinstance(path, str | Location)):
-        raise DatasetNotFoundError(f"{path!r} is no path of a dataset; give a path or mem://name")
+        raise DatasetNotFoundError(f"{path!r} is not the path of a dataset; give a path or mem://name")
 
 
 def discard(path: Path, *, force: bool, large_ok: bool) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from lakebed.documents.version_tree import new_id
 from lakebed.errors import CommitFailed, InfoError, InvalidOperationError, ReadOnlyModeError
 from lakebed.reading.samples import SampleReader
 from lakebed.runtime import clock
+from lakebed.runtime.failures import OnFailure
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.process import open_sessions
 from lakebed.session.writer import Writer
@@ -245,7 +247,7 @@ class Session(Writer):
         return self._linking
 
     def writing(self, *, sound: bool = True) -> _Change:
-        """Return a context that gives the draft for one change, which is made as a whole or not at all.
+        """Return a context that gives the draft for one change, all or nothing.
 
         Use it as ``with session.mutex, session.writing() as draft``: the interpreter itself then releases the mutex, so
         that no interrupt can come in between. Changes that have waited too long are published afterwards. Read the
@@ -305,19 +307,17 @@ class Session(Writer):
             The draft, and whether this is a change of its own.
         """
         draft = self._unpublished.work
-        is_own = draft is None
-        if draft is None:
-            if prepare is not None:
-                prepare()
-            draft = self._unpublished.begin(frame)
-        try:
+        if draft is not None:
             if prepare is not None:
                 draft.encode_pending()
-        except BaseException:
-            if is_own:
-                self._end_change(is_made=False)
-            raise
-        return draft, is_own
+            return draft, False
+        if prepare is not None:
+            prepare()
+        draft = self._unpublished.begin(frame)
+        if prepare is not None:
+            with OnFailure(partial(self._end_change, is_made=False)):
+                draft.encode_pending()
+        return draft, True
 
     def _end_change(self, *, is_made: bool) -> None:
         """End a change: keep it, or restore the state before it."""
@@ -347,7 +347,7 @@ class Session(Writer):
             self.flush()
 
     def begin_in_child(self) -> None:
-        """Go on in a forked child, in which the other threads of its parent do not exist.
+        """Repair the session in a forked child, in which the other threads of its parent do not exist.
 
         If one of them held the mutex, it was perhaps changing the draft: both are replaced.
         """
@@ -375,7 +375,7 @@ class Session(Writer):
                     self.unlock()
 
     def try_append_row(self, group: str, row: Mapping[str, Any]) -> bool:
-        """Take a row that certainly fits, because a row of the same kind did; return whether it was taken.
+        """Append a row that certainly fits because one of the same kind did; return whether it was appended.
 
         The row is encoded later, together with others, but counts at once.
         """
@@ -384,7 +384,7 @@ class Session(Writer):
             return draft is not None and draft.try_append_row(group, row) and self._bound_pending(draft)
 
     def try_append(self, key: str, sample: Any) -> bool:
-        """Take a sample that certainly fits a tensor; see :meth:`try_append_row`."""
+        """Append a sample that certainly fits its tensor; see :meth:`try_append_row`."""
         with self.mutex:
             draft = self._draft_to_append()
             return draft is not None and draft.try_append(key, sample) and self._bound_pending(draft)

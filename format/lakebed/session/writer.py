@@ -20,6 +20,7 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.reading.fetch import ChunkSource
+from lakebed.runtime.failures import OnFailure
 from lakebed.session.checkout import Checkout
 from lakebed.session.process import finalizer, open_sessions
 from lakebed.storage.base import Data, Storage, pieces, traits_of
@@ -164,9 +165,8 @@ class Writer(Checkout):
                     f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
                     "checkout a branch to write"
                 )
-            self.create_branch(
-                f"auto_{new_id()}"
-            )  # a writer on an old commit goes on beside it (FORMAT.md 9.4)
+            # A writer on an old commit starts a branch beside it (FORMAT.md 9.4).
+            self.create_branch(f"auto_{new_id()}")
         finalizer.ready()
         self._pass_on()
         if self._lock is not None:
@@ -352,7 +352,7 @@ class Writer(Checkout):
                 )
 
     def _go_on_below(self) -> None:
-        """Let a new head inherit the uncommitted chunks, so that not every publish names all of them."""
+        """Start a new head below the present one, so that later publishes need not list its chunks."""
         from lakebed.versions.derive import inherited
         from lakebed.versions.publish import publish
         from lakebed.versions.updates import CheckpointHead
@@ -392,12 +392,13 @@ class Writer(Checkout):
         self._unknown_commit = ()
         draft = self._unpublished.draft
         if draft is not None:
-            # A request that is still under way must not meet a folder with other content.
+            # A request still under way must not find other content in the folder that it writes.
             draft.publish_as(new_id())
         return ()
 
     def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
-        # An interrupt may come anywhere: while the end of the publish counts as unknown, all of this is done again.
+        # An interrupt may come anywhere. Until the last assignment the end of the publish counts as unknown, and the
+        # next call does all of this again.
         old, head, draft = self.snapshot, versions[-1], self._unpublished.draft
         if draft is not None:
             self._tail_cache.published(head, draft.tensors.new_chunks())
@@ -411,11 +412,8 @@ class Writer(Checkout):
             for folder in self._part_folders:
                 self._lock.protect(folder)
         self._unknown_commit = ()
-        try:
+        with OnFailure(self._collector.forget):  # the next collection removes what this one left
             self._collector.published(old, versions, at.tree, self.branch)
-        except BaseException:
-            self._collector.forget()  # the next collection removes what this one left
-            raise
 
     # -- letting go --------------------------------------------------------------------------------------------
 

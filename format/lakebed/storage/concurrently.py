@@ -11,6 +11,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed import config
+from lakebed.runtime.failures import Outcome, outcome
 from lakebed.storage.base import traits_of
 
 if TYPE_CHECKING:
@@ -27,27 +28,28 @@ class _Work:
     def __init__(self, calls: Iterator[tuple[int, Callable[[], object]]]) -> None:
         self._calls = calls
         self._mutex = threading.Lock()
-        self.results: dict[int, object] = {}
-        self.errors: dict[int, BaseException] = {}
+        self.outcomes: dict[int, Outcome[object]] = {}
+        self._is_over = False
 
     def _next(self) -> tuple[int, Callable[[], object]] | None:
+        """Return the next call; an iterator that fails counts as a call before the first one."""
         with self._mutex:
-            if self.errors:
+            if self._is_over:
                 return None
-            try:
-                return next(self._calls, None)
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
-                self.errors[-1] = error
-                return None
+            found = outcome(next, self._calls, None)
+            if found.error is not None:
+                self._note(-1, found)
+            return found.value
 
     def run(self) -> None:
         """Make the remaining calls until one fails."""
         while (found := self._next()) is not None:
             number, call = found
-            try:
-                self.results[number] = call()
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
-                self.errors[number] = error
+            self._note(number, outcome(call))
+
+    def _note(self, number: int, found: Outcome[object]) -> None:
+        self.outcomes[number] = found
+        self._is_over |= found.error is not None
 
 
 def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None) -> list[T]:
@@ -86,9 +88,7 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
     work.run()
     for thread in threads:
         thread.join()
-    if work.errors:
-        raise work.errors[min(work.errors)]
-    return [work.results[number] for number in range(len(work.results))]  # type: ignore[misc]
+    return [found.result() for _, found in sorted(work.outcomes.items())]  # type: ignore[misc]
 
 
 def together(storage: Storage, calls: Sequence[Callable[[], T]]) -> list[T]:

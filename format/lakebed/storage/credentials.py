@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 from urllib.parse import urlsplit
 
-from lakebed.errors import InvalidInputError, ManagedCredentialsNotFoundError
+from lakebed.errors import InvalidInputError, LakebedError, ManagedCredentialsNotFoundError
 from lakebed.storage.secret import SHOWN, Secret, may_travel
+
+T = TypeVar("T")
 
 NAMED = "creds_key"
 """Key of the dictionary that names credentials instead of giving them."""
@@ -68,6 +70,26 @@ class CredentialSource(Protocol):
             If none are available.
         """
         ...
+
+
+def answer_of(
+    call: Callable[[], T], *, passing: type[Exception] | tuple[()] = LakebedError
+) -> tuple[T | None, str]:
+    """Call a provider's code; return its result, or None and the class name of its error.
+
+    Other people's errors and their frames may hold a secret, so they must not appear in a traceback.
+
+    Parameters
+    ----------
+    passing
+        Errors that show no secret and are raised.
+    """
+    try:
+        return call(), ""
+    except passing:
+        raise
+    except Exception as error:  # noqa: BLE001 - code of others raises anything
+        return None, type(error).__name__
 
 
 Creds = Mapping[str, Any] | CredentialSource | str

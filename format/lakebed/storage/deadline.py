@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.errors import StorageUnavailableError
 from lakebed.runtime import clock
+from lakebed.runtime.failures import Outcome, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,23 +79,16 @@ def within(call: Callable[[], T], doing: str, where: Callable[[], str]) -> T:
     left = remaining()
     if left is None:
         return call()
-    results: list[T] = []
-    errors: list[BaseException] = []
+    outcomes: list[Outcome[T]] = []
     done = threading.Event()
 
     def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
-            errors.append(error)
-        finally:
-            done.set()
+        outcomes.append(outcome(call))
+        done.set()
 
     if left <= 0:
         raise late(doing, where())
     threading.Thread(target=copy_context().run, args=(run,), name="lakebed-request", daemon=True).start()
     if not done.wait(left):
         raise late(doing, where())
-    if errors:
-        raise errors[0]
-    return results[0]
+    return outcomes[0].result()

@@ -23,6 +23,7 @@ from lakebed.errors import (
     TruncatedReadError,
 )
 from lakebed.runtime import process_hooks
+from lakebed.runtime.failures import outcome
 from lakebed.storage.base import Stat, Storage, StorageTraits, Tail, check_key, check_spans, existing, pieces
 from lakebed.storage.credentials import NAMED, Given, kept, named
 from lakebed.storage.secret import Secret
@@ -118,19 +119,18 @@ class FsspecStorage(Storage):
 
     def _ask(self, doing: str, key: str, ask: Callable[[], T]) -> T:
         with self._turn:
-            try:
-                return ask()
-            except LakebedError:
-                raise
-            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-                failure: LakebedError = KeyNotFound(f"{key!r} does not exist in {self.url}")
-            except PermissionError as error:
-                failure = StoragePermissionError(f"cannot {doing} {key!r} in {self.url}: {_said(error)}")
-            except (ConnectionError, TimeoutError, EOFError) as error:
-                failure = StorageUnavailableError(f"cannot {doing} {key!r} in {self.url}: {_said(error)}")
-            except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
-                failure = StorageError(f"cannot {doing} {key!r} in {self.url}: {_said(error)}")
-        raise failure
+            found = outcome(ask, kind=Exception)  # each protocol has errors of its own
+        error = found.error
+        if error is None or isinstance(error, LakebedError):
+            return found.result()
+        if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+            raise KeyNotFound(f"{key!r} does not exist in {self.url}")
+        kind = StorageError
+        if isinstance(error, PermissionError):
+            kind = StoragePermissionError
+        elif isinstance(error, ConnectionError | TimeoutError | EOFError):
+            kind = StorageUnavailableError
+        raise kind(f"cannot {doing} {key!r} in {self.url}: {_said(error)}")
 
     # -- reading --------------------------------------------------------------------------------------------
 

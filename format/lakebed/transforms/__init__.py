@@ -1,4 +1,4 @@
 """Functions over the items of an input, whose rows go into a dataset: on threads, processes or a cluster, resumable.
 
-Not here: how rows become chunks (writing), how parts are adopted (session), what users call a dataset (dataset).
+Rows become chunks in `writing`, parts are adopted in `session`, and `dataset` has the facade that functions see.
 """

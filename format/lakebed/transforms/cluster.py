@@ -28,14 +28,15 @@ from lakebed.errors import (
     TransformError,
     WorkerDied,
 )
+from lakebed.runtime.failures import outcome
 from lakebed.storage.base import Storage, traits_of
 from lakebed.transforms.executors import Executor, Told
-from lakebed.transforms.processes import answer, pickled_error, pickled_job
+from lakebed.transforms.processes import answer, guarded, pickled_job
 from lakebed.transforms.work import Failure, Job, Outcome, Task, Worker
 
 _TOLD_SECONDS = 0.2  # between reports of the progress
-_MOST_DEATHS = 2  # dead processes with the same task, at which the task fails: its items are to blame
-_MOST_LOSSES = 10  # lost nodes with the same task, at which the task fails
+_MOST_DEATHS = 2  # a task fails once it has killed this many processes: its items are to blame
+_MOST_LOSSES = 10  # a task fails once this many of its nodes were lost
 _PAUSE_SECONDS = 0.5  # before the task of a lost node is restarted, so that the cluster notices the loss
 _CANCEL_SECONDS = 10.0  # for cancelled tasks to end
 _PROBE_SECONDS = 120.0  # for a node to start a process and to open the dataset
@@ -49,27 +50,21 @@ _kept: tuple[str, Worker] | None = None
 
 def _done(key: str, job: bytes, task: bytes) -> bytes:
     """Do a task in a process of Ray; return its outcome or its error, pickled."""
+    return guarded(_answer, key, job, task)
+
+
+def _answer(key: str, job: bytes, task: bytes) -> bytes:
     global _kept  # noqa: PLW0603 - a process of Ray does one task at a time
     if _kept is None or _kept[0] != key:
         _kept = None
-        try:
-            _kept = key, Worker(pickle.loads(job), lambda _: None)  # noqa: S301 - from the driver
-        except Exception as error:  # noqa: BLE001 - unpickling runs users' code; raised in the driver
-            return pickled_error(error)
+        _kept = key, Worker(pickle.loads(job), lambda _: None)  # noqa: S301 - from the driver
     return answer(_kept[1], task)
 
 
 def _seen(places: Sequence[bytes]) -> list[str | None]:
     """Return for each pickled place the reason why it cannot be opened in this process; None if it can."""
-    found: list[str | None] = []
-    for place in places:
-        try:
-            pickle.loads(place)  # noqa: S301 - from the driver
-        except Exception as error:  # noqa: BLE001 - any reason is reported in the driver
-            found.append(f"{type(error).__name__}: {error}")
-        else:
-            found.append(None)
-    return found
+    errors = [outcome(pickle.loads, place, kind=Exception).error for place in places]
+    return [None if error is None else f"{type(error).__name__}: {error}" for error in errors]
 
 
 # -- in the driver -----------------------------------------------------------------------------------------------

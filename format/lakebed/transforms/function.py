@@ -35,7 +35,7 @@ class Pipeline:
     def __len__(self) -> int:
         return len(self.functions)
 
-    if not TYPE_CHECKING:  # or every name would pass for one that is there
+    if not TYPE_CHECKING:  # type checkers would otherwise accept every name
 
         def __getattr__(self, name: str) -> Any:
             """Explain the replacement of a name that only 3.x has."""
@@ -101,7 +101,7 @@ class Pipeline:
         cache_size
             Megabytes of values that wait to be encoded, for each worker.
         checkpoint_interval
-            Commit after so many items; 0 is once at the end, without a commit.
+            Commit after this many items; 0 publishes once at the end, without a commit.
         ignore_errors
             Leave out items that fail, and report them.
         verbose

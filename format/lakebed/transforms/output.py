@@ -16,7 +16,7 @@ from lakebed.verbs.one import Key, OneValue, of_row
 # Values of these types are immutable.
 _CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
-# Most samples of a tensor that one call may hold.
+# Limit of the samples of a tensor that one call may hold.
 _MOST = 65_536
 
 _NOT_SUPPORTED = (
@@ -57,7 +57,7 @@ class Skipped:
     rows
         Number of rows it stands for; 0 is a part of one.
     is_change
-        Not left out, but changed: how, is in `reason`, and counted.
+        The row was not left out, but changed, as `reason` says.
     """
 
     where: str
@@ -90,8 +90,8 @@ class SampleOut:
     tensors
         Names that rows may have; None takes all.
     overflow
-        Receives {tensor: values} of the rows so far, whenever they exceed ``limit`` bytes; tensors may have different
-        numbers yet.
+        Receives {tensor: values} of the rows so far, whenever they exceed ``limit`` bytes; the tensors may not have
+        equally many values yet.
     copy
         Whether values are copied, since the function may change them afterwards.
 
@@ -155,7 +155,7 @@ class SampleOut:
         Raises
         ------
         SampleAppendingError
-            If the row is no dictionary.
+            If the row is not a dictionary.
         """
         if not isinstance(sample, Mapping):
             sample = getattr(sample, "tensors", sample)  # a row of a dataset
@@ -186,7 +186,7 @@ class SampleOut:
         Raises
         ------
         SampleAppendingError
-            If the rows are no dictionary.
+            If the rows are not a dictionary.
         """
         if not isinstance(samples, Mapping):
             raise SampleAppendingError(
@@ -221,7 +221,7 @@ class SampleOut:
 
     @property
     def tensors(self) -> list[str]:
-        """Names of the tensors that rows may have; if any may, of those that have some."""
+        """Names of the tensors that rows may have; without a restriction, of tensors that have rows."""
         if isinstance(self._tensors, Iterable):
             return list(self._tensors)
         return [name for name in self._columns if self._count(name)]
@@ -235,7 +235,7 @@ class SampleOut:
     # -- for the caller of the function ------------------------------------------------------------------------
 
     def take(self) -> dict[str, list[Any]]:
-        """Return {tensor: values} of the added rows, and begin anew.
+        """Return {tensor: values} of the added rows, and start over.
 
         Raises
         ------
@@ -341,7 +341,7 @@ class TensorOut:
     def __getitem__(self, name: str) -> TensorOut:
         if not isinstance(name, str):
             raise TypeError(
-                f"what is added to tensor {self._name!r} cannot be selected; `.numpy()` returns it"
+                f"samples added to tensor {self._name!r} cannot be selected; `.numpy()` returns them all"
             )
         return self._out[f"{self._name}/{name.strip('/')}"]
 

@@ -20,12 +20,14 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import cloudpickle
 
 from lakebed.errors import InvalidInputError, WorkerDied
+from lakebed.runtime.failures import outcome
 from lakebed.storage.secret import for_own_process
 from lakebed.transforms.executors import Executor, Pool, Runner
 from lakebed.transforms.source import Source
@@ -33,7 +35,7 @@ from lakebed.transforms.work import Cancelled, Failure, Job, Outcome, Task, Work
 
 _LENGTH = struct.Struct("<Q")
 _ITEM = struct.Struct("<q")
-_LAST_SECONDS = 5.0  # wait for an ended process to be gone
+_LAST_SECONDS = 5.0  # limit of the wait for a process to exit
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.transforms.processes import serve; serve({file!r})"
@@ -76,40 +78,41 @@ def serve(file: str) -> None:
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read_all, args=(requests, inbox), daemon=True).start()
     worker: Worker | None = None
+
+    def start(job: bytes) -> bytes:
+        nonlocal worker
+        found: Job = pickle.loads(job)  # noqa: S301 - from the driver
+        worker = Worker(found, lambda index: _ITEM.pack_into(item, 0, index))
+        return pickle.dumps(None)
+
     while True:
         data = inbox.get()
-        if worker is None:
-            try:
-                job: Job = pickle.loads(data)  # noqa: S301 - from the process that started this one
-            except Exception as error:  # noqa: BLE001 - unpickling runs users' code; raised in the driver
-                _send(answers, pickled_error(error))
-                continue
-            worker = Worker(job, lambda index: _ITEM.pack_into(item, 0, index))
-            _send(answers, pickle.dumps(None))
-            continue
-        _send(answers, answer(worker, data))
+        _send(answers, guarded(start, data) if worker is None else guarded(answer, worker, data))
+
+
+def guarded(call: Callable[..., bytes], *arguments: object) -> bytes:
+    """Return the bytes that a call returns; or its error, pickled, which the driver raises.
+
+    An error that cannot be pickled becomes one with its text.
+    """
+    found = outcome(call, *arguments, kind=Exception)
+    if not isinstance(found.error, Exception):
+        return found.result()
+    found.error.add_note(_trace(found.error))
+    data: bytes = cloudpickle.dumps(_sendable(Failure(0, None, found.error)).error, protocol=5)
+    return data
 
 
 def answer(worker: Worker, data: bytes) -> bytes:
-    """Do a pickled task; return its outcome, or the raised error, pickled."""
-    try:
-        found = worker.do(pickle.loads(data))  # noqa: S301 - from the driver
-    except Exception as error:  # noqa: BLE001 - raised in the driver
-        return pickled_error(error)
+    """Do a pickled task; return its outcome, pickled."""
+    found = worker.do(pickle.loads(data))  # noqa: S301 - from the driver
     found.task = Task(found.task.start, found.task.stop)
     if found.failure is not None:
         found.failure.error.add_note(_trace(found.failure.error))
         found.failure = _sendable(found.failure)
     found.skipped = [_sendable(failure) for failure in found.skipped]
-    outcome: bytes = cloudpickle.dumps(found, protocol=5)
-    return outcome
-
-
-def pickled_error(error: Exception) -> bytes:
-    """Return an error as bytes; one that cannot be pickled becomes one with its text."""
-    error.add_note(_trace(error))
-    data: bytes = cloudpickle.dumps(_sendable(Failure(0, None, error)).error, protocol=5)
-    return data
+    sent: bytes = cloudpickle.dumps(found, protocol=5)
+    return sent
 
 
 def _read_all(requests: IO[bytes], inbox: queue.SimpleQueue[bytes]) -> None:

@@ -2,9 +2,6 @@
 
 Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or all parts, are adopted
 in one change and published at once; until then the dataset stays as it was at the last checkpoint.
-
-Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or of all, are adopted in
-one change and published at once; whatever happens before, the dataset stays as it was at the last checkpoint.
 """
 
 from __future__ import annotations
@@ -32,6 +29,7 @@ from lakebed.errors import (
     TransformError,
     UnsupportedSchedulerError,
 )
+from lakebed.runtime.failures import OnFailure
 from lakebed.runtime.progress import Advance, rows_bar
 from lakebed.session.branches import commit, is_changed
 from lakebed.session.parts import Part, PartTarget, adopt, replace_by, writing_parts
@@ -51,7 +49,7 @@ _TASK_SECONDS = 2.0
 # The last tasks are smaller, but the end of a part must not take much of the time of its items.
 _LEAST_SECONDS = 0.25
 _ENDINGS = 5
-# Tasks after which tensors without a dtype are left to each part.
+# After this many tasks each part finds the dtypes of tensors without one by itself.
 _SETTLING_TASKS = 3
 
 
@@ -232,18 +230,18 @@ class _Run:
                 f"Evaluating {self.name}", self.source.length, done=start, shown=options.progressbar
             ) as bar,
             _executor(job, options) as executor,
+            OnFailure(self._reset),
         ):
-            try:
-                self._adopt_all(executor, start, target, bar)
-                # Before the note is removed; rows that cannot be published are dropped.
-                self._publish_last(note)
-            except BaseException:
-                self.session.drop_unpublished()
-                if self.checkpoint is not None:
-                    print("Transform failed. Resetting back to last committed checkpoint.")
-                raise
+            self._adopt_all(executor, start, target, bar)
+            # Publish before the note is removed; rows that cannot be published are dropped.
+            self._publish_last(note)
         if note is not None:
             remove_note(self.session.storage, self.session.branch)
+
+    def _reset(self) -> None:
+        self.session.drop_unpublished()
+        if self.checkpoint is not None:
+            print("Transform failed. Resetting back to last committed checkpoint.")
 
     # -- tasks -------------------------------------------------------------------------------------------------
 
@@ -453,7 +451,7 @@ class _Run:
                 if is_changed(session, session.snapshot):
                     raise ResumeError(
                         f"{self.name} stopped after {done} samples, and the dataset was changed since: commit() the "
-                        "changes to begin anew after them, or reset() to drop them and continue"
+                        "changes to begin again after them, or reset() to drop them and continue"
                     )
                 self.report.resumed_at = self.checkpoint = done
                 return done, old
@@ -507,7 +505,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
-    """Return the end of a chunk near that of a piece, so that two workers rarely read the same chunk."""
+    """Move the end of a piece to a nearby end of a chunk, so that two workers rarely read the same chunk."""
     found = bisect_left(ends, stop)
     below = ends[found - 1] if found else 0
     above = ends[found] if found < len(ends) else stop

@@ -1,7 +1,7 @@
 """The input of a transform: its items, cut into pieces that are sent to workers.
 
 Workers read rows of a dataset themselves; a piece of a list or an array carries its items; an object with ``len`` and
-``[i]`` is sent to each worker once, which asks it; other iterables are drawn from here.
+``[i]`` is sent to each worker once, which takes the items from it; other iterables are drawn from here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Source(ABC):
     is_dataset = False
 
     def payload(self, start: int, stop: int) -> Any:  # noqa: ARG002
-        """Return the data that a worker needs for items, besides the source; None for nothing. Called in order."""
+        """Return the data that a worker needs for items besides the source; called in the order of the items."""
         return None
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Source(ABC):
         """Iterate over items in a worker."""
 
     def sample(self, index: int) -> Any:  # noqa: ARG002
-        """Return an item for an error message; None if that would do work, or draw items."""
+        """Return an item for an error message; None if that would take long or draw items."""
         return None
 
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
@@ -295,7 +295,7 @@ def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source
 
 
 def _filled(facade: Any) -> Any:
-    """Return a dataset without its empty tensors, which a function may be going to fill: it then has rows."""
+    """Return a dataset without its empty tensors, which the function may be about to fill."""
     states = facade._table().states()  # noqa: SLF001
     filled = [name for name, state in states.items() if state.length]
     return facade[filled] if 0 < len(filled) < len(states) else facade

@@ -1,4 +1,4 @@
-"""One item and the functions of a pipeline: the rows that they make."""
+"""Call the functions of a pipeline with one item, and collect the rows that they make."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lakebed.errors import InvalidTransformDataset, TensorMismatchError
+from lakebed.runtime.failures import OnFailure
 from lakebed.transforms.output import RowIn, RowsOfItems, SampleOut, Skipped, ValueIn, held_bytes
 
 Rows = dict[str, Any]
-"""Column by tensor: values of as many rows."""
+"""Columns by tensor, of equal length."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeRows:
-    """Rows as a function returned them, {tensor: value}: each of all tensors, and few for one item.
+    """A few rows as a function returned them, {tensor: value}, each with all tensors.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ Style = Literal["out", "return", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A function with all of its arguments but the first ones.
+    """A function and its arguments, without the leading ones, which each call adds.
 
     ``copy``: values are copied, since the function may change them after it has delivered them.
     """
@@ -76,7 +77,7 @@ class Stages:
         self._out = SampleOut(tensors, overflow, limit, copy=self._last.copy)
         self._overflow = overflow
         self._limit = limit
-        # Rows that nobody changes any more are kept as they are.
+        # Rows that the function cannot change any more are kept without a copy.
         self._whole = (
             frozenset(tensors) if not first and self._last.style == "return" and not self._last.copy else None
         )
@@ -98,7 +99,7 @@ class Stages:
         """
         out = self._out
         self.left_out, self._sent = [], {}
-        try:
+        with OnFailure(self._forget):
             if self._last.style == "batch":
                 found = self._batches(self._call(self._last, item))
             elif self._whole is not None:
@@ -109,16 +110,15 @@ class Stages:
             else:
                 self._through(item, 0)
                 found = out.take()
-        except BaseException:
-            out.forget()
-            for inner in self._inner:
-                inner.forget()
-            raise
         if found and not self._skip_ok and len(found) < len(self._tensors):
             named = {**self.overflowed, **found}
             if len(named) < len(self._tensors):
                 self._mismatch(named)
         return found
+
+    def _forget(self) -> None:
+        for out in (self._out, *self._inner):
+            out.forget()
 
     @property
     def overflowed(self) -> dict[str, int]:

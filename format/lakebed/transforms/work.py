@@ -16,7 +16,7 @@ from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 from lakebed.writing.encode.files import RECAST
 
-# Most rows that wait to be encoded together, however small.
+# Limit of rows that wait to be encoded together, even small ones.
 _MOST_ROWS = 32_768
 # Memory for reading files, which tasks reuse.
 _BUFFERS = 4
@@ -123,7 +123,7 @@ class Cancelled(Exception):
 
 @dataclass(slots=True)
 class _Waiting:
-    """Rows of items that wait to be encoded together, and their items: as columns, or as they came."""
+    """Items and their rows that wait to be encoded together: as columns, or as the functions returned them."""
 
     _columns: dict[str, list[Any]] = field(default_factory=dict)
     _whole: list[dict[str, Any]] = field(default_factory=list)
@@ -132,7 +132,7 @@ class _Waiting:
     nbytes: int = 0
 
     def takes(self, rows: Rows | WholeRows) -> bool:
-        """Whether rows can wait together with these: all as they came, or all as columns of the same tensors."""
+        """Whether rows can wait together with these: all as returned, or all as columns of the same tensors."""
         if not self.items:
             return True
         if isinstance(rows, WholeRows):
@@ -172,7 +172,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _LargeItem:
-    """An item whose rows are written while it makes them: all of them stay, or none.
+    """A large item, whose rows are written while they are made, and all stay or all go.
 
     If errors are ignored, single rows of a batch, and rows that stand alone, can be left out: ``lost`` counts them, of
     all ``rows``.
@@ -192,7 +192,7 @@ class _LargeItem:
 
     def add(self, rows: Rows) -> None:
         if self._error is not None:
-            raise self._error  # again: the function has caught it and continued
+            raise self._error  # once more, because the function caught it and continued
         if self._writer is None:
             return
         try:
@@ -357,7 +357,7 @@ class Worker:
             try:
                 _extend(self._writer, waiting.columns())
             except SampleAppendError:
-                # One by one, to find the bad item.
+                # Encode the rows item by item to find the bad one.
                 for index, item, rows in waiting.one_by_one():
                     self._write(rows, index, item)
                 return
@@ -464,7 +464,7 @@ def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
-    """Return the number and the text of the item that a row was made from; the given ones for other rows."""
+    """Return the number and the text of the item that a row of a batch was made from; those given for other rows."""
     if not isinstance(rows, RowsOfItems):
         return index, item
     at = rows.which[row]

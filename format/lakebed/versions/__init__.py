@@ -1,1 +1,1 @@
-"""The commit graph: what a version holds, how it is opened, how a new one is published. Knows no samples."""
+"""The commit graph: content of versions, opening and publishing them. Knows no samples."""

@@ -1,4 +1,4 @@
-"""Give checksums to versions that Deep Lake 3.x wrote: a manifest each, whose digest the tree names."""
+"""Give checksums to versions that Deep Lake 3.x wrote: each gets a manifest, whose digest the tree names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TENSOR_FILES = ("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded
 def add_digests(
     storage: Storage, at: TreeAt, known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None
 ) -> VersionTree:
-    """Write the manifests that are missing, and a version tree that names them; return the tree.
+    """Write missing manifests, and a version tree that names them; return the tree.
 
     Every chunk of those versions is read once. Versions that cannot be opened, or whose metadata contradicts itself,
     stay as they are. No other program may write the dataset meanwhile.
@@ -34,7 +34,7 @@ def add_digests(
     Parameters
     ----------
     known_sums
-        Sizes and block checksums by key of chunks that need not be read.
+        Sizes and block checksums of chunks that need not be read, by key.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def renew_digests(
     versions: Sequence[str],
     known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None,
 ) -> VersionTree:
-    """Write the manifests of some versions from their files, whatever was there; otherwise as :func:`add_digests`."""
+    """Write the manifests of some versions anew from their files; otherwise as :func:`add_digests`."""
     tree, digests = at.tree, {}
     sums = _Sums(storage, known_sums or {})
     for version_id in versions:
@@ -94,7 +94,7 @@ def _confirm_digest(storage: Storage, version_id: str, digest: str, found: LockF
 
 
 def _drop_empty_tile_encoders(storage: Storage, snapshot: Snapshot) -> None:
-    """Leave a head as we write it: 3.9.52 makes these files whenever it changes something, which gives it away."""
+    """Create the files that 3.9.52 creates at any change, so that a later change by 3.9.52 is noticed."""
     for key, state in snapshot.tensors.items():
         if not len(state.tiles):
             storage.delete(f"{folder_of(snapshot.version_id)}{key}/{TILES}")
@@ -131,7 +131,7 @@ class _Sums:
         self._known: dict[str, tuple[int, Sequence[int]]] = dict(known)
 
     def of(self, table: ChunkTable) -> ChunkPlaces:
-        """Return the places of a table's chunks with sizes and checksums; a chunk that is missing has neither."""
+        """Return the places of a table's chunks with sizes and checksums; missing chunks have neither."""
         found = [self._file(table.key(row)) for row in range(len(table))]
         places = table.places
         return ChunkPlaces(

@@ -1,7 +1,7 @@
-"""The history with all parents of every version: those in the tree, and the lines that merges brought in. Pure.
+"""All parents of every version: those in the tree, and those that merges added. Pure.
 
-The tree keeps one parent per version (FORMAT.md 9.1). Ours says in a side file what else was merged. Of merges that
-Deep Lake 3.9.52 made only the message tells: ``Merge <version> into <branch>``.
+The tree keeps one parent per version (FORMAT.md 9.1). lakebed records merged versions in a side file. Merges by Deep
+Lake 3.9.52 are known only from the message: ``Merge <version> into <branch>``.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ def merge_message(target: str, branch: str) -> str:
 
 
 class Ancestry:
-    """Descent of versions, merges included.
+    """The descent of versions, merges included.
 
     Parameters
     ----------
     tree
         The versions.
     merges
-        Further parents of merge commits, by id; versions that are not in the tree are ignored. None: as if nothing
-        had ever been merged.
+        Further parents of merge commits, by id; versions that are not in the tree are ignored. None ignores all merges.
     """
 
     def __init__(self, tree: VersionTree, merges: Mapping[str, tuple[str, ...]] | None) -> None:
@@ -68,7 +67,7 @@ class Ancestry:
     def bases(self, one: str, other: str) -> list[str]:
         """Return the common ancestors that no other common ancestor descends from, newest first.
 
-        There are several where two lines have merged each other crosswise.
+        Two lines that have merged each other have several.
         """
         common = self.of(one) & self.of(other)
         best = common - {parent for version in common for parent in self.parents(version)}

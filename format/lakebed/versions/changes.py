@@ -18,7 +18,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """Changes of one version; ``tensors`` has all its visible tensors by name."""
+    """The changes of one version; ``tensors`` has all its visible tensors by name."""
 
     node: CommitNode
     schema: DatasetDiff
@@ -26,14 +26,14 @@ class VersionChange:
 
     @classmethod
     def of(cls, node: CommitNode, snapshot: Snapshot) -> VersionChange:
-        """Gather the records of a version; tensors without changes have an empty one."""
+        """Return the records of a version; tensors without changes have an empty one."""
         tensors = {name: snapshot.tensor(name).diff or CommitDiff() for name in snapshot.names()}
         return cls(node, snapshot.diff or DatasetDiff(), tensors)
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Two lines of history since the last version that they have in common: nodes, newest first."""
+    """Two lines of history since their last common version: nodes, newest first."""
 
     ancestor: str
     left: list[CommitNode]
@@ -41,7 +41,7 @@ class Fork:
 
 
 def fork(left: Sequence[CommitNode], right: Sequence[CommitNode]) -> Fork:
-    """Find where two lines, each from a version to the root version, part.
+    """Find where two lines of history part; each leads from a version to the root version.
 
     Raises
     ------
@@ -73,7 +73,8 @@ class Step:
     Parameters
     ----------
     ids
-        Gives the sample ids before and now, uint64 each, for a record that contradicts the lengths; None without ids.
+        Returns the sample ids before and now, uint64 each, which are used if the record contradicts the lengths; None
+        without ids.
     """
 
     diff: CommitDiff
@@ -88,19 +89,19 @@ class Step:
         new: TensorState,
         ids: Callable[[], tuple[NDArray[np.uint64], NDArray[np.uint64]] | None] = lambda: None,
     ) -> Step:
-        """Return the step from a version without, or with, the tensor to the next."""
+        """Return the step to the next version from one with or without the tensor."""
         return cls(new.diff or CommitDiff(), 0 if old is None else old.length, new.length, ids)
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether no row was there before: the tensor was created, cleared, or transformed as a whole."""
+        """Return whether all rows are new: the tensor was created, cleared, or transformed as a whole."""
         return self.diff.created or self.diff.cleared or self.diff.data_transformed
 
     @property
     def is_exact(self) -> bool:
         """Return whether the record agrees with the lengths.
 
-        After several removals 3.9.52 forgets some of them, or names rows that the version itself had added.
+        After several removals, 3.9.52 records too few, or rows that the version itself had added.
         """
         diff, deleted = self.diff, self.diff.deleted
         return (
@@ -116,7 +117,7 @@ def modified_rows(steps: Iterable[Step]) -> Rows:
 
     Returns
     -------
-    Their numbers in the last of the versions: int64, ascending, each once.
+    Their numbers in the last version: int64, ascending, each once.
     """
     rows = np.empty(0, np.int64)
     for step in steps:

@@ -18,7 +18,7 @@ def create(storage: Storage, filled: Snapshot | None = None) -> tuple[TreeAt, Sn
     Parameters
     ----------
     filled
-        The head, if it is to hold something: its chunks are there already.
+        The head, if it is not empty: its chunks are stored already.
 
     Raises
     ------

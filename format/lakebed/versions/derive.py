@@ -1,4 +1,4 @@
-"""Versions made from others: a child as it begins, a child that replaces everything, an empty one. Pure."""
+"""Versions made from others: the beginning of a child, a child that replaces everything, an empty version. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.versions.state import Snapshot
 
 
 def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
-    """Return a version as its child begins: same content, no changes of its own (FORMAT.md 9.2)."""
+    """Return the child of a version as it begins: same content, no changes of its own (FORMAT.md 9.2)."""
     tensors = {
         key: state.with_(table=state.table.inherited(), diff=None, pad=None)
         for key, state in snapshot.tensors.items()
@@ -39,7 +39,7 @@ def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
 
 
 def as_commit(snapshot: Snapshot, version_id: str) -> Snapshot:
-    """Return a version that holds the same, as the first one below an empty root: all is created, every chunk named."""
+    """Return a first version, below an empty root, with the same content: it creates all and names every chunk."""
     tensors = {}
     for key, state in snapshot.tensors.items():
         places = replace(state.table.places, own=state.table.places.own | True)
@@ -52,7 +52,7 @@ def as_commit(snapshot: Snapshot, version_id: str) -> Snapshot:
 
 
 def own_chunks(snapshot: Snapshot) -> int:
-    """Return how many chunks a version names itself, of the tensor that has most of them."""
+    """Return the largest number of chunks of one tensor that a version names itself."""
     return max([t.table.places.own.tobytes().count(1) for t in snapshot.tensors.values()], default=0)
 
 

@@ -1,4 +1,4 @@
-"""Return whether Deep Lake 3.9.52, which changes uncommitted heads in place, has been in one since it was published."""
+"""Detection of changes by Deep Lake 3.9.52, which writes uncommitted heads in place."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lakebed.versions.locks.marker import LOCK_NAME, LockFile, read_lock
 from lakebed.versions.manifests import digest_time, digests_of
 from lakebed.versions.state import TILES, Snapshot, folder_of
 
-# Heads with more files are not listed; most stores list this many in two requests.
+# Heads with more files are not listed; most stores return this many in two requests.
 _MOST_LISTED = 2_000
 _MD5 = "[0-9a-f]{32}"
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
-    """Return whether the lock file of a version tells it: the version is a head on a store without locks."""
+    """Return whether the lock file of a version tells of changes, as for heads on stores without locks."""
     return not traits_of(storage).system_locks and _is_open_head(tree, version_id)
 
 
@@ -41,20 +41,20 @@ def is_unmodified(
     lock: LockFile | None = None,
     meta: DatasetMeta | None = None,
 ) -> bool:
-    """Return whether 3.9.52 left a version as its digest found it: it is a commit, or bears no trace.
+    """Return whether 3.9.52 has not changed a version since its digest was made.
 
-    On a store without locks of its own, the lock file that comes with each head says so.
+    Commits never change. On a store without locks of its own, the lock file of each head tells.
 
-    Whatever 3.9.52 changes in a head, it makes the tile encoders that are missing there, but of tensors that it clears
-    or deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) A few younger
-    files without that are damage, and the manifest has sound copies.
+    With any change of a head, 3.9.52 creates its missing tile encoders, except those of tensors that it clears or
+    deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) Without them, a few
+    younger files are damage, and the manifest has sound copies.
 
     Parameters
     ----------
     lock
         The lock file, if it has been read.
     meta
-        What the manifest's `dataset_meta.json` says, if that is known.
+        The manifest's `dataset_meta.json`, if that is known.
     """
     version_id = manifest.version_id
     if not _is_open_head(tree, version_id):
@@ -66,11 +66,11 @@ def is_unmodified(
 
 
 def would_tell(manifest: Manifest) -> bool:
-    """Return whether 3.9.52 cannot have opened a head for writing that has the files of a manifest, and no others.
+    """Return whether a head that has exactly the files of a manifest cannot have been opened for writing by 3.9.52.
 
-    It begins with the tile encoders that are missing, of all tensors, whatever it does then. (Tested for append,
-    extend, update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.)
-    Of a tensor that it clears or deletes later it removes the encoder again, and changes or removes the other files.
+    3.9.52 first creates the missing tile encoders of all tensors, whatever it does then. (Tested for append, extend,
+    update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.) If it clears
+    or deletes a tensor later, it removes the encoder again, and changes or removes the other files.
     """
     files = manifest.files
     return any(
@@ -82,13 +82,13 @@ def would_tell(manifest: Manifest) -> bool:
 def is_whole_copy(storage: Storage, manifest: Manifest) -> bool:
     """Return whether the listing of a head's folder matches the manifest exactly.
 
-    A head that another program has copied to a store has no lock file that could tell; nor has one that 3.9.52 has
-    closed. The list tells them apart: 3.9.52 leaves tile encoders (:func:`would_tell`), other sizes, more chunks. Where
-    the store's etags are the MD5 of what it holds, as on S3, they have to be those of the metadata, too.
+    A head has no lock file if another program copied it to the store, or if 3.9.52 has closed it. The listing tells
+    them apart: 3.9.52 leaves tile encoders (:func:`would_tell`), other sizes, more chunks. Where etags are the MD5 of
+    the content, as on S3, those of the metadata must match, too.
 
     Returns
     -------
-    False, too, where the store gives no list, or the head is so large that it would take many requests.
+    Also false if the store cannot list, or the head is so large that listing it would take many requests.
     """
     if manifest.version_id == FIRST or not would_tell(manifest):
         return False
@@ -114,7 +114,7 @@ def is_whole_copy(storage: Storage, manifest: Manifest) -> bool:
 
 
 def _own_rows(manifest: Manifest, tensor: str) -> list[int]:
-    """Return which chunks of a tensor lie in the version's own folder."""
+    """Return the mask of a tensor's chunks that lie in the version's own folder."""
     places = manifest.chunks[tensor]
     own = [place for place, (commit, _) in enumerate(places.folders) if commit == manifest.version_id]
     rows: list[int] = np.flatnonzero(np.isin(places.folder_of, own)).tolist()
@@ -122,7 +122,7 @@ def _own_rows(manifest: Manifest, tensor: str) -> list[int]:
 
 
 def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
-    """Iterate over names in the version's folder, and sizes, of the chunks that lie there."""
+    """Yield name and size of the chunks in the version's folder."""
     for tensor, places in manifest.chunks.items():
         rows = _own_rows(manifest, tensor)
         if not rows:
@@ -138,9 +138,9 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
 
 
 def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool:
-    """Return whether etags agree with the files: all that look like an MD5 are one, or none is.
+    """Return whether etags agree with the files: those that look like an MD5 all match, or none does.
 
-    Those of objects in parts do not look like one; of objects that the store encrypts they do, and are none.
+    Etags of objects uploaded in parts do not look like an MD5; those of encrypted objects do, and are none.
     """
     import hashlib
 
@@ -153,14 +153,14 @@ def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool
 
 
 def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFile) -> bool:
-    """Return whether a head is unchanged since it was read or published; 3.9.52 may change it and not the tree.
+    """Return whether a head is unchanged since it was read or published; 3.9.52 may change only its files.
 
     Parameters
     ----------
     tree
-        The tree as it is now.
+        The present tree.
     lock
-        The lock file of the head, as it was before this process put its own there.
+        The lock file of the head before this process replaced it.
     """
     if head.origin is None:
         return False
@@ -171,10 +171,10 @@ def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFi
 def _is_unmodified_folder(
     storage: Storage, tree: VersionTree, manifest: Manifest, meta: DatasetMeta | None
 ) -> bool:
-    """Look at the files of a head, one of which says it."""
+    """Return whether the files of a head are unchanged."""
     version_id = manifest.version_id
     if "dataset_meta.json" not in manifest.files:
-        return True  # and of no use, as will turn out
+        return True  # without this document, the comparison with the manifest fails
     since, folder = digest_time(tree, version_id), folder_of(version_id)
     meta = meta or DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
     # 3.9.52 leaves an existing tile encoder alone, so only tensors without one can show its writes.
@@ -201,7 +201,9 @@ def _is_unmodified_folder(
     for key in telling:
         if is_younger(f"{key}/{TILES}"):
             told = True
-        elif not _is_empty(manifest.files.get(f"{key}/tensor_meta.json", b"")):  # which need not have one
+        elif not _is_empty(
+            manifest.files.get(f"{key}/tensor_meta.json", b"")
+        ):  # an empty tensor need not have one
             if not is_gone(key):
                 return True
             told = True
@@ -217,7 +219,7 @@ def _is_other(data: bytes, expected: bytes) -> bool:
     return len(data) != len(expected) or sum(a != b for a, b in zip(data, expected, strict=True)) > 1
 
 
-@lru_cache(maxsize=256)  # whoever opens a head to write looks at the same file twice
+@lru_cache(maxsize=256)  # a writer reads the same file twice
 def _is_empty(data: bytes) -> bool:
     try:
         return TensorMeta.from_bytes(data).length == 0

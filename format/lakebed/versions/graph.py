@@ -1,4 +1,4 @@
-r"""Draw a history with branches and merges in columns of text. Pure.
+r"""Drawing of a history with branches and merges in columns of text. Pure.
 
     * a       merges c into b
     |\        a line to each parent: straight down, or by / \ and _ to another column
@@ -27,7 +27,7 @@ class Drawn:
     lines
         The line with the commit's ``*``, then those that lead to its parents.
     below
-        Lines that run on below it: what stands beside further lines of text.
+        Lines that continue below it, beside further lines of text.
     """
 
     id: str
@@ -38,7 +38,7 @@ class Drawn:
 def newest_first(parents: Mapping[str, Sequence[str]], times: Mapping[str, float]) -> Iterator[str]:
     """Iterate over commits by time, newest first, but every commit before its parents whatever the clocks said.
 
-    Where damaged records make a circle, the newest commit on it comes first.
+    If damaged records form a circle, its newest commit comes first.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
     Parameters
     ----------
     history
-        Each commit with its parents, before all of these. A parent that never comes leaves a line that goes on.
+        Each commit with its parents, before all of these. A parent that never comes leaves a line that does not end.
     """
     waiting: list[str | None] = []
     avoided = -1
@@ -87,7 +87,7 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
 
 
 def _free(waiting: list[str | None], avoided: int) -> int:
-    """Return the first column that no line needs, a new one if need be."""
+    """Return the first free column, or a new one."""
     for at, name in enumerate(waiting):
         if name is None and at != avoided:
             return at
@@ -98,7 +98,7 @@ def _free(waiting: list[str | None], avoided: int) -> int:
 
 
 def _connect(waiting: list[str | None], at: int, parents: Sequence[str]) -> Iterator[str]:
-    """Let columns wait for the parents of the commit in column ``at``; return the lines of text that lead to them."""
+    """Reserve columns for the parents of the commit in column ``at``; return the lines of text that lead to them."""
     alive = [name is not None for name in waiting]
     targets = []
     for parent in parents:
@@ -118,7 +118,7 @@ def _connect(waiting: list[str | None], at: int, parents: Sequence[str]) -> Iter
 
 
 def _beside(waiting: list[str | None], at: int) -> int:
-    """Return a free column close to the right of one, or a new one."""
+    """Return the nearest free column to the right of one, or a new one."""
     for beside in range(at + 1, len(waiting)):
         if waiting[beside] is None:
             return beside

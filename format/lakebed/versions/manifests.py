@@ -1,11 +1,11 @@
-"""Manifests in storage, and their digests: what the version tree names of each, and when that of a head was made.
+"""Manifests in storage; their digests in the version tree, and the times of those of heads.
 
-Manifests of small versions are whole; those of large ones hold what differs from an older one.
+Manifests of small versions are complete; those of large ones hold the difference from an older one.
 
 Deep Lake 3.9.52 drops keys that it does not know when it rewrites ``version_control_info.json``: at a commit, at a new
-branch, at the first ``ds.append``. So the digest of a committed version says that its manifest is right. An uncommitted
-head it changes in place, and leaves the tree as it is (append, pop, update, info through a tensor): there the files
-must be no younger than the digest, too.
+branch, at the first ``ds.append``. So a digest in the tree confirms the manifest of a committed version. But 3.9.52
+changes an uncommitted head in place without rewriting the tree (append, pop, update, info through a tensor): there, the
+files must also be no younger than the digest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Origin
 
-# Manifests of fewer bytes are written whole, which saves a read when the version is opened.
+# Manifests below this size in bytes are written as a whole, which saves a read when the version is opened.
 _SMALL = 65_536
 # Estimated size, in bytes, of the entry of a file or tensor in the header.
 _NAME_BYTES = 100
@@ -31,7 +31,7 @@ def manifest_key(version_id: str) -> str:
 
 
 def base_reader(storage: Storage) -> Callable[[str], bytes]:
-    """Return a function that reads the manifest of a version, on which another builds."""
+    """Return a function that reads the manifest of a version that is the base of another."""
     return lambda version: storage.get(manifest_key(version))
 
 
@@ -41,15 +41,15 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
     Parameters
     ----------
     sealed
-        Digest that the version tree has of it: the chunk places of one that bears it are as they were written, and
-        are parsed when they are asked for. Those of others are checked now.
+        Its digest in the version tree. Chunk places of a manifest with this digest are as they were written, and are
+        parsed on access; those of others are checked at once.
 
     Raises
     ------
     KeyNotFound
         If there is none.
     FormatError
-        If it, or what it builds on, is damaged or missing.
+        If it or its base is damaged, or its base is missing.
     """
     found = read_manifest(storage.get(manifest_key(version_id)), base_reader(storage))
     if found.digest != sealed:
@@ -58,7 +58,7 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
 
 
 def origin_of(found: Read) -> Origin:
-    """Return the origin of versions made from one that was read."""
+    """Return the origin of versions that are made from one that was read."""
     return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent)
 
 
@@ -67,14 +67,14 @@ def write_manifest(
 ) -> tuple[bytes, Origin]:
     """Serialise a manifest: whole, or as the difference from a permanent one of this version's history.
 
-    Only manifests of commits, and of checkpoints, are built on: they stay as long as their descendants do. A version
-    with changes gets a whole one again once all that was written since the last is as large: in the long run that
-    doubles what is written.
+    Only manifests of commits and checkpoints serve as a base, because they stay as long as their descendants. Once the
+    differences since the last whole manifest are as large as it is, a version with changes gets a whole one again; in
+    the long run, this doubles the written bytes.
 
     Parameters
     ----------
     origin
-        The version that this one was made from.
+        The origin of this version.
     tree
         The history with the new version.
     is_changed
@@ -104,7 +104,7 @@ def _is_commit(tree: VersionTree, whole: Whole) -> bool:
 
 
 def _size(manifest: Manifest) -> int:
-    """Bytes of the whole manifest, roughly."""
+    """Return the approximate size of the whole manifest in bytes."""
     files = sum(map(len, manifest.files.values()))
     rows = 0
     for places in manifest.chunks.values():
@@ -118,7 +118,7 @@ def _size(manifest: Manifest) -> int:
 
 
 class Digests(Mapping[str, str]):
-    """Checksum of the manifest of each version that has one to be trusted, looked up on access."""
+    """The checksums of confirmed manifests by version, looked up on access."""
 
     def __init__(self, tree: VersionTree) -> None:
         self._tree = tree
@@ -142,14 +142,14 @@ def digests_of(tree: VersionTree) -> Mapping[str, str]:
 
 
 def digest_time(tree: VersionTree, version: str) -> int:
-    """Return when the digest of a head was made, in nanoseconds since 1970; 0 if that is not known."""
+    """Return the time of a head's digest in nanoseconds since 1970; 0 if unknown."""
     times = tree.own("times")
     found = times.get(version) if isinstance(times, dict) else None
     return found if isinstance(found, int) else 0
 
 
 def with_digests(tree: VersionTree, digests: Mapping[str, str], now: int) -> VersionTree:
-    """Return the tree with digests made at a time in nanoseconds; those of versions that it lacks are dropped."""
+    """Return the tree with digests made at a time in nanoseconds; digests of versions that it lacks are dropped."""
     times = {
         head: now if head in digests else digest_time(tree, head)
         for head in sorted(set(tree.branches.values()))

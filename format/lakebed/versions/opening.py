@@ -1,4 +1,4 @@
-"""Open one version: from its manifest when that can be trusted, else from the metadata files (FORMAT.md 9.3)."""
+"""Opening of one version: from its manifest if that is valid, else from the metadata files (FORMAT.md 9.3)."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ _SOMETIMES = (
     *("chunk_set", "commit_diff", "tensor_info.json", "tiles_index/unsharded"),
     *("sequence_index/unsharded", "creds_index/unsharded", "pad_index/unsharded"),
 )
-"""Files of a tensor that come into being only when there is something to write."""
+"""Files that a tensor has only if they have content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Result of opening a version: its content, and its lock file if that had to be read."""
+    """The content of a version, and its lock file if that had to be read."""
 
     snapshot: Snapshot
     lock: LockFile | None = None
@@ -89,12 +89,11 @@ def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapsh
 def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Opening:
     """Read the content of a version.
 
-    Two reads serve a dataset that lakebed wrote last: the version tree and the manifest; three a large one, whose
-    manifest may build on another. On a store without locks of its own, the lock file of a head is read at the same time
-    as the manifest; where there is none, as in a head that another program has copied, its folder is listed. Where the
-    tree lacks the manifest's digest, or Deep Lake 3.9.52 has had an uncommitted head open for writing since, the
-    manifest counts only if every file in it still reads back the same, and then not for chunks that 3.9.52 may have
-    rewritten in place.
+    If lakebed wrote the dataset last, two reads are enough, the version tree and the manifest; a large one takes three,
+    because its manifest may have a base. On a store without locks of its own, the lock file of a head is read at the
+    same time as the manifest; if it is missing, as in a head that another program copied, the folder is listed. If the
+    tree lacks the manifest's digest, or Deep Lake 3.9.52 has opened an uncommitted head for writing since, the manifest
+    is used only if every file in it is still the same, and never for chunks that 3.9.52 may have rewritten in place.
 
     Raises
     ------
@@ -126,7 +125,7 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
 
 
 def _not_opened(storage: Storage, version_id: str, error: FormatError | LimitError) -> LakebedError:
-    """Return the error for a version whose metadata is damaged, or beyond a limit."""
+    """Return the error for a version whose metadata is damaged or exceeds a limit."""
     if isinstance(error, LimitError):
         return located(error, f"version {version_id} of {storage.url}", storage.url)
     return DatasetCorruptError(
@@ -137,8 +136,7 @@ def _not_opened(storage: Storage, version_id: str, error: FormatError | LimitErr
 def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFile | None) -> Opening:
     """Return the version that a manifest describes, checksums of its chunks included.
 
-    The manifest is as it was written, its checksum says: its tensors are therefore parsed when they are asked for, and
-    for all who open the same manifest once.
+    The checksum confirms the manifest, so its tensors are parsed on access, once for all openings of the same manifest.
     """
     manifest = found.manifest
     version_id, files, chunks = manifest.version_id, manifest.files, manifest.chunks
@@ -162,7 +160,7 @@ def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFi
 def _read_manifest(
     storage: Storage, tree: VersionTree, version_id: str, digest: str | None
 ) -> tuple[Read | None, LockFile | None]:
-    """Read the manifest of a version, None without a sound one, and its lock file if that tells whether it counts."""
+    """Read the manifest of a version, None unless it is valid, and its lock file if that is needed to tell."""
     if not has_lock_marker(storage, tree, version_id):
         return _load(storage, version_id, digest), None
     from lakebed.storage.concurrently import concurrently
@@ -209,7 +207,7 @@ def _matches_files(storage: Storage, manifest: Manifest) -> bool:
 
 
 def _fetched(storage: Storage, folder: str, names: Sequence[str]) -> dict[str, bytes]:
-    """Read files of a folder, at the same time if they come over a network; those that are missing are left out."""
+    """Read files of a folder, in parallel over a network; missing ones are left out."""
     from lakebed.storage.concurrently import together
 
     def fetch(name: str) -> bytes | None:
@@ -267,7 +265,7 @@ def _snapshot(
 
 
 def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: bool = False) -> TensorState:
-    """Read a tensor; ``keep`` the bytes of unchanged documents, to write them again."""
+    """Read a tensor; ``keep`` the bytes of documents, to write them again if unchanged."""
     meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"], keep=keep)
     ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"), keep=keep)
     if len(ids) != len(places.sizes):
@@ -288,7 +286,7 @@ def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: 
 
 
 def _rare(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Read the documents that few tensors have; their modules are loaded only then."""
+    """Read the documents that few tensors have; their modules are loaded only for these."""
     found: dict[str, Any] = {}
     if (diff := files.get(f"{key}/commit_diff")) is not None:
         from lakebed.documents.commit_diff import CommitDiff
@@ -324,7 +322,7 @@ _TENSOR_FILES = (
 
 
 def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
-    """Read a version from its metadata files, as any reader of the format would."""
+    """Read a version from its metadata files alone."""
     from lakebed.storage.concurrently import together
 
     folder = folder_of(version_id)
@@ -357,7 +355,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
     try:
         held = described(lambda at, length: storage.get_range(key, at, length), stat.size) if stat else 0
     except FormatError:
-        return state  # reading it raises the error
+        return state  # a read of the chunk raises the error
     missing = table.samples(len(table) - 1) - held
     if not held or missing <= 0:
         return state
@@ -367,7 +365,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
 
 
 def _shortened(state: TensorState) -> TensorState:
-    """Believe the shorter of metadata and index, which a killed 3.9.52 leaves unequal (FORMAT.md 15.5)."""
+    """Reduce metadata and index to the shorter of the two, which a killed 3.9.52 leaves unequal (FORMAT.md 15.5)."""
     length, sequence = min(state.meta.length, state.table.count), state.sequence
     if length == state.meta.length:
         return state
@@ -411,17 +409,17 @@ def resolve_chunks(
 
 
 def reader_lease_key(version: str) -> str:
-    """Return the storage key of the file that readers of a version lock, and that is removed first of all."""
+    """Return the storage key of the file that readers of a version lock, and that a collector removes first."""
     return f"{folder_of(version)}dataset_meta.json"
 
 
 def lease_version(storage: Storage, version: str) -> Lease | None:
-    """Become a reader of a version, before anything of it is read; None if that is impossible or of no use.
+    """Lease a version before it is read; return None if that is impossible or useless.
 
     Raises
     ------
     VersionReplaced
-        If it left the tree since that was read, and was collected: read the tree again.
+        If it has left the tree and was collected meanwhile; the caller must read the tree again.
     """
     if version == FIRST:
         return None

@@ -1,4 +1,4 @@
-"""Publish versions: everything new under new names first, then one conditional replacement of the version tree.
+"""Publishing of versions: first all files under new names, then one conditional replacement of the version tree.
 
 Order of one publish (ARCHITECTURE section 3): the 3.x lock of the new head, chunks, the complete head folder, the
 manifest, the parent's ``commit_info.json``, ``version_control_info.json``. Until the last step no reader sees any of
@@ -28,7 +28,7 @@ from lakebed.versions.swap import TreeAt, node_files, swap
 from lakebed.versions.updates import SetDigests, Updates, apply
 
 COPY_BYTES = 65_536
-"""From this length on, files that did not change are copied by the storage: blocks are shared, or bytes stay there."""
+"""Unchanged files of at least this many bytes are copied by the storage, which may share blocks and saves transfers."""
 
 
 def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
@@ -58,7 +58,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _chunk_set(version_id: str, tensor: TensorState) -> ChunkSet:
-    """Name every chunk of this version: bare when it lies here, with its folder when it stays elsewhere."""
+    """Return the names of all chunks of this version; those in folders of other versions include the folder."""
     table, entries = tensor.table, {}
     own = table.places.own.nonzero()[0].tolist()
     folders, folder_rows, ids = table.places.folders, table.places.folder_of, table.ids.ids
@@ -87,24 +87,24 @@ def publish(
     Parameters
     ----------
     at
-        The tree as read when the writer took its lock.
+        The tree as it was when the writer took its lock.
     updates
-        What changes in the tree; applied to the tree that is stored at the time.
+        Changes of the tree; they are applied to the tree that is stored when the version is published.
     versions
-        The new version folders, complete; their ids are not in the tree yet (or are the root of a new dataset).
+        The new versions, complete; their ids are not in the tree yet (or are the root of a new dataset).
     chunks, spilled
-        Chunk files to write now, and keys of those that were written earlier without being synced.
+        Chunk files to write, and keys of those that were written earlier but not synced.
     lease
-        Right to write the branch that goes on from the last version; None if no writer goes on there.
+        Lease of the branch whose head the last version becomes; None if nobody continues to write it.
     leaving
-        The lease is given back once this is done.
+        The lease is released afterwards.
 
     Raises
     ------
     CommitFailed
         If another writer changed what this one builds on; nothing was published.
     CommitStateUnknown
-        If the store's answer was lost and reading again does not tell.
+        If the store's answer was lost, and reading again does not tell the outcome.
     LockedException
         If a Deep Lake 3.x writer holds the branch.
     """
@@ -126,7 +126,7 @@ def publish(
 
 
 class _Files:
-    """Files to write for some versions, and those that the storage can copy from older ones."""
+    """The files to write for some versions, and those that the storage can copy from older ones."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -136,7 +136,7 @@ class _Files:
         self.digests: dict[str, str] = {}
 
     def add(self, version: Snapshot, tree: VersionTree) -> None:
-        """Take in the metadata files and the manifest of a version."""
+        """Add the metadata files and the manifest of a version."""
         files = metadata_files(version)
         before = self._origin or version.origin
         folder = folder_of(version.version_id)
@@ -158,7 +158,7 @@ class _Files:
         return [self.copy(*one) for one in self.copies]
 
     def copy(self, source: str, target: str, data: bytes) -> str:
-        """Let the storage copy a file, or write it if the older one is not there; return its key."""
+        """Let the storage copy a file, or write it if the older one is missing; return its key."""
         try:
             self._storage.copy(source, target, durable=False)
         except KeyNotFound:
@@ -175,9 +175,9 @@ def _write_at_once(
     *,
     leaving: bool,
 ) -> None:
-    """Write everything at the same time; a collector ignores young files, in whatever order they come.
+    """Write all files in parallel, in any order, since a collector ignores young files.
 
-    Files that would have been copied from versions of the same publish are written: they are not there yet.
+    Files of versions of the same publish cannot be copied, because they are not stored yet; they are written.
     """
     mine = locked[-1] if lease is not None and locked else None
     calls: list[Callable[[], object]] = []

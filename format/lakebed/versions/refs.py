@@ -1,7 +1,7 @@
-"""Names for commits and parents of merges: the side file ``.lakebed/refs.json``, which 3.9.52 leaves alone.
+"""Tags and parents of merges, in the side file ``.lakebed/refs.json``, which 3.9.52 ignores.
 
-It is read for tags, abbreviated ids and the graph of merges, never to open a branch. Every change is a conditional put
-that starts over when another writer was faster.
+It is read for tags, abbreviated ids and the graph of merges, never to open a branch. Every change is a conditional put,
+repeated if another writer was faster.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ __all__ = [
 REFS_KEY = ".lakebed/refs.json"
 
 HEAD = "HEAD"
-"""Address of the head of the branch that is checked out."""
+"""Address of the head of the present branch."""
 
 SHORTEST_PREFIX = 7
-"""Characters of an id that may stand for it."""
+"""Smallest number of characters to abbreviate an id."""
 
 _MOST_NAMES = 20
 # A merge is recorded before its commit becomes part of the history. The record is dropped if the commit is still not
@@ -81,7 +81,7 @@ def read_refs(storage: Storage) -> Refs:
 
 
 class RefsUpdate(ABC):
-    """One change of tags or merges; ``str`` gives it in a few words."""
+    """A change of tags or merges; ``str`` describes it."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class RefsUpdate(ABC):
 
     @abstractmethod
     def holds(self, refs: Refs) -> bool:
-        """Return whether the refs are as the change leaves them."""
+        """Return whether the refs contain the change already."""
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -99,7 +99,7 @@ class RefsUpdate(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RecordMerge(RefsUpdate):
-    """A merge commit has further parents; ``time`` of the record in POSIX seconds."""
+    """Record of the further parents of a merge commit; ``time`` in POSIX seconds."""
 
     commit: str
     parents: tuple[str, ...]
@@ -125,7 +125,7 @@ class RecordMerge(RefsUpdate):
 
 @dataclass(frozen=True, slots=True)
 class SetTag(RefsUpdate):
-    """A commit gets a tag."""
+    """Addition of a tag."""
 
     tag: Tag
     replacing: bool = True
@@ -149,7 +149,7 @@ class SetTag(RefsUpdate):
 
 @dataclass(frozen=True, slots=True)
 class DropTag(RefsUpdate):
-    """A tag goes."""
+    """Removal of a tag."""
 
     name: str
 
@@ -166,9 +166,9 @@ class DropTag(RefsUpdate):
 
 
 def record_merge(storage: Storage, commit_id: str, parents: tuple[str, ...]) -> None:
-    """Remember the further parents of a merge commit, durably; call it before the commit is published.
+    """Record the further parents of a merge commit, durably, before the commit is published.
 
-    A record of a commit that never comes to be is ignored, and dropped by a later write.
+    A record whose commit is never published is ignored, and dropped by a later write.
 
     Raises
     ------
@@ -186,12 +186,12 @@ def set_tag(storage: Storage, tag: Tag, *, replacing: bool = True) -> None:
     Parameters
     ----------
     replacing
-        Also if there is another of this name already.
+        Replace a tag of the same name.
 
     Raises
     ------
     TagExistsError
-        If there is and ``replacing`` is false.
+        If a tag of this name exists, and ``replacing`` is false.
     DatasetCorruptError, CommitFailed, CommitStateUnknown
         As for :func:`record_merge`.
     """
@@ -204,7 +204,7 @@ def drop_tag(storage: Storage, name: str) -> None:
     Raises
     ------
     CheckoutError
-        If there is none of this name.
+        If it does not exist.
     DatasetCorruptError, CommitFailed, CommitStateUnknown
         As for :func:`record_merge`.
     """
@@ -215,7 +215,7 @@ def drop_tag(storage: Storage, name: str) -> None:
 
 
 def _change(storage: Storage, update: RefsUpdate) -> None:
-    """Replace the file by an updated one unless the update holds already."""
+    """Update the file, unless it contains the update already."""
     from lakebed.storage.shared_files import change_file
     from lakebed.versions.updates import reported
 
@@ -230,12 +230,12 @@ def _change(storage: Storage, update: RefsUpdate) -> None:
             edit=edit,
             dump=Refs.to_bytes,
             holds=update.holds,
-            look="the tags",
+            advice="look at the tags before repeating the change",
         )
 
 
 def _pruned(refs: Refs, storage: Storage) -> Refs:
-    """Drop merges whose commits have left the history, or have not become part of it for a day."""
+    """Drop merges whose commits have left the history, or did not become part of it within a day."""
     if not refs.merges:
         return refs
     # Read the tree after the refs, so that it has every recorded merge that is published by now.
@@ -256,19 +256,19 @@ def resolve(storage: Storage, tree: VersionTree, address: str, branch: str = MAI
     """Return the id of the version that an address stands for.
 
     An address is the name of a branch (its head), a commit id, its first seven or more characters, the name of a tag,
-    or ``HEAD``. What comes first in this list wins. ``~n`` after any of them goes up ``n`` commits, by first parents:
-    as a head is not committed, ``HEAD~1`` is the last commit of the branch and ``HEAD~2`` the one before it, while
-    ``tag~1`` is the commit before the one that the tag names. ``~`` alone is ``~1``; ``~0`` stays.
+    or ``HEAD``. The first of these that exists is taken. ``~n`` after any of them goes up ``n`` commits, by first
+    parents: because a head is not committed, ``HEAD~1`` is the last commit of the branch and ``HEAD~2`` the one before
+    it, while ``tag~1`` is the commit before the one that the tag names. ``~`` alone is ``~1``; ``~0`` stays.
 
     Parameters
     ----------
     branch
-        The branch that ``HEAD`` is on.
+        The present branch, for ``HEAD``.
 
     Raises
     ------
     CheckoutError
-        If nothing, or more than one version, goes by this name, or there are not as many commits above it.
+        If no version or several versions have this name, or too few commits precede it.
     DatasetCorruptError
         If the file with the tags is needed and damaged.
     """
@@ -299,7 +299,7 @@ def resolve(storage: Storage, tree: VersionTree, address: str, branch: str = MAI
 
 
 def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str | None:
-    """Return the version that an address without ``~n`` stands for."""
+    """Return the version of an address without ``~n``."""
     if name in tree.branches:
         return tree.branches[name]
     if name in tree.commits:
@@ -325,12 +325,12 @@ def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str |
 
 
 def commit_as_of(tree: VersionTree, version_id: str, timestamp: float) -> str:
-    """Return the newest commit at or above a version that was made at a time, in POSIX seconds, or before.
+    """Return the newest commit, from a version upwards, that is not younger than a time in POSIX seconds.
 
     Raises
     ------
     CheckoutError
-        If all are younger, or there is none.
+        If no commit is so old.
     """
     times = []
     for id_ in tree.ancestors(version_id):

@@ -1,4 +1,4 @@
-"""Content of one version: tensors with their metadata, chunk index and chunk places. Plain frozen data."""
+"""The content of one version: tensors with their metadata, chunk index and chunk places. Plain frozen data."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ChunkTable:
         return f"{folder_of(commit)}{tensor}/chunks/{self.ids.ids[row]:x}"
 
     def first(self, row: int) -> int:
-        """Index of the first sample of a row."""
+        """Return the index of the first sample of a row."""
         return int(self.ids.last[row - 1]) + 1 if row else 0
 
     def samples(self, row: int) -> int:
@@ -82,7 +82,7 @@ class ChunkTable:
         return int(last[row]) - (int(last[row - 1]) if row else -1)
 
     def sums(self, row: int) -> NDArray[np.uint64]:
-        """Block checksums of the chunk of a row; empty when they are not known."""
+        """Block checksums of the chunk of a row; empty if unknown."""
         places = self.places
         if len(self) == 1:
             return places.sums
@@ -94,7 +94,7 @@ class ChunkTable:
             return self
         p, folder_of = self.places, self.places.folder_of[:rows]
         sums = int(p.sum_ends[rows])
-        # Drop folders beyond the last used one; otherwise a tail that is rewritten again and again adds one each time.
+        # Drop folders beyond the last used one; otherwise a tail chunk that is rewritten often would add one each time.
         folders = p.folders[: int(folder_of.max()) + 1] if rows else ()
         layouts = None if p.known_layouts is None else p.known_layouts.cut(0, rows)
         places = ChunkPlaces(folders, folder_of, p.sizes[:rows], p.sums[:sums], p.own[:rows], layouts)
@@ -119,7 +119,7 @@ class ChunkTable:
         return ChunkTable(ChunkIds(_grown(self.ids.ids, ids), _grown(self.ids.last, last)), places)
 
     def rebuilt(self, plan: Sequence[tuple[int, int] | NewChunk], folder: tuple[str, str]) -> ChunkTable:
-        """Return a table of runs of rows ``(first, stop)`` of this one and of new chunks in one folder, in order."""
+        """Return a table of runs ``(first, stop)`` of rows of this one, and of new chunks in one folder, in order."""
         p, counts = self.places, self.ids.counts
         folders = p.folders if folder in p.folders else (*p.folders, folder)
         at = np.uint32(folders.index(folder))
@@ -158,13 +158,13 @@ class ChunkTable:
         return ChunkTable(ChunkIds(ids, last), places)
 
     def rows_of(self, sample: int) -> range:
-        """Return the rows of a sample: several where it is cut into tiles."""
+        """Return the rows of a sample; a tiled one has several."""
         last, wanted = self.ids.last, np.uint64(sample)
         first = int(np.searchsorted(last, wanted, side="left"))
         return range(first, max(first + 1, int(np.searchsorted(last, wanted, side="right"))))
 
     def same_start(self, other: ChunkTable) -> int:
-        """Count the first samples that lie in the same chunks in both tables."""
+        """Return the number of first samples that lie in the same chunks in both tables."""
         rows = min(len(self), len(other))
         p, q = self.places, other.places
         numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*p.folders, *q.folders]))}
@@ -183,7 +183,7 @@ class ChunkTable:
         return int(self.ids.last[alike - 1]) + 1 if alike else 0
 
     def owning(self, other: ChunkTable) -> ChunkTable:
-        """Return another table as it is in this one's place: chunks that are new here are named in this version."""
+        """Return another table for this version: chunks that this table lacks count as this version's own."""
         mine = {
             (self.folder(row), int(self.ids.ids[row])): bool(self.places.own[row]) for row in range(len(self))
         }
@@ -191,7 +191,7 @@ class ChunkTable:
         return replace(other, places=replace(other.places, own=np.array(own, np.bool_)))
 
     def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
-        """Return the table with rows of another one at its end: the chunks stay where they are, and are named here."""
+        """Return the table with rows of another one at its end, whose chunks stay in place and count as own ones."""
         if stop <= first:
             return self
         p, q = self.places, other.places
@@ -212,7 +212,7 @@ class ChunkTable:
         return ChunkTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
 
     def tiles_of(self, row: int) -> int:
-        """Count the rows of the sample that begins with this row: more than one where it is cut into tiles."""
+        """Return the number of rows of the sample that begins with this row; a tiled one has several."""
         last = self.ids.last
         return int(np.searchsorted(last, last[row], side="right")) - row if self.samples(row) == 1 else 1
 
@@ -233,7 +233,7 @@ class NewChunk:
     size: int
     sums: list[int]
     layout: Words = field(default_factory=lambda: NO_WORDS)
-    """Places of its samples (see `lakebed.documents.layouts`); empty if they are not kept."""
+    """Places of its samples (see `lakebed.documents.layouts`); empty if they are not recorded."""
 
 
 _members = attrgetter("id", "count", "size", "sums", "layout")
@@ -244,7 +244,7 @@ def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
     before = len(column)
     found = np.empty(before + len(values), column.dtype)
     found[:before] = column
-    # The usual case: making an array of one value takes longer than copying the value.
+    # A single value is the usual case; making an array of it would take longer than copying it.
     if len(values) == 1:
         found[before] = values[0]
     else:
@@ -253,7 +253,7 @@ def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
 
 
 def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None:
-    """Return the layouts of chunks followed by those of new ones; None if nothing is known of any."""
+    """Return the layouts of chunks followed by those of new ones; None if none is known."""
     known, words = places.known_layouts, sum(map(len, added))
     if words:
         return joined([places.layouts, layouts_of(added)])
@@ -261,7 +261,7 @@ def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None
 
 
 def _joined_layouts(places: ChunkPlaces, added: Layouts) -> Layouts | None:
-    """Return the layouts of chunks followed by others; None if nothing is known of any."""
+    """Return the layouts of chunks followed by others; None if none is known."""
     if places.known_layouts is None and not len(added.words):
         return None
     return joined([places.layouts, added])
@@ -289,7 +289,7 @@ class TensorState:
     creds
         Codes of credentials by flat index; None unless the tensor holds links.
     pad
-        Rows that sparse assignment filled in; None when there are none.
+        Rows that sparse assignment filled in; None for none.
     """
 
     key: str
@@ -327,16 +327,16 @@ class TensorState:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A stored version that others are made from, as far as that saves writing all of it again.
+    """The stored version from which others are made: what need not be written again.
 
     Parameters
     ----------
     files
         Metadata files in the version's folder, by relative key.
     wholes
-        Manifests that the next one may build on once their versions are committed, the newest first.
+        Whole manifests that may serve as a base once their versions are committed, the newest first.
     spent
-        Bytes of the manifests since the oldest of those.
+        Bytes of the manifests written since the oldest of those.
     """
 
     version_id: str
@@ -355,10 +355,10 @@ class Snapshot:
     tensors: Mapping[str, TensorState]
     diff: DatasetDiff | None = None
     origin: Origin | None = field(default=None, compare=False, repr=False)
-    """The stored version that this is, or is made from; None: nothing is known of one."""
+    """The stored version from which this one is made, or which it is; None if unknown."""
 
     def key_of(self, name: str) -> str | None:
-        """Key of the tensor with that name, or None."""
+        """Return the key of the tensor with that name, or None."""
         key = self.meta.tensor_names.get(name) if self.meta.tensor_names else name
         return key if key in self.tensors else None
 
@@ -391,7 +391,7 @@ class Snapshot:
     def stored_name(self, name: str) -> str:
         """Return the name of the tensor that an import made of a column of this name; the name itself if it made none.
 
-        Tensors cannot have all names that columns have (:mod:`lakebed.writing.names`).
+        Some names of columns are not allowed for tensors (:mod:`lakebed.writing.names`).
         """
         if self.key_of(name) is not None or name in self.meta.groups:
             return name
@@ -399,8 +399,8 @@ class Snapshot:
         return next(told, name)
 
     def names(self, *, hidden: bool = False) -> list[str]:
-        """Names of the visible tensors (or of all), in creation order."""
-        # If 3.9.52 merges a branch that has the old name of a renamed tensor, it lists the key under both names.
+        """Return the names of the visible tensors (or of all), in creation order."""
+        # If 3.9.52 merges a branch with the old name of a renamed tensor, it lists the key under both names.
         names: dict[str, list[str]] = {}
         for name, key in self.meta.tensor_names.items():
             names.setdefault(key, []).append(name)
@@ -415,7 +415,7 @@ class Snapshot:
 
 
 def contradiction(snapshot: Snapshot) -> str | None:
-    """Return how the lengths of a version contradict each other; None if they do not (FORMAT.md 15.2)."""
+    """Return a description of lengths that contradict each other; None if all agree (FORMAT.md 15.2)."""
     for key, state in snapshot.tensors.items():
         if state.meta.length != state.table.count:
             return f"tensor {key!r} has {state.meta.length:,} samples, its chunk index {state.table.count:,}"

@@ -1,4 +1,4 @@
-"""The one commit point: conditional replacement of the version tree, repeated where that is safe."""
+"""The commit point of every publish: conditional replacement of the version tree, repeated where that is safe."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def node_files(before: VersionTree, after: VersionTree) -> list[tuple[str, Data]
 def swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> TreeAt:
     """Replace the version tree by ``tree``, which is ``at.tree`` with the updates.
 
-    A lost race on another branch is repeated on top of what is there now. After an error the tree is read again: where
-    it holds the new versions the put has worked, and only its answer was lost.
+    If a publish to another branch was faster, the updates are applied to the new tree. After an error the tree is read
+    again: if it has the new versions, the put succeeded, and only its answer was lost.
 
     Raises
     ------
     CommitFailed
-        If another writer changed the branches that the updates change. Nothing of them is visible.
+        If another writer changed the same branches. Nothing of the updates is visible.
     CommitStateUnknown
-        If neither the put nor the read afterwards was answered, or the disk fails to keep the new tree.
+        If neither the put nor the read afterwards was answered, or the disk failed to sync the new tree.
     """
     _note("%s: %s", storage.url, updates)
     with reported(updates):
@@ -57,7 +57,7 @@ def swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> T
 
 
 def _note(text: str, url: str, updates: Updates) -> None:
-    """Log the updates if the program has imported logging, which takes as long to load as writing three files."""
+    """Log the updates if the program has imported logging; loading it takes as long as writing three files."""
     if "logging" in sys.modules:
         import logging
 
@@ -65,7 +65,7 @@ def _note(text: str, url: str, updates: Updates) -> None:
 
 
 class _Line:
-    """Updates as a line of text, made where a log wants it."""
+    """Updates as a line of text, which is made only if it is logged."""
 
     def __init__(self, updates: Updates) -> None:
         self._updates = updates
@@ -85,7 +85,7 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
             if _took_effect(at.tree, tree, now.tree):
                 return ensure_durable(storage, now)  # an earlier attempt succeeded, but its answer was lost
             _check_requirements(storage, at.tree, tree, now.tree, error)
-            # Another branch was published: the same updates can be applied on top of it.
+            # Another branch was published, so the same updates can be applied to its tree.
             _note("%s: applied again, as another branch was published: %s", storage.url, updates)
             tree = with_tombstones(now.tree, apply(now.tree, updates), clock.now())
             storage.put_many(node_files(now.tree, tree), durable=True)
@@ -101,7 +101,7 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
 def _read_again(
     storage: Storage, error: StorageError | PreconditionFailed, *, is_new: bool = False
 ) -> TreeAt:
-    """Read the stored tree after an attempt that may have worked (ARCHITECTURE section 3.3)."""
+    """Read the stored tree after an attempt that may have succeeded (ARCHITECTURE section 3.3)."""
     for pause in (*_PAUSES, None):
         try:
             return read_tree_at(storage)
@@ -123,7 +123,7 @@ def _read_again(
 
 
 def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
-    """Return the tree once it is durable: the disk may have failed after the new tree took its place."""
+    """Return the tree after syncing it: the disk may have failed after the new tree took its place."""
     try:
         storage.sync([TREE_KEY])
     except StorageError as error:
@@ -136,7 +136,7 @@ def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
 
 
 def _took_effect(before: VersionTree, after: VersionTree, stored: VersionTree) -> bool:
-    """Return whether the stored tree has the updated heads, or is the updated tree if no head changed."""
+    """Return whether the stored tree has the new heads or, if no head changed, is the updated tree."""
     changed = changed_branches(before, after)
     if changed:
         return all(stored.branches.get(name) == after.branches.get(name) for name in changed)

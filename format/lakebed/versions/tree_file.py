@@ -1,4 +1,4 @@
-"""The version tree in storage: how it is read, and which object it was read from (FORMAT.md 9.1)."""
+"""Reading of the version tree from storage (FORMAT.md 9.1)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _COMMIT_KEY = "commit_info.json"
 
 ADVICE = "`lakebed repair URL --plan` shows what can be saved"
 
-# Bytes to read from the end of the tree: enough for some forty branches. Over a network a read of four hundred versions
-# costs no more, so read those.
+# Bytes to read from the end of the tree. Locally this is enough for some forty branches; over a network, reading four
+# hundred versions takes no longer.
 _TAIL_BYTES = 16_384
 _TAIL_BYTES_REMOTE = 131_072
 
@@ -38,12 +38,12 @@ _older: WeakValueDictionary[str, ColdNodes] = WeakValueDictionary()
 
 @dataclass(frozen=True, slots=True)
 class TreeAt:
-    """The version tree and the identity of the stored object that it was read from."""
+    """The version tree, and the identity of the stored object from which it was read."""
 
     tree: VersionTree
     etag: str | None
     text: bytes = field(default=b"", compare=False, repr=False)
-    """The whole object if it is short and was read, so that reading the same again needs no parsing."""
+    """The whole object if it is short, so that the same bytes need not be parsed again."""
 
 
 def read_tree(storage: Storage) -> VersionTree:
@@ -54,13 +54,13 @@ def read_tree(storage: Storage) -> VersionTree:
 def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
     """Read the version tree, and the identity of the stored object.
 
-    However long the history, one read gets all that opening and publishing need: the end of the file. The rest is read
-    when an older version is asked for.
+    The end of the file has everything that opening and publishing need, however long the history; the rest is read when
+    an older version is needed.
 
     Parameters
     ----------
     known
-        What was read earlier, and may be there still.
+        An earlier result, which may still be current.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
 
 
 def remembered(storage: Storage, tree: VersionTree) -> VersionTree:
-    """Remember the older versions of a dataset for the lifetime of this tree, and return the tree."""
+    """Keep the older versions of a dataset for the lifetime of this tree, and return the tree."""
     _older[place_of(storage)] = Commits.of(tree.commits).cold
     return tree
 
@@ -99,14 +99,14 @@ def _get_tree(storage: Storage) -> bytes:
 
 
 def is_dataset(storage: Storage) -> bool:
-    """Return whether there are tensors without a version tree, and not only the remains of a failed creation."""
+    """Return whether tensors exist without a version tree, apart from remains of a failed creation."""
     if storage.stat(_META_KEY) is None and storage.stat(_COMMIT_KEY) is None:
         return False
     return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())
 
 
 def _instead(storage: Storage) -> str:
-    """Return advice for a place without a dataset, given what else lies there."""
+    """Return advice for a place without a dataset, which depends on the other files there."""
     if Path(storage.url).is_file():
         return "It is a file: lakebed.read(path) reads one, lakebed.import_from('auto', path, dest) imports a table."
     with suppress(StorageError):
@@ -117,7 +117,7 @@ def _instead(storage: Storage) -> str:
 
 @contextmanager
 def _reading(storage: Storage) -> Iterator[None]:
-    """Say of which dataset the version tree is missing or damaged."""
+    """Raise the errors of a missing or damaged version tree with the address of the dataset."""
     try:
         yield
     except KeyNotFound:
@@ -138,5 +138,5 @@ def _reading(storage: Storage) -> Iterator[None]:
 
 
 def located(error: LimitError, where: str, url: str) -> LimitError:
-    """Return the error of a limit with the place where it was met."""
+    """Return the error of a limit with the place where it was exceeded."""
     return LimitError(f"{where} can not be opened: {error}", limit=error.limit, dataset=url)

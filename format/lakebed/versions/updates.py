@@ -1,4 +1,4 @@
-"""Changes of the version tree as data: what a publish does to the tree, and what must hold for it.
+"""Changes of the version tree as data, and the requirements for them.
 
     SwapHead         a new uncommitted head takes the place of the head of a branch
     CheckpointHead   a new head goes below the head, which stays uncommitted
@@ -19,8 +19,8 @@
 
     HeadIs, FenceIs  requirements: :func:`apply` refuses the whole list where one does not hold
 
-A list of them is what a writer wants. It is applied to the tree that the writer knows and, where another branch was
-published meanwhile, once more to the tree that is stored then. Pure.
+A publish is a list of these. It is applied to the tree that the writer knows and, if another branch was published
+meanwhile, once more to the stored tree. Pure.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _SHORT = 12
 
 
 class Update(ABC):
-    """One change of a version tree; ``str`` gives it in a few words."""
+    """A change of a version tree; ``str`` describes it."""
 
     __slots__ = ()
     text: ClassVar[str]
-    """The words, with the fields of the update as ``{0.field}``."""
+    """Format of the description; ``{0.field}`` is a field of the update."""
 
     @abstractmethod
     def apply(self, tree: VersionTree) -> VersionTree:
@@ -58,17 +58,17 @@ class Update(ABC):
 
 
 class Requirement(ABC):
-    """One condition under which a list of updates may be applied."""
+    """A condition under which a list of updates may be applied."""
 
     __slots__ = ()
 
     @abstractmethod
     def holds(self, tree: VersionTree) -> bool:
-        """Return whether a tree fulfils it."""
+        """Return whether a tree meets the condition."""
 
     @abstractmethod
     def error(self) -> CommitFailed:
-        """Return the error to raise where a tree does not."""
+        """Return the error for a tree that does not meet it."""
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -85,7 +85,7 @@ def apply(tree: VersionTree, updates: Updates) -> VersionTree:
     CommitFailed
         If a requirement does not hold for the tree.
     BranchExistsError, CheckoutError, InvalidInputError
-        If an update is impossible: its branch, or the id that it gives to a version, is there already or is missing.
+        If an update is impossible because its branch or version exists already, or is missing.
     """
     with reported(updates):
         for one in updates:
@@ -98,7 +98,7 @@ def apply(tree: VersionTree, updates: Updates) -> VersionTree:
 
 
 def drop_unverified(head: Snapshot) -> list[Update]:
-    """Return the update for a version that may stop being a head: none if it was read from its manifest."""
+    """Return the update for a version that may stop being a head; none if it was read from its manifest."""
     return [] if head.origin is not None else [DropUnverified(head.version_id)]
 
 
@@ -122,7 +122,7 @@ def reported(updates: Sequence[object]) -> Iterator[None]:
 def required(before: VersionTree, after: VersionTree) -> list[Requirement]:
     """Return the conditions under which the updates between two trees may be repeated on another.
 
-    Those are the fences, then the heads, of the branches that were changed.
+    These are the fences, then the heads, of the branches that differ.
     """
     names = changed_branches(before, after)
     fences = fences_of(before)
@@ -133,7 +133,7 @@ def required(before: VersionTree, after: VersionTree) -> list[Requirement]:
 
 
 def changed_branches(before: VersionTree, after: VersionTree) -> list[str]:
-    """Return the branches whose head is another one, or that are in one of the trees only."""
+    """Return the branches whose heads differ, or that only one tree has."""
     names = before.branches.keys() | after.branches.keys()
     return [name for name in names if before.branches.get(name) != after.branches.get(name)]
 
@@ -149,12 +149,12 @@ def fences_of(tree: VersionTree) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class HeadIs(Requirement):
-    """A branch has this head; None: there is no such branch."""
+    """The branch has this head; None: the branch does not exist."""
 
     branch: str
     head: str | None
     failure: str = field(default="", compare=False)
-    """Message of the error where it does not hold."""
+    """Message of the error if it is not met."""
 
     def holds(self, tree: VersionTree) -> bool:
         """Return whether the branch has this head."""
@@ -172,7 +172,7 @@ class HeadIs(Requirement):
 
 @dataclass(frozen=True, slots=True)
 class FenceIs(Requirement):
-    """The fence of a branch has this number: no writer took the branch over."""
+    """The fence of the branch has this number: no writer took the branch over."""
 
     branch: str
     number: int
@@ -224,7 +224,8 @@ class CheckpointHead(Update):
 class CommitHead(Update):
     """The head of a branch becomes a commit, and a new head goes below it; ``time`` in POSIX seconds.
 
-    ``processed``: how many input samples a transform has done, if the commit is a checkpoint of one.
+    ``processed`` is the number of input samples that a transform has processed, if the commit is one of its
+    checkpoints.
     """
 
     text = "commit head of {0.branch!r}, new head {0.head:.12}"
@@ -378,7 +379,7 @@ class SetTree(Update):
 
 @dataclass(frozen=True, slots=True)
 class SetDigests(Update):
-    """The tree names the checksums of some versions' manifests; ``time``, in nanoseconds since 1970, is that of heads.
+    """The tree names the checksums of manifests; ``time`` is that of heads' digests, in nanoseconds since 1970.
 
     Every file of those versions must have been written by then.
     """
@@ -396,9 +397,9 @@ class SetDigests(Update):
 
 @dataclass(frozen=True, slots=True)
 class DropUnverified(Update):
-    """The digest of a version goes if the version is in the tree and no head any more.
+    """The digest of a version is dropped, unless the version is a head or left the tree.
 
-    Deep Lake 3.9.52 may have changed the head in place. As a commit it would be taken for what its manifest says.
+    Deep Lake 3.9.52 may have changed the head in place; readers of the commit would trust the outdated manifest.
     """
 
     text = "drop the digest of {0.version:.12} unless it stays a head"
@@ -415,10 +416,10 @@ class DropUnverified(Update):
 
 @dataclass(frozen=True, slots=True)
 class RaiseFence(Update):
-    """The fence of a branch gets the next number; numbers of branches that are gone are dropped.
+    """The fence of a branch gets the next number; numbers of dropped branches are removed.
 
-    A writer takes over from another that may still live. The tree carries the number, so a publish of the former
-    writer fails, however late it comes: it would have to replace a tree that has another number than the one it knows.
+    Used when a writer takes over from one that may still live. A late publish of the former writer fails, because the
+    tree then has another number than the one that it knows.
     """
 
     text = "raise the fence of {0.branch!r}"
@@ -435,7 +436,7 @@ class RaiseFence(Update):
 
 @dataclass(frozen=True, slots=True)
 class DropTombstones(Update):
-    """Versions that were collected leave the list; ``swept`` is when a full sweep was done, if one was."""
+    """Collected versions leave the list; ``swept`` is the time of a full sweep, if one was done."""
 
     versions: Collection[str]
     swept: float | None = None

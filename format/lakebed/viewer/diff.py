@@ -1,4 +1,4 @@
-"""The rows in which two versions differ: `Diff` of types.ts."""
+"""The differences of two versions: `Diff` of types.ts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NONE: Numbers = np.empty(0, np.int64)
 
 
 def diff(a: Opened, b: Opened) -> dict[str, Any]:
-    """Return what version b has otherwise than version a.
+    """Return the differences between two versions.
 
-    Rows are the same where their ids are; in tensors without ids, as syncs write them, where their numbers are.
+    Rows are matched by their ids; in tensors without ids, as syncs write them, by their numbers.
     """
     before = {tensor.key: (name, tensor) for name, tensor in a.tensors.items()}
     after = {tensor.key: (name, tensor) for name, tensor in b.tensors.items()}
@@ -50,7 +50,7 @@ def diff(a: Opened, b: Opened) -> dict[str, Any]:
 
 
 def _common(a: Opened, b: Opened) -> str | None:
-    """Return the last version that both come from."""
+    """Return the last common ancestor of both."""
     mine = set(a.session.tree.ancestors(a.version))
     return next((one for one in b.session.tree.ancestors(b.version) if one in mine), None)
 
@@ -64,7 +64,7 @@ def _changed(
     touched_old, touched_new = _touched(a, old, base), _touched(b, new, base)
     if not len(touched_old) and not len(touched_new) and len(old) == len(new):
         return _NONE, _NONE, _NONE
-    old_ids, new_ids = _ids(a, old), _ids(b, new)
+    old_ids, new_ids = ids(a, old), ids(b, new)
     if old_ids is None or new_ids is None:
         both = min(len(old), len(new))
         touched = np.union1d(touched_old, touched_new)
@@ -86,10 +86,11 @@ def _touched(opened: Opened, tensor: lakebed.Tensor, base: str | None) -> Number
     return np.asarray(found[1], np.int64)
 
 
-def _ids(opened: Opened, tensor: lakebed.Tensor) -> NDArray[Any] | None:
+def ids(opened: Opened, tensor: lakebed.Tensor) -> NDArray[Any] | None:
+    """Return the ids of a tensor's samples, which stay theirs in other versions; None where it has none."""
     group, slash, name = tensor.key.rpartition("/")
-    ids = f"{group}{slash}_{name}_id"
-    if ids not in opened.ds.meta.hidden_tensors or tensor.is_sequence:
+    stored = f"{group}{slash}_{name}_id"
+    if stored not in opened.ds.meta.hidden_tensors or tensor.is_sequence:
         return None
-    found = np.asarray(opened.ds[ids].numpy()).reshape(-1)
+    found = np.asarray(opened.ds[stored].numpy()).reshape(-1)
     return found if len(found) == len(tensor) else None

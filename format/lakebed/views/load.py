@@ -69,7 +69,7 @@ def load(storage: Storage, name: str, credentials: LinkCredentials) -> Opened:
     CheckoutError
         If its commit is gone.
     DatasetCorruptError
-        If its data are damaged or missing.
+        If its data is damaged or missing.
     """
     entry = named(storage, name)
     while True:

@@ -1,6 +1,6 @@
 """Saving of views: first all data, then the entry in the list, which makes them a view (FORMAT.md 12).
 
-A kill leaves the old list or the new one. Data without an entry are no view: the next save takes another folder, and
+A kill leaves the old list or the new one. Data without an entry is not a view: the next save takes another folder, and
 garbage collection removes them later.
 """
 

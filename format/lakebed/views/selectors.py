@@ -11,7 +11,7 @@ from lakebed.errors import DatasetViewSavingError, FormatError
 from lakebed.reading.subscripts import Index, RowSelector
 
 MOST_LISTED = 10_000
-"""Most rows that the entry lists for people and other programs; the data of the view have all rows."""
+"""Limit of rows that the entry lists for people and other programs; the data of the view has all rows."""
 
 
 def axes_of(index: Index, rows: NDArray[np.uint64]) -> list[Any] | None:
@@ -60,7 +60,7 @@ def _of_slice(item: slice) -> dict[str, int | None]:
     try:
         found = [None if n is None else n.__index__() for n in (item.start, item.stop, item.step)]
     except AttributeError:
-        raise DatasetViewSavingError(f"{item!r} is no slice of whole numbers") from None
+        raise DatasetViewSavingError(f"{item!r} is not a slice of whole numbers") from None
     return dict(zip(("start", "stop", "step"), found, strict=True))
 
 

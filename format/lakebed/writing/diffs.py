@@ -14,10 +14,10 @@ from lakebed.versions.state import TensorState
 
 RowNumbers = Sequence[int] | NDArray[np.integer]
 
-# Most updated rows that a version lists; with more it records that the tensor was transformed. The list takes 8 bytes
-# per row in a file that every publish writes again, for each tensor and companion, and 3.9.52 builds a Python set of it
-# (about 60 bytes per row) whenever it opens the dataset. Beyond 1 MB and 7 MB per tensor, knowing the rows costs more
-# than reading all of them.
+# Limit of the updated rows that a version lists; with more it only records that the tensor was transformed. The list
+# takes 8 bytes per row in a file that every publish writes again, for each tensor and companion, and 3.9.52 makes a
+# Python set of it (about 60 bytes per row) whenever it opens the dataset. From 1 MB and 7 MB per tensor on, knowing the
+# rows costs more than reading all of them.
 MOST_LISTED = 100_000
 
 
@@ -37,9 +37,9 @@ def with_added(diff: CommitDiff, rows: int) -> CommitDiff:
 
 
 def with_updated(diff: CommitDiff, rows: RowNumbers) -> CommitDiff:
-    """Record replaced rows; those that this version added count as added only.
+    """Record replaced rows, except those that this version added.
 
-    Of a great many rows it is only recorded that the tensor was transformed.
+    For very many rows, record only that the tensor was transformed.
     """
     many = np.asarray(rows, dtype=np.uint64)
     old = many[many < np.uint64(diff.first)]
@@ -52,10 +52,10 @@ def with_updated(diff: CommitDiff, rows: RowNumbers) -> CommitDiff:
 
 
 def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the rows of both, ascending, each once."""
+    """Return the union of two sets of rows, ascending."""
     if not len(known) and bool((more[1:] > more[:-1]).all()):
         return more
-    # Both are sorted, mostly, which this kind of sort makes use of; numpy.unique hashes all of them.
+    # Both are mostly sorted, which makes a stable sort fast; numpy.unique would hash all of them.
     rows = np.concatenate([known, more])
     rows.sort(kind="stable")
     found: NDArray[np.uint64] = rows[np.concatenate([np.ones(1, np.bool_), rows[1:] != rows[:-1]])]
@@ -63,13 +63,13 @@ def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.ui
 
 
 def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:
-    """Record that a run of samples from ``row`` on was replaced by one with ``more`` samples more (below 0: fewer)."""
+    """Record that samples from ``row`` on were replaced, by ``more`` samples more than before (may be negative)."""
     first = diff.first + more if row < diff.first else diff.first
     return _with_range(diff, first, diff.last + more)
 
 
 def _with_range(diff: CommitDiff, first: int, last: int) -> CommitDiff:
-    """Set the range of added samples; another writer's inexact diff must not make an impossible one."""
+    """Set the range of added samples, within possible bounds even if another writer's diff is inexact."""
     first = max(0, first)
     return replace(diff, first=first, last=max(first, last))
 
@@ -93,7 +93,7 @@ def with_removed(diff: CommitDiff, rows: RowNumbers, ids: NDArray[np.uint64] | N
 
 
 def _moved_up(rows: NDArray[np.uint64], gone: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Number rows, without those that are gone, as they are once the others are; both ascend or are made to."""
+    """Renumber rows for the removal of others, which ascend; leave out the removed rows."""
     rows = np.sort(rows)
     at = np.searchsorted(gone, rows)
     left = gone[np.minimum(at, len(gone) - 1)] != rows
@@ -102,20 +102,20 @@ def _moved_up(rows: NDArray[np.uint64], gone: NDArray[np.uint64]) -> NDArray[np.
 
 
 def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Number rows as the previous version did, which had the deleted ones too."""
+    """Number rows as in the previous version, which has the deleted ones too."""
     before = np.sort(deleted)
-    # before[j] - j is the present number of the first row behind the j-th deleted one.
+    # before[j] - j is the present number of the first row after the j-th deleted one.
     present = before - np.arange(len(before), dtype=np.uint64)
     return rows + np.searchsorted(present, rows, side="right").astype(np.uint64)
 
 
 def with_cleared(diff: CommitDiff) -> CommitDiff:
-    """Record that all samples were dropped; earlier records go."""
+    """Record that all samples were dropped, in place of earlier records."""
     return CommitDiff(created=diff.created, data_transformed=diff.data_transformed, cleared=True)
 
 
 def with_transformed(diff: CommitDiff) -> CommitDiff:
-    """Record that every sample may be another one now; of a new tensor that goes without saying."""
+    """Record that every sample may have changed, unless the tensor is new."""
     if diff.created:
         return diff
     return replace(diff, updated=np.zeros(0, np.uint64), data_transformed=True)

@@ -1,11 +1,11 @@
-"""Large arrays that are appended one at a time: written to the file of their chunk before the chunk is full.
+"""Large arrays that are appended one at a time are written to the file of their chunk before the chunk is full.
 
 `append` has to copy its argument, which the caller may change. Eight megabytes of copies, those of one chunk, have left
 the processor's cache by the time the chunk is packed. So the copies go into a buffer of one step. When the buffer is
 full, its bytes enter the checksums of the file's blocks, and are written to a file without a name, at their place in
 the chunk. A full chunk needs only a name. Nothing is read or written twice.
 
-If anything else happens to the samples before that, they are read back and packed as all others are.
+If anything else happens to the samples before, they are read back and packed like all others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STEP = 1 << 20
 """Bytes written by one call; they fit into the second-level cache of a processor."""
 
 MOST = 8
-"""Full chunks that may wait for their names; encoding the samples of several costs the same as of one."""
+"""Limit of full chunks that wait for their names; encoding the samples of several takes as long as of one."""
 
 xxh3 = xxhash.xxh3_64_intdigest
 
@@ -41,7 +41,7 @@ Begin = Callable[[int], "EarlyFile | None"]
 
 
 class Target(Protocol):
-    """The tensor that samples are for."""
+    """The tensor that gets the samples."""
 
     pending: Blocks
 
@@ -60,8 +60,8 @@ class EarlyChunk:
     file
         The file, of this chunk alone.
     buffer
-        The step that is being filled: uint8, shape (STEP,), beginning with a page. The next chunk may use it once this
-        one is settled.
+        The step that is being filled: uint8, shape (STEP,), aligned to a page. The next chunk may use it once this one
+        is settled.
     dtype, shape
         Those of every sample.
     capacity
@@ -109,7 +109,8 @@ class EarlyChunk:
         self._buffer = buffer
         self._at = len(self._header)
         buffer[: self._at] = np.frombuffer(self._header, np.uint8)
-        # End of the file; the bytes from here to `_at` are in the buffer, at their places in a step of the file.
+        # End of the file. The bytes from here to `_at` are in the buffer, at the offsets that they have in their step
+        # of the file.
         self._written = 0
         self._blocks: list[int] = []
         self._state, self._in_block = xxhash.xxh3_64(), 0
@@ -117,7 +118,7 @@ class EarlyChunk:
 
     @property
     def is_full(self) -> bool:
-        """Return whether it holds as many samples as it is to hold."""
+        """Return whether the chunk has all of its samples."""
         return self.count == self.capacity
 
     @property
@@ -138,10 +139,10 @@ class EarlyChunk:
         return self._size
 
     def put(self, value: NDArray[Any]) -> EarlySample | None:
-        """Copy a contiguous sample into the file; return None, and take no more, if that fails: nothing is lost."""
+        """Copy a contiguous sample into the file; if that fails, return None and take no more, but keep all samples."""
         if not self._is_whole:
             return None
-        self._is_whole = False  # whatever ends this halfway
+        self._is_whole = False  # in case an error or an interrupt ends this halfway
         source, total, done = value.reshape(-1).view(np.uint8), xxhash.xxh3_64(), 0
         at, size, buffer = self._at, self._size, self._buffer
         while done < size:
@@ -149,27 +150,27 @@ class EarlyChunk:
             length = min(STEP - first, size - done)
             copy = buffer[first : first + length]
             native.copy_bytes(copy, source[done : done + length])
-            total.update(copy.data)  # of the bytes that are kept, whatever becomes of the source meanwhile
+            total.update(copy.data)  # sum the copy, since another thread may change the source
             at, done = at + length, done + length
             if first + length == STEP:
                 try:
                     self._write(STEP)
                 except StorageError:
-                    return None  # the ordinary way meets the error again and raises it
+                    return None  # ordinary writing meets the same error and raises it
         self.sums.append(total.intdigest())
         self._at, self.count = at, self.count + 1
         self._is_whole = True
         return EarlySample(self, self.count - 1)
 
     def _write(self, length: int) -> None:
-        """Write the step that begins where the file ends: the first bytes of the buffer."""
+        """Write the first bytes of the buffer, which follow the end of the file."""
         step = self._buffer[:length].data
         self.file.write(self._written, step)
         self._sum(step)
         self._written += length
 
     def _sum(self, step: memoryview) -> None:
-        """Take the next bytes of the file into the checksums of its blocks."""
+        """Add the next bytes of the file to the checksums of its blocks."""
         while step:
             part = step[: BLOCK - self._in_block]
             self._state.update(part)
@@ -185,11 +186,11 @@ class EarlyChunk:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether all of it is in the file."""
+        """Return whether the whole chunk is in the file."""
         return self._written >= self._at
 
     def is_chunk(self, samples: Sequence[object]) -> bool:
-        """Return whether these are all samples that it is to hold, in their order, and all of it is there."""
+        """Return whether these are all samples of the full chunk, in order, and the file is complete."""
         if not (self._is_whole and self.is_full and self.file.is_mine and len(samples) == self.capacity):
             return False
         return all(
@@ -206,7 +207,7 @@ class EarlyChunk:
             If the storage fails.
         """
         if not self.is_settled:
-            self._is_whole = False  # an error or a Ctrl-C may come before or after the sums
+            self._is_whole = False  # an error or a Ctrl-C may come at any point
             self._write(self._at - self._written)
             self._is_whole = True
 
@@ -238,8 +239,8 @@ class EarlyChunk:
             data += self._buffer[cut % STEP : (end - 1) % STEP + 1].data
         if xxh3(data) != self.sums[number]:
             raise StorageError(
-                "what was appended and waits to be published is not what was written: the disk failed, and it is lost;"
-                " discard what is unpublished and append it again, on a disk that works"
+                "unpublished samples were read back with other bytes than were written: the disk is failing, and the "
+                "samples are lost; discard the unpublished changes and append them again, on a disk that works"
             )
         return np.frombuffer(data, np.uint8).view(self.dtype).reshape(self.shape)
 
@@ -293,12 +294,13 @@ class EarlyChunks:
         self._left = 0  # samples that should still wait in memory; negative: no limit
 
     def is_due(self, *, soon: bool) -> bool:
-        """Return whether it is time to encode the samples: they fill a chunk that began in memory, or many others.
+        """Return whether the samples should be encoded now: they fill a chunk that began in memory, or many others.
 
         Parameters
         ----------
         soon
-            Something else will make it time before many chunks are full: better after one than in the middle of one.
+            Something else will require encoding before many chunks are full: better at the end of a chunk than in its
+            middle.
         """
         chunk = self._chunk
         if chunk is None:
@@ -316,7 +318,7 @@ class EarlyChunks:
             self._left -= 1
             return None
         if chunk.is_full:
-            if not chunk.is_settled:  # a Ctrl-C came between
+            if not chunk.is_settled:  # a Ctrl-C came in between
                 self._leave()
                 return None
             chunk = self._chunk = self._new(value, chunk.capacity)
@@ -330,16 +332,16 @@ class EarlyChunks:
             self._full += 1
             try:
                 chunk.settle()
-            except StorageError:  # what names it meets the same error, and tells
+            except StorageError:  # naming the chunk meets the same error, and reports it
                 self._leave()
         return kept
 
     def _start(self, value: NDArray[Any], tensor: Target) -> None:
-        """Begin a chunk, or the rest of one, with a sample that comes."""
+        """Begin a chunk, or the rest of one, with a new sample."""
         self._shape, self._left = value.shape, -1
         low, high = tensor.meta.min_shape, tensor.meta.max_shape
         if self._missed or tuple(low) != value.shape or tuple(high) != value.shape:
-            return  # of many shapes: their headers differ in length
+            return  # chunks of several shapes have headers of unknown length
         limit, waiting = tensor.chunk_limit, tensor.pending.nbytes
         cost = value.nbytes + POSITION_ROW  # as chunks are cut
         rest, whole = (limit - waiting) // cost, limit // cost
@@ -349,24 +351,24 @@ class EarlyChunks:
             self._chunk = self._new(value, whole)
 
     def _new(self, value: NDArray[Any], capacity: int) -> EarlyChunk | None:
-        """Begin a chunk for samples like one; None if the storage does not take it now."""
+        """Begin a chunk for samples like this one; None if the storage does not support it now."""
         file = self._begin(even_header(value.ndim) + capacity * value.nbytes)
         if file is None:
             return None
         if self._buffer is None:
-            self._buffer = placed(STEP, 0, fresh)  # not shared with a child that is forked: see `settle`
+            self._buffer = placed(STEP, 0, fresh)  # not shared with forked children: see `settle`
         return EarlyChunk(file, self._buffer, value.dtype, value.shape, capacity)
 
     def _leave(self) -> None:
-        """Go on in memory; samples of a chunk that was begun wait still, the last of them in the buffer."""
+        """Continue in memory; samples of a begun chunk keep waiting, the last of them in the buffer."""
         if self._chunk is not None and not (self._chunk.is_full and self._chunk.is_settled):
             self._missed, self._buffer = True, None
         self._chunk, self._left = None, -1
 
     def clear(self) -> None:
-        """Begin anew, because the waiting samples are being encoded.
+        """Start over, because the waiting samples are being encoded.
 
-        After an interruption in the middle of a chunk, which was written in vain, no other early chunk is begun.
+        After an interruption in the middle of a chunk, whose bytes were written in vain, no other early chunk is begun.
         """
         self._leave()
         self._shape, self._full, self._left = None, 0, 0

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.errors import InvalidTensorGroupNameError, InvalidTensorNameError, LakebedError
 
-# 3.9.52 sets these attributes of a dataset while it opens it, and takes that for an update of the tensor or group.
+# 3.9.52 sets these attributes of a dataset while opening it, and would treat that as an update of a tensor or group.
 _UNOPENABLE = frozenset({"index", "version_state"})
 
-# The other attributes of the 3.x Dataset class. It makes no tensors of these names, but opens, reads and changes them.
+# Other attributes of the 3.x Dataset class. 3.x creates no tensors of these names, but opens, reads and changes them.
 ATTRIBUTES = frozenset(
     """add_creds_key allow_delete append branch branches checkout clear_cache client commit commit_id commits connect
     copy create_group create_tensor create_tensor_like dataloader delete delete_branch delete_group delete_tensor
@@ -26,7 +26,7 @@ ATTRIBUTES = frozenset(
     visualize""".split()
 )
 
-# Names of the format's own files and folders, which a tensor's or group's folder would collide with.
+# Names of the format's own files and folders, with which the folder of a tensor or group would collide.
 _FILES = frozenset(
     """versions .lakebed .queries chunks commit_info.json dataset_diff dataset_info.json dataset_lock.lock
     dataset_meta.json linked_creds.json queries.json queries.lock version_control_info version_control_info.json
@@ -59,7 +59,7 @@ def check_tensor_name(name: str) -> None:
     base = name.rpartition("/")[2]
     if base.startswith("_") and base.endswith("_null") and len(base) > len("__null"):
         raise InvalidTensorNameError(
-            f"tensor name {name!r} is where nulls of a tensor {base[1:-5]!r} are kept; choose another name"
+            f"tensor name {name!r} is reserved for the nulls of a tensor {base[1:-5]!r}; choose another name"
         )
 
 
@@ -91,7 +91,7 @@ def _check(name: str, what: str, error: type[LakebedError]) -> None:
 def _unstorable(name: str) -> str | None:
     parts = name.split("/")
     if any(part in (".", "..") for part in parts):
-        return "has a part that means a folder of the file system"
+        return "has a part that stands for a folder of the file system"
     if any(c in name for c in ",:\\\0"):
         return "holds one of , : \\ or NUL, which separate other things on disk"
     if parts[0] in _FILES:
@@ -99,7 +99,7 @@ def _unstorable(name: str) -> str | None:
     if not _TENSOR_FILES.isdisjoint(parts):
         return "has a part that names a file or folder inside tensors"
     if any(len(part.encode("utf-8", "surrogatepass")) > 240 for part in parts):
-        return "has a part of more than 240 bytes, more than file systems take"
+        return "has a part of more than 240 bytes, the limit of file systems"
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -109,14 +109,14 @@ def _unstorable(name: str) -> str | None:
 
 @contextmanager
 def any_name() -> Iterator[None]:
-    """Return names for tensors that no user named, such as those of columns: none is in :data:`ATTRIBUTES`."""
+    """Return names for tensors that the user did not name, such as columns; none is in :data:`ATTRIBUTES`."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the tensor is ds", UserWarning)
         yield
 
 
 def is_companion(name: str) -> bool:
-    """Return whether a name is one that hidden companions have, of whatever tensor."""
+    """Return whether a name has the form of a hidden companion's name."""
     return _COMPANION.fullmatch(name.rpartition("/")[2]) is not None
 
 
@@ -127,7 +127,7 @@ def companion(name: str, kind: str) -> str:
 
 
 def companion_key(meta: DatasetMeta, name: str, kind: str) -> str | None:
-    """Return the key of a tensor's hidden companion; None if there is none, or only a visible tensor of that name."""
+    """Return the key of a tensor's hidden companion; None without one, even if a visible tensor has its name."""
     key = meta.tensor_names.get(companion(name, kind))
     return key if key in meta.hidden_tensors and key in meta.tensors else None
 

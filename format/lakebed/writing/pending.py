@@ -18,7 +18,7 @@ from lakebed.versions.state import NewChunk
 class Blocks(Sequence[Block]):
     """Blocks in order.
 
-    A fork shares the blocks so far. Only one of the two, the one that is kept, may grow afterwards.
+    A fork shares the present blocks. Only one of the two may grow afterwards, and the other one must be dropped.
     """
 
     __slots__ = ("_all", "_count", "nbytes")
@@ -35,8 +35,8 @@ class Blocks(Sequence[Block]):
         return copy
 
     def append(self, block: Block, nbytes: int) -> None:
-        """Add a block that will take ``nbytes`` bytes in a chunk; see :func:`cost`."""
-        if len(self._all) > self._count:  # what a fork added that was given up
+        """Add a block that takes ``nbytes`` bytes in a chunk; see :func:`cost`."""
+        if len(self._all) > self._count:  # blocks of a dropped fork
             self._all = self._all[: self._count]
         self._all.append(block)
         self._count += 1
@@ -59,7 +59,7 @@ class Blocks(Sequence[Block]):
 
 
 def cost(block: Block) -> int:
-    """Bytes a block will take in a chunk: data and position rows."""
+    """Return the bytes of a block in a chunk: data and position rows."""
     return block.nbytes + (0 if isinstance(block.sizes, int) else 12 * block.count)
 
 
@@ -69,7 +69,7 @@ Piece = Block | tuple[NewChunk, ...]
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """Samples ``start`` to ``stop`` (exclusive) of a chunk table give way to the pieces."""
+    """Replacement of samples ``start`` to ``stop`` (exclusive) of a chunk table by pieces."""
 
     start: int
     stop: int
@@ -80,8 +80,8 @@ class Splice:
 class PendingEdits:
     """Replaced and removed samples of one chunk table.
 
-    Rows are given as they are numbered after all edits so far, and kept as the table numbers them. What was replaced
-    before the last fork is shared with what it was forked from; where a removed row is among it, it counts for nothing.
+    Methods take rows numbered after all edits so far; they are kept as numbered in the table. Replacements made before
+    the last fork are shared with its original; those of rows that were removed since are ignored.
     """
 
     nbytes: int = 0
@@ -90,7 +90,7 @@ class PendingEdits:
     _removed: tuple[int, ...] = ()
 
     def fork(self) -> PendingEdits:
-        """Return a copy to go on with; it may be given up, but these edits may not change any more."""
+        """Return a copy to change, which may be dropped; the original must not change any more."""
         if self._own:
             self._shared.update(self._own)
         return PendingEdits(self.nbytes, self._shared, {}, self._removed)
@@ -100,17 +100,17 @@ class PendingEdits:
 
     @property
     def removed(self) -> int:
-        """Number of samples that are gone."""
+        """Number of removed samples."""
         return len(self._removed)
 
     def original(self, row: int) -> int:
-        """Return the table's number of a row."""
+        """Return the number of a row in the table."""
         removed = self._removed
-        # removed[j] - j is the present number of the first row behind the j-th removed one.
+        # removed[j] - j is the present number of the first row after the j-th removed one.
         return row + bisect_right(range(len(removed)), row, key=lambda j: removed[j] - j)
 
     def at(self, row: int) -> Piece | None:
-        """Return the replacement of a row, None if it has none."""
+        """Return the replacement of a row, or None."""
         return self._found(self.original(row))
 
     def _found(self, at: int) -> Piece | None:
@@ -118,19 +118,19 @@ class PendingEdits:
         return self._shared.get(at) if own is None else own
 
     def replace(self, row: int, piece: Piece) -> None:
-        """Let a piece of one sample take the place of a row."""
+        """Replace a row by a piece of one sample."""
         at = self.original(row)
         self.nbytes += _nbytes(piece) - _nbytes(self._found(at))
         self._own[at] = piece
 
     def remove(self, rows: Sequence[int]) -> None:
-        """Remove rows, ascending and as they are numbered before this call."""
+        """Remove rows, given in ascending order and numbered as before this call."""
         gone = [self.original(row) for row in rows]
         self.nbytes -= sum(_nbytes(self._found(at)) for at in gone)
         self._removed = tuple(sorted([*self._removed, *gone]))
 
     def splices(self) -> Iterator[Splice]:
-        """Yield the changes in the order of the table; neighbouring removals are one."""
+        """Yield the changes in the order of the table; neighbouring removals are joined."""
         removed = set(self._removed)
         rows = sorted({*self._shared, *self._own, *removed})
         run: Splice | None = None

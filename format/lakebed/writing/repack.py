@@ -1,7 +1,7 @@
 """Rewrite the chunks that edits touch, and only those: splices of samples -> a plan for the new chunk table.
 
-A chunk that becomes small is merged with a neighbour (FORMAT.md 6.4), one that becomes large is cut; every packing is
-legal, and new chunks have new ids, so nothing that a published version refers to changes.
+A chunk that becomes small is merged with a neighbour (FORMAT.md 6.4), a large one is cut; the format allows every
+packing. New chunks get new ids, so that the chunks of published versions never change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Plan = list[tuple[int, int] | NewChunk]
 Load = Callable[[int], Block]
 Write = Callable[[Sequence[Block]], list[NewChunk]]
 
-# A rewritten chunk with less data looks for a neighbour to merge with (FORMAT.md 6.4).
+# A rewritten chunk with less data is merged with a neighbour if possible (FORMAT.md 6.4).
 SMALL = 2_000_000
 
 
@@ -41,7 +41,7 @@ class _Repacking:
         self._waiting: list[Block] = []
 
     def keep(self, stop: int) -> None:
-        """Keep samples up to ``stop`` (exclusive); chunks that are kept whole stay as they are."""
+        """Keep samples up to ``stop`` (exclusive); chunks that are kept whole are not rewritten."""
         last = self._table.ids.last
         while self._at < stop:
             if self._at == self._table.first(self._row):
@@ -61,7 +61,7 @@ class _Repacking:
             self._leave(min(stop, int(self._table.ids.last[self._row]) + 1))
 
     def add(self, piece: Piece) -> None:
-        """Put new samples here."""
+        """Insert new samples at the present position."""
         if isinstance(piece, Block):
             self._waiting.append(piece)
         else:
@@ -93,7 +93,7 @@ class _Repacking:
             self.plan.append((first, stop))
 
     def _leave(self, at: int) -> None:
-        """Go on to sample ``at``, of this chunk or the first of the next."""
+        """Move to sample ``at``, in this chunk or the first of the next."""
         self._at = at
         last = self._table.ids.last
         if at > int(last[self._row]):
@@ -112,7 +112,7 @@ class _Repacking:
 
 
 def may_join(table: ChunkTable, tiled: Collection[int], row: int, nbytes: int, limit: int) -> bool:
-    """Return whether the chunk of a row, which holds whole samples, can take in as many bytes."""
+    """Return whether the chunk of a row holds whole samples and has room for this many bytes."""
     size = int(table.places.sizes[row])
     if size == 0 or table.first(row) in tiled or table.samples(row) == 0:
         return False
@@ -134,7 +134,7 @@ def replan(
     Parameters
     ----------
     tiled
-        Samples that are cut into tiles: they are kept or dropped whole.
+        Tiled samples, which are kept or dropped as a whole.
     limit
         Bytes of data per chunk.
     load
@@ -142,7 +142,7 @@ def replan(
     write
         Packs samples into new chunks.
     merge
-        Whether small chunks may be merged, which needs a compression that loses nothing.
+        Whether small chunks may be merged; requires lossless compression.
     """
     walk = _Repacking(table, tiled, limit, load, write, merge=merge)
     for splice in splices:
@@ -164,7 +164,7 @@ def compacted(
     write: Write,
     size: Callable[[int], int],
 ) -> Plan:
-    """Merge neighbouring small chunks into as few as ``limit`` bytes each allow; ``size`` is that of a row's chunk."""
+    """Merge neighbouring small chunks into the fewest chunks of up to ``limit`` bytes; ``size`` is that of a chunk."""
     sizes = [
         0 if table.samples(row) == 0 or table.first(row) in tiled else size(row) for row in range(len(table))
     ]

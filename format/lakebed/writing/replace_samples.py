@@ -1,4 +1,4 @@
-"""Samples of one chunk that give way to others, or to nothing, all in one pass over the chunk's bytes. Pure."""
+"""Replace or remove many samples of one chunk in one pass over its bytes. Pure."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ SampleNumbers = NDArray[np.int64]
 PAGE = 4096
 
 Allocate = Callable[[int], NDArray[np.uint8]]
-"""Supplies a buffer of a number of bytes: first touch of fresh memory costs more than filling it."""
+"""Supplies a buffer of the given size, if possible a used one: the first touch of new memory costs more than filling
+it.
+"""
 
 
 def fresh(size: int) -> NDArray[np.uint8]:
-    """Return memory that was never used."""
+    """Return new memory."""
     return np.empty(size, np.uint8)
 
 
 def into_page(buffer: NDArray[np.uint8], place: int) -> int:
-    """Return the first byte of a buffer that lies in its page as a place in a file does in a page of the file."""
+    """Return where in a buffer the memory begins that has the same offset in its page as a place in a file."""
     return int((place - buffer.__array_interface__["data"][0]) % PAGE)
 
 
 def placed(size: int, place: int, allocate: Allocate) -> NDArray[np.uint8]:
-    """Return a buffer that lies in its page as a place in a file does: the kernel then copies it there fastest."""
+    """Return a buffer with the same offset in its page as a place in a file, which the kernel copies fastest."""
     found = allocate(size + PAGE)
     start = into_page(found, place)
     return found[start : start + size]
 
 
 def joined(blocks: Sequence[Block]) -> Block:
-    """Put blocks into one; the bytes are copied unless there is one only."""
+    """Join blocks; copies the bytes unless only one is given."""
     if len(blocks) == 1 and blocks[0].buffers is None:
         return blocks[0]
     data = memoryview(b"".join(b.joined() for b in blocks))
@@ -47,7 +49,7 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def replaced(old: Block, at: SampleNumbers, new: Block, allocate: Allocate = fresh) -> Block | None:
-    """Return samples with those at some places replaced by new ones, one each; None if that changes nothing."""
+    """Replace the samples at some places by one new sample each; return None if that changes nothing."""
     shapes = _replaced_shapes(old, at, new)
     source, added = old.joined(), new.joined()
     if isinstance(old.sizes, int) and _are_all(new.sizes, old.sizes):
@@ -89,7 +91,7 @@ def _same_shapes(old: Shapes, new: Shapes) -> bool:
 
 
 def without(old: Block, at: SampleNumbers, allocate: Allocate = fresh) -> Block:
-    """Return samples without those at some places."""
+    """Remove the samples at some places."""
     kept = np.ones(old.count, np.bool_)
     kept[at] = False
     shapes = old.shapes[kept] if isinstance(old.shapes, np.ndarray) else old.shapes

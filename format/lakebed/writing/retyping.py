@@ -1,4 +1,4 @@
-"""Samples of one type as samples of a wider one: integers as floats, numbers as text, anything as JSON. Pure.
+"""Convert samples to a wider type: integers to floats, numbers to text, anything to JSON. Pure.
 
 from                     to text                            to JSON
 integers, booleans       their digits; true, false          the same
@@ -24,12 +24,12 @@ from lakebed.errors import InvalidOperationError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Characters that a JSON string must escape.
+# Characters to be escaped in a JSON string.
 _ESCAPED = r'["\\\x00-\x1f]'
 
 
 def as_text(array: pa.Array) -> pa.Array:
-    """Return numbers, moments or texts as texts, nulls as nulls.
+    """Convert numbers, dates, times or texts to texts; nulls stay nulls.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def as_text(array: pa.Array) -> pa.Array:
 
     kind = array.type
     if pa.types.is_nested(kind):
-        raise InvalidOperationError("arrays of more than one number have no form as text; json holds them")
+        raise InvalidOperationError("arrays of more than one number cannot become text; json can hold them")
     texts = array.cast(pa.string())
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
         texts = pc.replace_substring(texts, " ", "T")
@@ -52,7 +52,7 @@ def as_text(array: pa.Array) -> pa.Array:
 
 
 def as_json(array: pa.Array) -> pa.Array:
-    """Return values as an Arrow column of JSON (or of lists, which are written as such), nulls as nulls."""
+    """Convert values to an Arrow column of JSON (or of lists, which are written as JSON); nulls stay nulls."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -81,7 +81,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 
 def named(numbers: pa.Array, names: Sequence[str]) -> pa.Array:
-    """Return class labels as their names; a number without a name as its digits."""
+    """Convert class labels to their names, and labels without a name to digits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -92,17 +92,17 @@ def named(numbers: pa.Array, names: Sequence[str]) -> pa.Array:
 
 
 def widened(block: Block, old: np.dtype[Any], new: np.dtype[Any]) -> Block:
-    """Return the numbers of samples in another dtype.
+    """Convert the numbers of samples to another dtype.
 
     Raises
     ------
     InvalidOperationError
-        If an integer would lose digits as a float.
+        If a float could not hold an integer exactly.
     """
     values: NDArray[Any] = np.frombuffer(block.joined(), old)
     if old.kind in "iu" and new.kind == "f" and len(values):
         most = 2 ** (np.finfo(new).nmant + 1)
-        # The smallest integer has no positive counterpart, so signs are compared separately.
+        # The smallest integer has no positive counterpart, so compare the signs separately.
         if int(values.max()) > most or int(values.min()) < -most:
             raise InvalidOperationError(
                 f"integers beyond {most:,} would lose digits as {new}; text keeps them"
@@ -117,7 +117,7 @@ def widened(block: Block, old: np.dtype[Any], new: np.dtype[Any]) -> Block:
 
 
 def can_widen(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
-    """Return whether every number, or every one that is not too large, is the same in the other dtype."""
+    """Return whether the other dtype holds every number exactly, or at least every one of limited size."""
     if old.kind in "iu" and new.kind == "f":
         return new.itemsize >= 4
     return bool(np.can_cast(old, new, "safe"))

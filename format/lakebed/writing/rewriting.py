@@ -1,8 +1,8 @@
-"""Many samples replaced or removed at once: every chunk they lie in is rewritten once, one after the other.
+"""Replace or remove many samples: each of their chunks is rewritten once, one after the other.
 
-The plan for the new chunk table is made in one walk. Neighbouring chunks that change are packed together, so that
-they stay full; what is left at the end of such a run joins a small neighbour, or may be a little larger than other
-chunks: a part cut off for a few bytes would be one more small chunk with every change.
+One walk over the chunk table makes the plan for the new one. Neighbouring chunks that change are packed together, so
+that they stay full. The rest at the end of such a run joins a small neighbour, or makes the last chunk a little larger
+than others: otherwise every change would leave another small chunk.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan, may_join
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
 
-# From this number of samples on, one walk over the chunks is cheaper than an edit of each sample.
+# For at least this many samples, one walk over the chunks is cheaper than an edit of each.
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]
-"""First and end of the new samples for a chunk, their places in it, its old samples -> what it holds now; None if
-nothing changed."""
+"""(start and end in the new samples, places in the chunk, its old samples) -> its new samples; None without changes.
+"""
 
 
 def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int, SampleNumbers]]:
-    """Tell which chunks hold samples: (row of the table, first and end of its part of ``rows``, places inside).
+    """Return the chunks that hold samples: (row of the table, start and end of its part of ``rows``, places inside).
 
     Raises
     ------
@@ -43,7 +43,7 @@ def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int
 
 
 def replacing(blocks: Sequence[Block], allocate: Allocate) -> Change:
-    """Return a change that replaces samples, one for each row."""
+    """Return a change that replaces the sample of each row."""
     starts = np.concatenate([[0], np.cumsum([b.count for b in blocks])])
     offsets = [None if isinstance(b.sizes, int) else b.offsets() for b in blocks]
 
@@ -59,14 +59,14 @@ def replacing(blocks: Sequence[Block], allocate: Allocate) -> Change:
 
 
 class Walk:
-    """Goes through a chunk table from its first chunk to its last.
+    """Walks a chunk table from its first chunk to its last.
 
     Parameters
     ----------
     table
-        The chunks as they are.
+        The present chunks.
     tiled
-        Samples that are cut into tiles; their chunks are kept, or dropped, as they are.
+        Tiled samples; their chunks are kept unchanged, or dropped.
     limit
         Bytes of data per chunk.
     load
@@ -93,7 +93,7 @@ class Walk:
         self._at = 0
 
     def change(self, row: int, changed: Callable[[Block], Block | None]) -> None:
-        """Let the chunk of a row hold something else; rows ascend from call to call."""
+        """Replace the samples of the chunk of a row; rows ascend from call to call."""
         old = self._load(row)
         new = changed(old)
         if new is None:
@@ -111,7 +111,7 @@ class Walk:
             self._waiting = rest
 
     def drop(self, row: int) -> None:
-        """Leave out the chunk of a row."""
+        """Drop the chunk of a row."""
         self._keep(row)
         self._at = row + 1
 

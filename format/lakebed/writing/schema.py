@@ -68,24 +68,24 @@ def plan_tensor(
     Parameters
     ----------
     with_info, with_shape, with_id
-        Whether the hidden companions that the htype has are wanted.
+        Whether to create these hidden companions, if the htype has them.
     verify
-        Whether linked files are looked at when links are appended; without, nothing can be recorded of them.
+        Whether appending links reads the headers of the files; otherwise no facts about them are recorded.
     downsampling
-        (factor, layers) of a pyramid of hidden, smaller copies, for htypes that have one.
+        (factor, layers) of a pyramid of hidden, smaller copies, for htypes that can have one.
     settings
         The other keywords of ``create_tensor``: settings of the htype, ``max_chunk_size``, ``tiling_threshold``.
 
     Raises
     ------
     TensorMetaInvalidHtype, TensorMetaInvalidHtypeOverwriteKey, TensorMetaInvalidHtypeOverwriteValue
-        If the htype, or a setting of it, is not possible.
+        If the htype, or one of its settings, is invalid.
     TensorMetaMissingRequiredValue, MeshTensorMetaMissingRequiredValue
-        If the htype needs a compression to be named.
+        If the htype requires a compression, and none is given.
     TensorMetaMutuallyExclusiveKeysError, UnsupportedCompressionError
-        If the compressions do not go together or do not suit the htype.
+        If the compressions exclude each other or the htype.
     InvalidInputError, InvalidKeyTypeError, KeyError
-        If links lead to nothing of a known htype, or a pyramid or ``coords`` are not as they should be.
+        If links are of an unknown htype, or a pyramid or ``coords`` is invalid.
     """
     parsed = parse_htype(htype)
     kind = htype_named(parsed.base)
@@ -119,12 +119,12 @@ def plan_tensor(
 
 
 def check_new_tensor(schema: Snapshot, name: str, companions: Iterable[str]) -> None:
-    """Refuse a tensor whose name, or that of a hidden companion, is impossible or taken.
+    """Refuse a tensor if its name, or that of a hidden companion, is invalid or taken.
 
     Raises
     ------
     InvalidTensorNameError, TensorAlreadyExistsError, TensorGroupAlreadyExistsError
-        With the name that is in the way.
+        With the name that is taken or invalid.
     """
     check_tensor_name(name)
     for taken in (name, *parents(name), *companions):
@@ -142,7 +142,7 @@ def check_new_group(schema: Snapshot, name: str) -> None:
     Raises
     ------
     InvalidTensorGroupNameError, TensorAlreadyExistsError, TensorGroupAlreadyExistsError
-        With the name that is in the way.
+        With the name that is taken or invalid.
     """
     check_group_name(name)
     for taken in (name, *parents(name)):
@@ -153,12 +153,12 @@ def check_new_group(schema: Snapshot, name: str) -> None:
 
 
 def is_same_tensor(schema: Snapshot, name: str, planned: TensorMeta) -> bool:
-    """Tell whether there is a tensor of this name.
+    """Return whether a tensor of this name exists.
 
     Raises
     ------
     ValueError
-        If there is, with an htype, dtype or compression other than planned; what the plan leaves open may be any.
+        If one exists whose htype, dtype or compression contradicts the plan.
     """
     key = schema.key_of(name)
     if key is None:
@@ -184,7 +184,7 @@ _PYRAMID_LINK = {"extend": "extend_downsample", "flatten_sequence": True, "updat
 def companions_for(
     kind: Htype, name: str, *, with_info: bool, with_shape: bool, with_id: bool
 ) -> tuple[dict[str, Mapping[str, Any]], dict[str, TensorMeta]]:
-    """Return how a tensor of an htype feeds its hidden companions, and their settings, by their names."""
+    """Return the links from a tensor of an htype to its hidden companions, and the companions' settings, by name."""
     links: dict[str, Mapping[str, Any]] = {}
     made: dict[str, TensorMeta] = {}
 
@@ -210,7 +210,7 @@ def _pyramid_layers(downsampling: Any) -> tuple[int, int]:
     Raises
     ------
     InvalidInputError, InvalidKeyTypeError
-        If it is anything but two whole numbers of at least 1.
+        If it is not a pair of whole numbers of at least 1.
     """
     if downsampling is None:
         return 1, 0
@@ -230,7 +230,7 @@ def _pyramid_layers(downsampling: Any) -> tuple[int, int]:
 
 
 def _pyramid(meta: TensorMeta, kind: Htype, name: str, layers: tuple[int, int]) -> dict[str, TensorMeta]:
-    """Return the layers of a pyramid; each feeds the next, and is a plain tensor even where its owner has links."""
+    """Return the layers of a pyramid; each feeds the next, and is an ordinary tensor even if its owner has links."""
     factor, count = layers
     names = [companion(name, f"downsampled_{factor**n}") for n in range(1, count + 1)]
     made = {}
@@ -328,7 +328,7 @@ def _settings(
         elif key == STRICT and kind.name == "class_label":
             if not isinstance(value, bool):
                 raise TensorMetaInvalidHtypeOverwriteValue(f"{STRICT} is True or False, not {value!r}")
-            if value:  # tensors of 3.x, and those of whoever does not ask for it, do not have the key
+            if value:  # tensors of 3.x, and those without this setting, lack the key
                 info[key] = True
         else:
             raise TensorMetaInvalidHtypeOverwriteKey(
@@ -344,7 +344,7 @@ def _checked_size(key: str, value: Any) -> int:
 
 
 def _checked_info(kind: Htype, key: str, value: Any) -> Any:
-    """Return a setting as it goes into the info.
+    """Return a setting in the form of the info.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Names in a dataset's schema: rename and delete tensors and groups (FORMAT.md 1.4, 11). Pure."""
+"""Rename and delete tensors and groups in a dataset's schema (FORMAT.md 1.4, 11). Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _is_kind(kind: str) -> bool:
 
 
 def renamed(meta: DatasetMeta, names: dict[str, str]) -> DatasetMeta:
-    """Give tensors new names, old name -> new name; keys stay. In the order of names the new ones come last."""
+    """Rename tensors, old name -> new name; keys stay. In the order of names the new ones come last."""
     kept = {name: key for name, key in meta.tensor_names.items() if name not in names}
     moved = {names[name]: key for name, key in meta.tensor_names.items() if name in names}
     return replace(meta, tensor_names={**kept, **moved})
@@ -58,7 +58,7 @@ def is_inside(name: str, group: str) -> bool:
 
 
 def with_renamed(diff: DatasetDiff, old: str, new: str) -> DatasetDiff:
-    """Record a new name; a chain of them counts once, and back to the first name not at all (FORMAT.md 10.3)."""
+    """Record a new name; a chain of renames becomes one, or none if it ends at the first name (FORMAT.md 10.3)."""
     chains = dict(diff.renamed)
     first = next((a for a, b in chains.items() if b == old), old)
     chains[first] = new
@@ -68,7 +68,7 @@ def with_renamed(diff: DatasetDiff, old: str, new: str) -> DatasetDiff:
 
 
 def with_deleted(diff: DatasetDiff, name: str) -> DatasetDiff:
-    """Record a deleted tensor, under the name that the previous version knows it by."""
+    """Record a deleted tensor under its name in the previous version."""
     first = next((a for a, b in diff.renamed if b == name), name)
     rest = tuple((a, b) for a, b in diff.renamed if b != name)
     return replace(diff, renamed=rest, deleted=(*diff.deleted, first))

@@ -1,4 +1,4 @@
-"""The chunks of one tensor of a version in the making: read, packed, packed anew, and kept until they are written.
+"""The chunks of one tensor of a version in the making: read, pack, pack again, and keep them until they are written.
 
 New samples wait as encoded blocks, changed ones as edits of packed chunks; *packing* turns both into chunks.
 """
@@ -32,15 +32,15 @@ from lakebed.writing.pending import Blocks, PendingEdits, Splice
 from lakebed.writing.repack import compacted, replan
 from lakebed.writing.replace_samples import Allocate, fresh
 
-# A small last chunk is merged into the next one when that at least halves the number of bytes still to be merged, so
-# each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
+# Merge a small last chunk into the next one if that at least halves the bytes still to be merged. Then each byte is
+# rewritten a logarithmic number of times, and a tensor keeps few small chunks.
 _SMALL_TAIL = 1_000_000
 
 Read = Callable[[TensorState, int], bytes | memoryview]
 """Fetches the chunk file of one row of a tensor's chunk table."""
 
 Pieces = tuple[bytes | memoryview, ...]
-"""A chunk file as pieces that are written back to back."""
+"""A chunk file as pieces to be written back to back."""
 
 Files = dict[str, Pieces]
 """Chunk files by storage key."""
@@ -50,7 +50,7 @@ class Spill(Protocol):
     """Writes chunk files to storage before the publish, to keep memory bounded."""
 
     def __call__(self, files: Iterable[tuple[str, Pieces]], *, is_rewrite: bool) -> None:
-        """Write each file as it comes; `is_rewrite`: most of the content existed before."""
+        """Write each file when it is drawn; `is_rewrite`: most of the content existed before."""
 
 
 class TensorChunks:
@@ -102,7 +102,7 @@ class TensorChunks:
         self._edits = PendingEdits()
         self._owns_pending = self._owns_edits = True
         self._tiles = state.tiles.entries if len(state.tiles.indices) else {}
-        self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
+        self._new_tiles: set[int] = set()  # rows of the table that the state's tile index does not have yet
 
     def fork(self) -> Self:
         """Return a copy to change, which may be given up; this one may not change any more."""
@@ -111,7 +111,7 @@ class TensorChunks:
         return copy
 
     def _own_chunks(self) -> Files:
-        """Return the new chunks as a dictionary that no fork shares."""
+        """Return the new chunks as a dictionary that is not shared with a fork."""
         if not self._owns_chunks:
             self.new_chunks = dict(self.new_chunks)
             self._owns_chunks = True
@@ -175,7 +175,7 @@ class TensorChunks:
         return f"{folder_of(self._folder)}{self.state.key}/chunks/{chunk_name(number)}"
 
     def spill(self, *, is_rewrite: bool = False) -> None:
-        """Write the chunks that are packed to storage; `is_rewrite` as in `Spill`."""
+        """Write the packed chunks to storage; `is_rewrite` as in `Spill`."""
         if self.new_chunks:
             self._spill(self.new_chunks.items(), is_rewrite=is_rewrite)
             self.release_chunks()
@@ -195,7 +195,7 @@ class TensorChunks:
         return chunks
 
     def _named(self, early: EarlyChunk) -> tuple[NewChunk, Pieces]:
-        """Return a chunk whose file is written already under a new number, and its file."""
+        """Give a chunk whose file is already written a new number; return it and its file."""
         shape = None if tells_shape(self.state.meta) else early.shape
         layout = NO_WORDS
         if early.nbytes > LARGE:
@@ -240,7 +240,7 @@ class TensorChunks:
         self.pending.append(block, nbytes)
 
     def _own_edits(self) -> PendingEdits:
-        """Return the edits as an object that no fork shares."""
+        """Return the edits as an object that is not shared with a fork."""
         if not self._owns_edits:
             self._edits = self._edits.fork()
             self._owns_edits = True
@@ -255,7 +255,7 @@ class TensorChunks:
 
     @property
     def _tiles_differ(self) -> bool:
-        """Return whether the tile index of the state is not that of the samples."""
+        """Return whether the state's tile index is outdated."""
         index = self.state.tiles
         return self._tiles != index.entries if self._tiles else bool(len(index.indices))
 
@@ -278,7 +278,7 @@ class TensorChunks:
         self._follow_pending([self._packed(run) for run in runs], [])
 
     def _spill_full(self) -> None:
-        """Write pending samples that fill chunks; those of a last chunk with room left stay pending, as do edits."""
+        """Write pending samples that fill chunks; edits, and samples of a last chunk with room left, stay pending."""
         *runs, rest = self._runs()
         if early_chunk(rest) is not None:
             runs, rest = [*runs, rest], []
@@ -286,7 +286,7 @@ class TensorChunks:
         self._follow_pending(self._spilled(runs), rest)
 
     def _runs(self) -> list[list[Block]]:
-        """Return pending samples chunk by chunk, with those of a small last chunk that they take in."""
+        """Return pending samples chunk by chunk, after the samples of a small last chunk if they are merged with it."""
         if not self._edits:
             self._absorb_tail()
         return groups(self.pending, self.chunk_limit, self._codec)
@@ -309,7 +309,7 @@ class TensorChunks:
         self._rebuild(plan)
 
     def _tiled_originals(self) -> set[int]:
-        """Samples that the table as it is now holds in tiles."""
+        """Tiled samples in the present table."""
         return {int(i) for i in self.state.tiles.indices} | self._new_tiles
 
     def rechunk(self) -> None:
@@ -354,19 +354,19 @@ class TensorChunks:
 
 
 def _numbered(chunk: PackedChunk) -> tuple[NewChunk, Pieces]:
-    """Return a packed chunk under a new number, and its file."""
+    """Give a packed chunk a new number; return it and its file."""
     sums = block_sums(chunk.pieces)
     new = NewChunk(_number(), chunk.count, chunk.nbytes, sums, chunk.layout)
     return new, Summed(chunk.pieces, partial(has_sums, sums))
 
 
 def _number() -> int:
-    """Return a number for a chunk that no other one has."""
+    """Return a number that no other chunk has."""
     return int.from_bytes(os.urandom(8)) or 1
 
 
 def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
-    """Return the chunk that a run of samples is in already, just as it would be packed; None if there is none."""
+    """Return the early chunk that already holds exactly this run of samples, or None."""
     if len(run) != 1 or len(run[0].early) != 1:
         return None
     (block,) = run
@@ -377,7 +377,7 @@ def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
 
 
 def tells_shape(meta: TensorMeta) -> bool:
-    """Return whether a reader needs no more than the stored bytes of a sample to know its shape: pictures and text."""
+    """Return whether the stored bytes of a sample tell its shape, as those of pictures and text do."""
     if htype_named(meta.htype).storing in (Storing.TEXT, Storing.JSON):
         return not meta.is_link
     compression = None if meta.is_link else normalize(meta.sample_compression)
@@ -385,7 +385,7 @@ def tells_shape(meta: TensorMeta) -> bool:
 
 
 def samples_of(chunk: Chunk, meta: TensorMeta) -> Block:
-    """Return the samples of a chunk of a tensor; the block's bytes are those of the chunk."""
+    """Return the samples of a chunk; the block shares the chunk's bytes."""
     shapes = None if chunk.ndim is None else chunk.shapes()
     if chunk.is_unwritten and not htype_named(meta.htype).is_text_like and meta.dtype:
         return _zeros(chunk, np.dtype(meta.dtype).itemsize)

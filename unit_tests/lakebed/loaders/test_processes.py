@@ -244,11 +244,11 @@ def test_buffers_are_mapped_again_and_dropped() -> None:
         for size in [1_000, 100_000, 1_000_000, 30, 5_000_000] * 4:
             room = pool.take(size)
             room[:] = 1
-            ((good, found),) = processes.transformed([{"image": room}])
-            assert good
+            ((found, error),) = processes.transformed([{"image": room}])
+            assert error is None
             assert len(found["image"]) == size
             assert (found["image"] == 7).all()
-            ((good, found),) = processes.transformed([{"image": np.ones(size, np.int16)}])
+            ((found, error),) = processes.transformed([{"image": np.ones(size, np.int16)}])
             assert (found["image"] == 7).all()
     finally:
         processes.close()

@@ -97,7 +97,7 @@ class ColumnMethods(DatasetBase):
         IndexError
             If the row does not exist.
         InvalidInputError
-            If the values are no row numbers.
+            If the values are not row numbers.
         TensorDoesNotExistError
             If the tensor does not exist.
         """

@@ -49,7 +49,7 @@ class CopyMethods(DatasetBase):
     ) -> Self:
         """Copy the selected rows and tensors, without history; see ``lakebed.copy``.
 
-        If a view shows a part of each sample, the parts are copied, and encoded anew.
+        If a view shows a part of each sample, the parts are copied and encoded again.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class CopyMethods(DatasetBase):
         return type(self)(copy_table(table, dest, overwrite=overwrite, progressbar=progressbar))
 
     def _copied_parts(self, table: Table, dest: Path, *, overwrite: bool) -> Self:
-        """Copy the parts of samples that a view shows: they are encoded anew, and links are replaced by their data.
+        """Copy the parts of samples that a view shows: they are encoded again, and links are replaced by their data.
 
         Raises
         ------
@@ -109,13 +109,13 @@ class CopyMethods(DatasetBase):
                 else:
                     made.extend(shown)
         except SampleAppendError as error:
-            error.add_note(f"the rows copied before stay at {made.path}: begin anew with overwrite=True")
+            error.add_note(f"the rows copied before stay at {made.path}: start over with overwrite=True")
             raise
         copied: Self = made
         return copied
 
     def _copied_table(self, tensors: Sequence[str] | None) -> Table:
-        """Return the selected rows of these tensors and groups; None is all."""
+        """Return the table of the selected rows of these tensors and groups; None takes all."""
         from lakebed.copying.copy import chosen
         from lakebed.session.table import Table
 

@@ -49,7 +49,7 @@ class CredsMethods(DatasetBase):
         Raises
         ------
         ValueError
-            If the name exists already, or is no text.
+            If the name exists already, or is not a text.
         ManagedCredentialsNotFoundError
             If it is managed, and no provider knows it.
         ReadOnlyModeError
@@ -157,8 +157,8 @@ class CredsMethods(DatasetBase):
             )
         if org_id is not None or ds_name is not None:
             warnings.warn(
-                "there is no managed service that lists datasets, and none is needed: org_id and ds_name mean nothing; "
-                "the dataset is opened by its path",
+                "there is no managed service that lists datasets, and none is needed: org_id and ds_name have no "
+                "meaning here; the dataset is opened by its path",
                 stacklevel=2,
             )
         storage = innermost(self._handle.session.storage)

@@ -32,7 +32,7 @@ class RowMethods(DatasetBase):
         Raises
         ------
         SampleAppendingError, KeyError, TensorDoesNotExistError, ValueError, SampleAppendError
-            If the row is no dictionary, lacks tensors or has unknown ones, or a sample does not fit.
+            If the row is not a dictionary, lacks tensors or has unknown ones, or a sample does not fit.
         """
         whole = self._columns is None and self._index.is_trivial
         if whole and isinstance(sample, dict) and self._session.try_append_row(self._group, sample):

@@ -107,7 +107,7 @@ class TensorShowMethods(TensorBase):
         Raises
         ------
         InvalidOperationError
-            If several samples are selected, or the sample is no image, or null.
+            If several samples are selected, or the sample is null or not an image.
         """
         from lakebed.dataset.display.drawing import picture
 

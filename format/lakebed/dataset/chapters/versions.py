@@ -152,7 +152,7 @@ class VersionMethods(DatasetBase):
     # -- replacing everything (used by imports and syncs) ------------------------------------------------------
 
     def start_overwrite(self, name: str, resume: bool = False) -> Self:
-        """Open an empty side branch to build new content on, while readers go on seeing this one.
+        """Open an empty side branch to build new content on, while readers still see this one.
 
         Parameters
         ----------

@@ -268,7 +268,7 @@ def _layer(sample: Any) -> Any:
 
 
 def _scaled(sample: Any) -> Any:
-    """Return a JPEG file decoded at a fraction of its size, which saves time; None if the sample is no JPEG file."""
+    """Return a JPEG file decoded at a fraction of its size, which saves time; None if the sample is not a JPEG file."""
     if sample._state.meta.sample_compression != "jpeg" or sample.index.inside:  # noqa: SLF001 - part of the facade
         return None
     from PIL import Image

@@ -20,8 +20,8 @@ _BUCKETS = {
     "gcs": "https://storage.googleapis.com/{bucket}/{key}",
 }
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src blob:; "
-    "connect-src 'self'{origin}; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; "
+    "img-src 'self' blob: data:; media-src blob:; connect-src 'self'{origin}; base-uri 'none'; form-action 'none'"
 )
 
 

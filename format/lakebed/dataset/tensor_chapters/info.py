@@ -119,7 +119,7 @@ class InfoMethods(TensorBase):
 
     @property
     def pad_tensor(self) -> bool:
-        """True if rows behind the last one read as empty samples, as in ``ds.max_view``."""
+        """True if rows beyond the last one read as empty samples, as in ``ds.max_view``."""
         return self._pad
 
     @property

@@ -150,8 +150,8 @@ class CompareMethods(Compared, TensorBase):
         name, value = self._name, repr(other)
         shown = value if len(value) <= 40 else "..."
         return TypeError(
-            f"a tensor is no array and is not compared with arrays: compare ds[{name!r}].numpy() == {shown}, which "
-            "reads it (fill=... if some are null); ds.filter selects rows by an expression"
+            f"a tensor is not an array and cannot be compared with arrays: compare ds[{name!r}].numpy() == {shown}, "
+            "which reads it (fill=... if some are null); ds.filter selects rows by an expression"
         )
 
     def __hash__(self) -> int:

@@ -166,7 +166,7 @@ class ReadMethods(TensorBase):
         Raises
         ------
         InvalidOperationError
-            If the tensor is no text.
+            If the tensor does not hold text.
         """
         return self._typed(Storing.TEXT, "text")
 
@@ -181,7 +181,7 @@ class ReadMethods(TensorBase):
         Raises
         ------
         InvalidOperationError
-            If the tensor is no json.
+            If the tensor does not hold JSON.
         """
         return self._typed(Storing.JSON, "json")
 

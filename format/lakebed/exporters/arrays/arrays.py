@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 
 from lakebed.described import KEY
 from lakebed.documents.json_style import encode_custom
-from lakebed.errors import ExportError
 from lakebed.exporters.arrays.layout import Column, Layout, columns_of, layout_of, rows_of_block
-from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, tensor_of
+from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, chosen_tensors
 from lakebed.exporters.core.target import Target
 from lakebed.links.read import read
 
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
 
-# Size of a chunk of an array; larger rows are cut.
+# Size of a chunk in bytes; a larger row is cut into several chunks.
 CHUNK_BYTES = 1 << 20
 _MOST_CHUNK_BYTES = 64 << 20
 _MOST_CHUNK_ROWS = 65_536
@@ -145,12 +144,8 @@ def planned(
     links: bool = False,
 ) -> ExportPlan:
     """Plan an array for each tensor."""
-    chosen = list(tensors) or list(ds.tensors)
-    if not chosen:
-        raise ExportError("the dataset has no tensors")
+    chosen = chosen_tensors(ds, tensors, list(ds.tensors))
     problems: list[tuple[str, str]] = []
-    for name in chosen:
-        tensor_of(ds, "tensors", name)
     layouts = [layout_of(ds, name, problems, decode=decode, links=links) for name in chosen]
     layouts = [replace(one, ends_at_nul=ends_at_nul) for one in layouts]
     return ExportPlan(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from lakebed.errors import ExportError
 from lakebed.exporters.arrays.arrays import ArrayOptions, Writing, chunk_of, finish, planned, write
-from lakebed.exporters.core.plan import ExportPlan
+from lakebed.exporters.core.plan import ExportPlan, library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +44,7 @@ def plan(
     options
         Tensors, decode and links.
     """
-    _library()
+    library("h5py", "hdf5", "HDF5 files")
     return planned(
         ds,
         lambda target: _File(target.path(), None if compression == "none" else compression),
@@ -55,21 +54,11 @@ def plan(
     )
 
 
-def _library() -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ExportError(
-            "HDF5 files need h5py: pip install h5py, or, in a checkout, pip install '.[hdf5]'"
-        ) from error
-    return h5py
-
-
 class _File:
     """An HDF5 file that is open for writing."""
 
     def __init__(self, path: str, compression: str | None) -> None:
-        self._h5py = _library()
+        self._h5py = library("h5py", "hdf5", "HDF5 files")
         # HDF5 1.8 is the first version with attributes above 64 kB.
         self._file = self._h5py.File(path, "w", libver=("v108", "v110"))
         self._settings: dict[str, Any] = {"shuffle": True, "compression": compression} if compression else {}

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from lakebed.errors import ExportError
 from lakebed.exporters.arrays.arrays import ArrayOptions, Writing, chunk_of, finish, planned, write
-from lakebed.exporters.core.plan import ExportPlan
+from lakebed.exporters.core.plan import ExportPlan, library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +46,7 @@ def plan(
     options
         Tensors, decode and links.
     """
-    _library()
+    library("zarr", "zarr", "Zarr folders")
     return planned(
         ds,
         lambda target: _Folder(target.folder, int(zarr_format), compression),
@@ -57,22 +56,11 @@ def plan(
     )
 
 
-def _library() -> Any:
-    try:
-        import zarr
-    except ImportError as error:
-        raise ExportError(
-            "Zarr folders need zarr: pip install zarr, or, in a checkout, pip install '.[zarr]'"
-        ) from error
-    return zarr
-
-
 class _Folder:
     """A Zarr group that is written."""
 
     def __init__(self, path: str, version: int, compression: str) -> None:
-        self._zarr = _library()
-        self._root = self._zarr.open_group(path, mode="w", zarr_format=version)
+        self._root = library("zarr", "zarr", "Zarr folders").open_group(path, mode="w", zarr_format=version)
         self._compressors = _compressors(compression, version)
         self._arrays: dict[str, Any] = {}
         self._ends: dict[str, int] = {}

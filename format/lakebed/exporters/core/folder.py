@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakebed.errors import ExportError, LakebedError
+from lakebed.errors import ExportError
 from lakebed.exporters.core.media import MEDIA, file_of, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
@@ -81,13 +81,8 @@ def plan(
 def write(view: Dataset, piece: Piece, context: _Context, target: Target) -> Written:
     """Write the files of some rows."""
     done = Written()
-    for at, row in enumerate(piece.rows):
-        try:
-            _write_row(view[at], int(row), piece.split, context, target)
-        except (LakebedError, ValueError, NotImplementedError) as error:
-            done.skipped.append((int(row), str(error)))
-        else:
-            done.rows += 1
+    for _ in done.each(view, piece, lambda row, at: _write_row(row, at, piece.split, context, target)):
+        pass
     return done
 
 

@@ -12,13 +12,14 @@ An exporter is a module with three functions::
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lakebed.errors import ExportError
+from lakebed.errors import ExportError, LakebedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 # Rows of a piece by default.
 PIECE_ROWS = 256
 
+
 _SPLIT = "split"
+_FAILURES = (LakebedError, ValueError, TypeError, IndexError, OverflowError, NotImplementedError)
+"""Errors that cost one row; others, such as a full disk, end the export."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,17 @@ class Written:
     rows: int = 0
     skipped: list[tuple[int, str]] = field(default_factory=list)
     result: Any = None
+
+    def each(self, view: Dataset, piece: Piece, make: Callable[[Dataset, int], T]) -> Iterator[T]:
+        """Yield what `make` returns for each row and its number; count rows, and note those that it cannot make."""
+        for at, row in enumerate(piece.rows):
+            try:
+                made = make(view[at], int(row))
+            except _FAILURES as error:
+                self.skipped.append((int(row), str(error)))
+                continue
+            self.rows += 1
+            yield made
 
 
 @dataclass
@@ -165,12 +181,46 @@ def _has_splits(ds: Dataset) -> bool:
 
 
 def without_splits(ds: Dataset) -> list[str]:
-    """Return the names of all tensors but that of the splits, which names of files tell; a lone tensor stays."""
+    """Return all tensors but that of the splits, which become names of files; keep it if no other exists."""
     return [name for name in ds.tensors if name != _SPLIT or not _has_splits(ds)] or list(ds.tensors)
 
 
+def chosen_tensors(
+    ds: Dataset, given: Sequence[str], otherwise: Sequence[str], nothing: str = "no tensors to write"
+) -> list[str]:
+    """Return the tensors that the user names, or else others.
+
+    Raises
+    ------
+    ExportError
+        If the dataset has no tensor of a name, or none is left.
+    """
+    for name in given:
+        tensor_of(ds, "tensors", name)
+    chosen = list(given or otherwise)
+    if not chosen:
+        raise ExportError(f"the dataset has {nothing}")
+    return chosen
+
+
+def library(name: str, extra: str, what: str) -> Any:
+    """Import a package, which an extra of this library installs.
+
+    Raises
+    ------
+    ExportError
+        If it is missing.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ExportError(
+            f"{what} need {name}: pip install {name}, or, in a checkout, pip install '.[{extra}]'"
+        ) from error
+
+
 def tensors_of(ds: Dataset, *htypes: str) -> list[str]:
-    """Return the names of the tensors of these htypes, links to them included, sorted."""
+    """Return the sorted names of the tensors of these htypes, and of links to them."""
     return [
         name for name in ds.tensors if str(ds[name].htype).removeprefix("link[").removesuffix("]") in htypes
     ]

@@ -26,7 +26,7 @@ import numpy as np
 from lakebed.described import KEY, Described
 from lakebed.errors import ExportError, LakebedError
 from lakebed.exporters.core.media import as_json, extents, file_of, is_drawn
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors
 from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _MAX_AXES = 63
 
 @dataclass(frozen=True)
 class _Field:
-    """A column: its encoding, its size if that does not vary, the descriptions of its values and of its tensor."""
+    """A column: its encoding, its size if fixed, and the descriptions of its values and of its tensor."""
 
     encoding: str
     size: int | None = None
@@ -81,11 +81,6 @@ class _Context:
         }
 
 
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Return the numbers of samples and columns in words; None without tensors."""
-    return f"{ds.min_len:,} samples of {len(ds.tensors)} columns" if ds.tensors else None
-
-
 def plan(
     ds: lakebed.Dataset,
     *,
@@ -104,13 +99,13 @@ def plan(
     tensors
         Tensors that are written; left out, all but ``split``.
     rows
-        The most samples of a shard.
+        Maximum number of samples in a shard.
     size
-        The most bytes of a shard, before it is compressed; a larger sample is alone in one.
+        Maximum size of a shard in bytes, before compression; a larger sample gets a shard of its own.
     compression
         Compression of shards: zstd, gz, bz2, br or snappy; left out, none.
     hashes
-        Hashes of shards that the index tells: sha1, md5, sha256, xxh64, ...
+        Hashes of shards for the index: sha1, md5, sha256, xxh64, ...
     """
     if rows < 1 or not 1 <= size <= _MAX_SHARD_BYTES:
         raise ExportError(
@@ -120,11 +115,7 @@ def plan(
         raise ExportError(f"the compression {compression!r} is not one of {', '.join(_COMPRESSIONS)}")
     for name in hashes:
         _digest(name, b"")
-    chosen = sorted(tensors or [name for name in ds.tensors if name != "split"])
-    for name in chosen:
-        tensor_of(ds, "tensors", name)
-    if not chosen:
-        raise ExportError("the dataset has no tensors to write")
+    chosen = sorted(chosen_tensors(ds, tensors, [name for name in ds.tensors if name != "split"]))
     problems: list[tuple[str, str]] = []
     fields = {name: _field(name, ds[name], problems) for name in chosen}
     context = _Context(fields, rows, size, compression, tuple(sorted(set(hashes))))
@@ -145,18 +136,12 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
     done = Written(result=[])
     held: list[bytes] = []
     nbytes = 0
-    for at, row in enumerate(piece.rows):
-        try:
-            sample = _sample(view[at], context)
-        except (LakebedError, ValueError, TypeError, OverflowError) as error:
-            done.skipped.append((int(row), str(error)))
-            continue
+    for sample in done.each(view, piece, lambda row, _: _sample(row, context)):
         if held and nbytes + len(sample) > context.size:
             done.result.append(_shard(held, piece, len(done.result), context, target))
             held, nbytes = [], 0
         held.append(sample)
         nbytes += len(sample)
-        done.rows += 1
     if held:
         done.result.append(_shard(held, piece, len(done.result), context, target))
     return done

@@ -23,9 +23,9 @@ import numpy as np
 
 from lakebed.codecs.registry import sniff
 from lakebed.described import Described
-from lakebed.errors import ExportError, LakebedError
+from lakebed.errors import ExportError
 from lakebed.exporters.core.media import as_json, extents, file_of, is_drawn, suffix_of
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors, tensor_of
 from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
@@ -38,18 +38,13 @@ _NOTHING = "null"  # suffix of the file of a row without any other
 
 @dataclass(frozen=True)
 class _Context:
-    """State of writers: tensor -> (kind, suffix, which media add that of their file to); the tensor of the keys."""
+    """State of writers: kind and suffix by tensor, to which media add the suffix of their file; the tensor of keys."""
 
     fields: Mapping[str, tuple[str, str]]
     key: str | None
     rows: int
     classes: Mapping[str, Sequence[str]]
     described: Mapping[str, Mapping[str, Any]]
-
-
-def recognise(ds: lakebed.Dataset) -> str | None:
-    """Return the numbers of samples and files in words; None without tensors."""
-    return f"{ds.min_len:,} samples of {len(ds.tensors)} files" if ds.tensors else None
 
 
 def plan(
@@ -74,9 +69,7 @@ def plan(
         tensor_of(ds, "key", key, "text")
     elif "key" in ds.tensors and ds["key"].htype == "text":
         key = "key"
-    chosen = list(tensors) or [name for name in ds.tensors if name not in ("split", key)]
-    for name in chosen:
-        tensor_of(ds, "tensors", name)
+    chosen = chosen_tensors(ds, tensors, [name for name in ds.tensors if name not in ("split", key)])
     problems: list[tuple[str, str]] = []
     described = {name: Described.of(ds[name], shape=extents(ds[name])) for name in chosen}
     described = {name: of.decoded() if of.is_chunked_file else of for name, of in described.items()}
@@ -113,13 +106,8 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
     suffixes: dict[str, str] = {}
     seen: dict[str, set[str]] = {}
     with target.open(shard) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for at, row in enumerate(piece.rows):
-            try:
-                key = _key(view[at], int(row), context, taken)
-                files = _files(view[at], context)
-            except (LakebedError, ValueError, TypeError) as error:
-                done.skipped.append((int(row), str(error)))
-                continue
+        made = done.each(view, piece, lambda row, at: (_key(row, at, context, taken), _files(row, context)))
+        for key, files in made:
             for name, suffix, data in files or [("", _NOTHING, b"")]:
                 if name:
                     suffixes[suffix] = name
@@ -129,7 +117,6 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
                 info.size, info.mode = len(data), 0o644
                 tar.addfile(info, io.BytesIO(data))
             taken.add(key)
-            done.rows += 1
     done.result = (shard, done.rows, suffixes, seen)
     return done
 
@@ -174,7 +161,7 @@ def _kind(tensor: lakebed.Tensor, described: Described) -> str | None:
 
 
 def _field(name: str, kind: str, kinds: Mapping[str, str]) -> str:
-    """Return the suffix of a tensor's files; for media, the part before that of the file."""
+    """Return the suffix of a tensor's files; for media, the part before the suffix of their kind."""
     suffix = {"media": "", "labels": "json"}.get(kind, kind)
     alone = sum(_like(other) == _like(kind) for other in kinds.values()) == 1
     plain = name.replace("/", "_").replace(".", "_")

@@ -24,7 +24,7 @@ from lakebed.described import KEY, Described
 from lakebed.errors import ExportError, InvalidOperationError
 from lakebed.exporters.arrays.layout import FAILURES, even_shape
 from lakebed.exporters.core.media import extents, file_of, is_drawn
-from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, tensor_of, without_splits
+from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, chosen_tensors, without_splits
 from lakebed.exporters.core.target import Target
 from lakebed.htypes.base import Storing
 
@@ -88,13 +88,12 @@ def planned(
     links: bool = False,
 ) -> ExportPlan:
     """Plan a column for each tensor; `made` returns the context of the plan."""
-    for name in tensors:
-        tensor_of(ds, "tensors", name)
     problems: list[tuple[str, str]] = []
-    found = [_column_of(ds[name], name, problems, links) for name in tensors or without_splits(ds)]
+    chosen = chosen_tensors(ds, tensors, without_splits(ds))
+    found = [_column_of(ds[name], name, problems, links) for name in chosen]
     columns = [one for one in found if one is not None]
     if not columns:
-        raise ExportError("the dataset has no tensors" if not found else f"no tensor fits: {problems[0][1]}")
+        raise ExportError(f"no tensor fits: {problems[0][1]}")
     names = [one.name for one in columns]
     row = 1.0 + ds[names].size_approx() / max(1, ds.min_len)
     return ExportPlan(
@@ -126,7 +125,7 @@ class ArrowColumn:
     described
         Description of the tensor.
     feature
-        Its feature of Hugging Face; None if the type of Arrow tells it.
+        Its feature for Hugging Face; None if that follows from the Arrow type.
     shape
         Shape of arrays of two to five axes; empty for others.
     """

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from lakebed.errors import ExportError
 from lakebed.exporters.core.media import MEDIA
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, without_splits
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors, without_splits
 from lakebed.exporters.core.target import Target
 
 if TYPE_CHECKING:
@@ -62,11 +61,8 @@ def planned(ds: Dataset, tensors: Sequence[str]) -> ExportPlan:
         If the dataset has no such tensor, or no column is left.
     """
     columns = columns_of(ds)
-    chosen = list(tensors) or [name for name in without_splits(ds) if name in columns]
-    for name in chosen:
-        tensor_of(ds, "tensors", name)
-    if not chosen:
-        raise ExportError("the dataset has no columns for a table: its tensors are files and masks")
+    otherwise = [name for name in without_splits(ds) if name in columns]
+    chosen = chosen_tensors(ds, tensors, otherwise, "no columns for a table: its tensors are files and masks")
     problems = [(name, f"{ds[name].htype} has no text") for name in ds.tensors if name not in columns]
     found = f"{ds.min_len:,} rows of {len(chosen)} columns"
     return ExportPlan(found, {name: name for name in chosen}, chosen, piece_rows=_ROWS, problems=problems)
@@ -106,12 +102,12 @@ def write_files(
 
 
 def columns_of(ds: Dataset) -> list[str]:
-    """Return the names of the tensors that are no files and masks."""
+    """Return the names of all tensors except files and masks."""
     return [name for name in ds.tensors if _base(str(ds[name].htype)) not in _NO_TEXT]
 
 
 def _loss(tensor: Tensor) -> str | None:
-    """Return what a table of texts loses of a tensor; None for nothing."""
+    """Return what a tensor loses in a table of texts; None if it loses nothing."""
     is_one = len(tensor.meta.max_shape) <= 1 and max(tensor.meta.max_shape, default=0) <= 1
     if tensor.htype == "class_label" and is_one:
         return f"names of classes are texts when they come back, unless they are said to be (labels={tensor.key})"

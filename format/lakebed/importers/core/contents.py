@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.htypes.registry import FILE_KINDS
 from lakebed.importers.arrays.numpy_files import loaded
-from lakebed.importers.core.columns import SUPPOSED, form_of_files
+from lakebed.importers.core.columns import SUPPOSED, form_of_files, tensor_name
 from lakebed.importers.core.plan import Problem, TensorPlan, media, tensor
 from lakebed.importers.core.source import Source
 from lakebed.links.read import read
@@ -38,7 +38,7 @@ FILES = frozenset({"image", "audio", "video", "dicom"})
 """Kinds whose tensors store files."""
 
 NAMES: Mapping[str, str] = {"image": "images", "audio": "audio", "video": "videos", "dicom": "scans"}
-"""Names of tensors of files, if the source gives none."""
+"""Names for tensors of files in sources without names."""
 
 PICKLED = "pickled objects are not loaded, since that would run code"
 
@@ -65,19 +65,18 @@ _RATES = (
 _HERTZ = (44_100, 48_000, 32_000)
 
 
-def check_kinds(source: Source, kinds: Mapping[str, str], known: Sequence[str], what: str) -> None:
-    """Check that a source has all columns whose kinds the user gives.
+class KindOptions(TypedDict, total=False):
+    """Options of importers of columns of bytes."""
 
-    Raises
-    ------
-    IngestionError
-        If it lacks one.
-    """
-    for name in kinds:
-        if name not in known:
-            raise IngestionError(
-                f"{source.shown} has no {what} {name!r}: {', '.join(known) or 'it has none'}"
-            )
+    kinds: Annotated[
+        Mapping[str, str] | None,
+        "What columns of bytes hold, where their first values do not tell it: photo=image, note=text; image, audio, "
+        "video, dicom, array, json, text or bytes.",
+    ]
+    compression: Annotated[
+        str | None,
+        "Kind of image that is stored; left out, that of the images, and of most of them where they differ.",
+    ]
 
 
 class Kind(NamedTuple):
@@ -91,7 +90,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(data: bytes) -> Kind:
-    """Return the kind of a value; ``bytes`` if there is any doubt."""
+    """Return the kind of a value; ``bytes`` if it is uncertain."""
     if is_text(data):
         return Kind("json" if _is_json(data) else "text")
     if data.startswith(_NPY):
@@ -132,7 +131,7 @@ class Content:
 
 @dataclass
 class Looked:
-    """Values of a column that were looked at.
+    """Statistics of the inspected values of a column.
 
     Parameters
     ----------
@@ -181,7 +180,7 @@ def content_of(
     supposed: str | None = None,
     texts: bool = True,
 ) -> Content:
-    """Return the kind of a column of bytes, so that nothing that was looked at is lost.
+    """Return the kind of a column of bytes that loses nothing of the inspected values.
 
     Parameters
     ----------
@@ -194,7 +193,7 @@ def content_of(
     compression
         Kind of file that the user wishes for images.
     supposed
-        Kind of file, if none was looked at.
+        Kind of file to assume if no file was inspected.
     texts
         Accept text and JSON without a wish.
 
@@ -220,6 +219,78 @@ def content_of(
         wished = compression if kind == "image" else None
         form = form_of_files(name, kind, found, wished, problems, supposed or SUPPOSED[kind])
     return Content(kind, form, looked.most > 1)
+
+
+@dataclass
+class Planning:
+    """A plan of columns of bytes while it is made.
+
+    Parameters
+    ----------
+    source
+        The source.
+    kinds, compression
+        See :class:`KindOptions`.
+    problems, tensors, taken
+        Problems and tensors of the plan, and the names that are taken.
+    """
+
+    source: Source
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    compression: str | None = None
+    problems: list[Problem] = field(default_factory=list)
+    tensors: list[TensorPlan] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, source: Source, problems: list[Problem], **options: Unpack[KindOptions]) -> Planning:
+        """Begin a plan with the options of the user."""
+        return cls(source, options.get("kinds") or {}, options.get("compression"), problems)
+
+    def check(self, known: Collection[str], what: str) -> None:
+        """Check that the source has all columns whose kinds the user gives.
+
+        Raises
+        ------
+        IngestionError
+            If it lacks one.
+        """
+        for name in self.kinds:
+            if name not in known:
+                raise IngestionError(
+                    f"{self.source.shown} has no {what} {name!r}: {', '.join(known) or 'it has none'}"
+                )
+
+    def free(self, column: str) -> str:
+        """Reserve and return a name for a column's tensor."""
+        name = tensor_name(column, self.taken)
+        self.taken.add(name)
+        return name
+
+    def named(self, column: str, key: str = "column") -> tuple[str, dict[str, str]]:
+        """Reserve a name for a column's tensor; return it and the info, which keeps the column's name if it differs."""
+        name = self.free(column)
+        return name, {key: column} if name != column else {}
+
+    def content(
+        self,
+        name: str,
+        looked: Looked,
+        *,
+        wish: str | None = None,
+        supposed: str | None = None,
+        texts: bool = True,
+    ) -> Content:
+        """Return the kind of a column, as :func:`content_of` does; the user's wish is that for its name."""
+        return content_of(
+            name,
+            looked,
+            self.problems,
+            wish=wish or self.kinds.get(name),
+            compression=self.compression,
+            supposed=supposed,
+            texts=texts,
+        )
 
 
 def tensor_of(
@@ -344,7 +415,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _file_kind(data: bytes) -> str | None:
-    """Return the kind of a file; None if there is any doubt."""
+    """Return the kind of a file; None if it is uncertain."""
     if len(data) < _LEAST_BYTES:
         return None
     try:
@@ -383,7 +454,7 @@ def _frame_bytes(head: bytes) -> int | None:
 
 
 def _kind(looked: Looked, *, texts: bool) -> tuple[str, str]:
-    """Return the kind of values, and the reason for storing bytes if they might be something else."""
+    """Return the kind of values; and, if they might be more than bytes, the reason for storing bytes."""
     kinds = set(looked.kinds)
     if not texts:
         kinds = {Kind("bytes") if kind.name in ("text", "json") else kind for kind in kinds}

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +70,7 @@ def tensor(
     info
         Its info.
     is_list
-        Samples are lists of numbers: an empty list is stored as one, not as a null, even if no list has two numbers.
+        Samples are lists of numbers: an empty list stays a list, and does not become a null, even if none has two.
     """
     told = dict(info or {})
     if is_list:
@@ -97,6 +97,20 @@ class Problem:
     where: str
     reason: str
     rows: int = 1
+
+
+class Stretch(NamedTuple):
+    """A part of a file or a dataset: an item of plans; `stop` is None for all from `start` on."""
+
+    name: str
+    start: int
+    stop: int | None
+    unit: str = "bytes"
+
+    def __str__(self) -> str:
+        if self.stop is None:
+            return self.name
+        return f"{self.name}, {self.unit} {self.start:,} to {self.stop:,}"
 
 
 @dataclass(frozen=True)
@@ -179,6 +193,17 @@ class Plan:
         return replace(self, items=items, splits=ranges, rows=rows)
 
 
+class ImageOptions(TypedDict, total=False):
+    """Options of importers of images."""
+
+    link: Annotated[bool, "Store links to the images in place of the images."]
+    creds_key: Annotated[str | None, "Name of the credentials that the links need."]
+    compression: Annotated[
+        str | None,
+        "Kind of image that is stored; left out, that of the files, and of most of them where they differ.",
+    ]
+
+
 def media(
     name: str,
     htype: str,
@@ -205,7 +230,7 @@ def media(
 
 @dataclass(frozen=True)
 class Media:
-    """How rows hold files of the source: as bytes, or as links.
+    """Makes values of files of the source: bytes, or links.
 
     Parameters
     ----------
@@ -230,6 +255,14 @@ class Media:
         if self.link:
             return link_to(self.source.link(name), creds_key=self.creds_key)
         return self.source.media(name)
+
+
+def told_first(problems: Sequence[Problem]) -> str:
+    """Return a sentence about the first problem and the number of others; empty without problems."""
+    if not problems:
+        return ""
+    rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
+    return f". {problems[0].where}: {problems[0].reason}{rest}"
 
 
 def kept(columns: Mapping[str, Any], rows: list[int]) -> dict[str, Any]:

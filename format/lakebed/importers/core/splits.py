@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from lakebed.errors import InvalidInputError
 from lakebed.importers.core.plan import Plan
+from lakebed.importers.core.source import stem_of
 
 TENSOR = "split"
 
@@ -36,9 +37,14 @@ T = TypeVar("T")
 
 
 def split_of(name: str) -> str:
-    """Return the split that a path names, by its last such word; "" for none."""
+    """Return the split that the last such word of a path names; "" if no word does."""
     words = re.split(r"[-_./]", name.lower())
     return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
+
+
+def split_of_stem(name: str, files: Sequence[str]) -> str:
+    """Return the split that the stem of a file is, as in ``train.csv``; "" for others, and for the only file."""
+    return SPLITS.get(stem_of(name), "") if len(files) > 1 else ""
 
 
 def in_order(by_split: Mapping[str, T]) -> list[tuple[str, T]]:
@@ -46,20 +52,32 @@ def in_order(by_split: Mapping[str, T]) -> list[tuple[str, T]]:
     return sorted(by_split.items(), key=lambda pair: (_ORDER.get(pair[0], len(_ORDER)), pair[0]))
 
 
-def ranges_of(by_split: Iterable[tuple[str, Sequence[T]]]) -> tuple[list[T], dict[str, range]]:
+def by_split(names: Iterable[T], split: Callable[[T], str]) -> dict[str, list[T]]:
+    """Group names, such as those of files, by the split that `split` returns, in the order of the splits."""
+    found: dict[str, list[T]] = {}
+    for name in names:
+        found.setdefault(split(name), []).append(name)
+    return dict(in_order(found))
+
+
+def ranges_of(
+    by_split: Iterable[tuple[str, Sequence[T]]], rest: str = "others"
+) -> tuple[list[T], dict[str, range]]:
     """Return the items of all splits, and the range of each split; no ranges if no split has a name.
 
     Parameters
     ----------
     by_split
         Name of a split, or "", and its items, in order.
+    rest
+        Name for the split "" if others exist.
     """
     items: list[T] = []
     ranges: dict[str, range] = {}
     for split, of in by_split:
-        ranges[split or "others"] = range(len(items), len(items) + len(of))
+        ranges[split or rest] = range(len(items), len(items) + len(of))
         items += of
-    return items, {} if set(ranges) == {"others"} else ranges
+    return items, {} if set(ranges) == {rest} else ranges
 
 
 @dataclass(frozen=True)

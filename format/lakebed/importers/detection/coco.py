@@ -22,11 +22,20 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
-from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, columns_of_rows, media, tensor
+from lakebed.importers.core.plan import (
+    ImageOptions,
+    Media,
+    Plan,
+    Problem,
+    TensorPlan,
+    columns_of_rows,
+    tensor,
+)
 from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.coco_annotations import (
     Kind,
     Reader,
@@ -36,21 +45,21 @@ from lakebed.importers.detection.coco_annotations import (
     values_of_many,
 )
 from lakebed.importers.folders.passed_over import beside_set
-from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
+from lakebed.importers.folders.pictures import IMAGE_KINDS, planned_images
 from lakebed.importers.tables.json_index import JsonFile, open_json
 from lakebed.transforms.output import Skipped
 
 BATCH = 512
-"""Pictures whose rows are made together, as long as their masks take no more than `_MASK_BYTES`."""
+"""Number of pictures whose rows are made together, as long as their masks fit into `_MASK_BYTES`."""
 
 _MASK_BYTES = 1 << 25
 _ARRAYS = {"images": ("id", "file_name"), "annotations": ("image_id",)}
-"""Arrays of a file, and the keys of their elements that a plan needs."""
+"""Array of a file -> keys of its elements that the plan needs."""
 _INSPECTED = 1_000_000
 _MOST_DIGITS = 20
-"""Digits of a text that may be an id."""
+"""Maximum number of digits in a text that may be an id."""
 _TOLD = 100
-"""Problems of annotations that are named one by one; the others are counted."""
+"""Number of annotation problems that are reported one by one; the others are counted."""
 
 _SPLIT_OF_NAME = re.compile(
     r"[_-]?(train|val|valid|validation|test|minival|unlabeled)[_-]?(\d{4})?$", re.IGNORECASE
@@ -59,7 +68,7 @@ _HEAD_BYTES = 1 << 16
 _KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
 
 _NONE: tuple[int, Sequence[int]] = (0, ())
-"""File and numbers of the annotations of a picture that has none."""
+"""File and numbers of the annotations of a picture without any."""
 _WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
 """Exceptions that skip one picture instead of failing the import."""
 
@@ -99,7 +108,7 @@ class _Context:
         return row
 
     def layers(self, item: _Row) -> int:
-        """Return how many bytes the masks of a picture have for each pixel."""
+        """Return the number of bytes for each pixel that the masks of a picture take."""
         found = 0
         for kind, reader in self.readers.items():
             number, numbers = item.annotations.get(kind, _NONE)
@@ -126,13 +135,11 @@ def plan(
     names: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (),
     masks: str | None = None,
-    compression: str | None = None,
-    link: bool = False,
-    creds_key: str | None = None,
     inspect: int = _INSPECTED,
     plain: bool = True,
     image_tensor: str = "images",
     always_group: bool = False,
+    **options: Unpack[ImageOptions],
 ) -> Plan:
     """Plan a row for each picture that the annotation files list.
 
@@ -156,12 +163,6 @@ def plan(
         Keys of annotations that are left out.
     masks
         Folder of the PNG files of panoptic segments.
-    compression
-        Kind of image that is stored; left out, that of the files.
-    link
-        Store links to the pictures in place of them.
-    creds_key
-        Name of the credentials that the links need.
     inspect
         Annotations of each file after which no new keys are looked for.
     plain
@@ -169,7 +170,9 @@ def plan(
     image_tensor
         Name of the tensor of the pictures.
     always_group
-        A group also where all files are of one kind.
+        Make a group even if all files are of one kind.
+    options
+        Options of images.
     """
     asked = [only] if isinstance(only, str) else only
     planner = _Planner(source, source.at(images) if images is not None else source.folder, groups or {})
@@ -180,17 +183,17 @@ def plan(
     kinds, problems, pictures = list(planner.kinds.values()), planner.problems, planner.pictures
     for kind in kinds if len(kinds) > 1 or always_group else ():
         kind.prefix = f"{kind.name}/" if kind.name else ""
-    items, splits = planner.items()
+    items, splits = ranges_of(((split, list(of.values())) for split, of in planner.rows.items()), rest="")
     used = [row.file for row in items]
-    compression = kind_of_images(pictures, used, compression, None if link else problems)
+    image, held = planned_images(pictures, used, problems, name=image_tensor, **options)
     tensors, readers = _tensors(
         kinds, names or {}, set(ignore), plain=plain, has_text_ids=planner.has_text_ids
     )
-    tensors.insert(0, media(image_tensor, "image", compression=compression, link=link))
-    planner.tell_what_is_left_over()
+    tensors.insert(0, image)
+    planner.report_leftovers()
     panoptic = source if any(kind.segments for kind in kinds) else None
     context = _Context(
-        Media(pictures, link, creds_key),
+        held,
         tuple(planner.files),
         readers,
         tuple(one.name for one in tensors),
@@ -328,7 +331,7 @@ def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
 def _runs(
     items: Sequence[_Row], records: Sequence[dict[str, Any] | None], context: _Context
 ) -> Iterator[tuple[int, int]]:
-    """Yield runs of pictures whose masks fit into memory together; a picture of unknown size is a run by itself."""
+    """Yield runs of pictures whose masks fit into memory together; a picture of unknown size may be alone."""
     start, held = 0, 0
     for at, (item, record) in enumerate(zip(items, records, strict=True)):
         height, width = (0, 0) if record is None else _size(record)
@@ -370,9 +373,9 @@ class _Planner:
     files
         Annotation files that were taken, in order.
     about
-        Name of an annotation file -> what it says of itself.
+        Name of an annotation file -> its group, its split and its other members.
     has_text_ids
-        Whether ids of pictures are text.
+        True if ids of pictures are text.
     """
 
     def __init__(self, source: Source, pictures: Source, groups: Mapping[str, str]) -> None:
@@ -491,7 +494,7 @@ class _Planner:
                 rows[of] = row._replace(annotations={**row.annotations, **added})
 
     def _found(self, file_name: Any, where: str, split: str) -> str | None:
-        """Return the name of a picture's file in its source; None if it is missing, which is told."""
+        """Return the name of a picture's file in its source; report a missing one, and return None."""
         if not isinstance(file_name, str):
             self._tell(where, "it has no file_name")
             return None
@@ -542,16 +545,7 @@ class _Planner:
         else:
             self._untold += 1
 
-    def items(self) -> tuple[list[_Row], dict[str, range]]:
-        """Return the rows, and those of each split; no splits if no file names one."""
-        items: list[_Row] = []
-        splits: dict[str, range] = {}
-        for split, rows in self.rows.items():
-            splits[split] = range(len(items), len(items) + len(rows))
-            items += rows.values()
-        return items, splits if set(splits) != {""} else {}
-
-    def tell_what_is_left_over(self) -> None:
+    def report_leftovers(self) -> None:
         """Report pictures that no annotation file lists, other files, and the number of further problems."""
         listed = {name for rows in self.rows.values() for name in rows}
         of_masks: set[str] = set()  # PNG files of panoptic segments have the names of their pictures
@@ -577,12 +571,12 @@ def _is_key(value: Any) -> bool:
 
 
 def _whole(key: Any) -> Any:
-    """Return an id that is written as a float, as by pandas, as the whole number that it is."""
+    """Return an id as a whole number if it is a float like 7.0, which pandas writes."""
     return int(key) if type(key) is float and key.is_integer() else key
 
 
 def _in_other_type(key: Any) -> Any:
-    """Return a whole number as text, and text as the number that it is: tools write either for the other."""
+    """Return a number as text, and text as a number: tools confuse the two in ids."""
     if type(key) is str and key.isdecimal() and len(key) < _MOST_DIGITS:
         return int(key)
     return str(_whole(key))
@@ -597,7 +591,7 @@ def _annotation_files(source: Source) -> list[str]:
 
 def _looks_like_coco(source: Source, name: str) -> bool:
     size = source.files[name]
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         keys = set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
         if size > _HEAD_BYTES:
             file.seek(max(0, size - _HEAD_BYTES))

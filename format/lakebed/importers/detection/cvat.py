@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 from xml.etree.ElementTree import Element
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.plan import Plan, Problem, tensor
+from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.detection.markup import new_parser, parse_xml, parsing, plain
@@ -45,7 +45,7 @@ _READ_BYTES = 1 << 18
 _MOST_ELEMENT_BYTES = 1 << 27
 _MOST_DEPTH = 32
 _MOST_DIGITS = 10
-"""Digits of the number of a frame."""
+"""Maximum number of digits in the number of a frame."""
 _MOST_PIXELS = 1 << 28
 
 _SHAPES = ("box", "polygon", "polyline", "points", "ellipse", "cuboid", "mask", "skeleton")
@@ -86,21 +86,14 @@ class _Known(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Name the first files; None unless one of them is CVAT's."""
+    """Name the files of CVAT among the first XML files; None without any."""
     if source.is_object:
         return None
     names = [name for name in source.with_suffix(".xml")[:5] if _looks_like_cvat(source, name)]
     return f"CVAT annotations: {', '.join(names)}" if names else None
 
 
-def plan(
-    source: Source,
-    *,
-    images: str | None = None,
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
-) -> Plan:
+def plan(source: Source, *, images: str | None = None, **options: Unpack[ImageOptions]) -> Plan:
     """Plan a row for each image or frame.
 
     Parameters
@@ -109,12 +102,8 @@ def plan(
         The folder, or one XML file.
     images
         Another folder with the images; left out, that of the annotations.
-    link
-        Store links to the images in place of the images.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+    options
+        Options of images.
     """
     names = [name for name in source.with_suffix(".xml") if _looks_like_cvat(source, name)]
     if not names:
@@ -132,9 +121,8 @@ def plan(
     items, splits = planner.items()
     used = [item.image for item in items if item.image is not None]
     unlisted = sorted({*listed.names} - {*used})
-    if (
-        unlisted and source.is_folder and not planner.has_tracks
-    ):  # frames of a video without shapes have no row
+    # Frames of a video without shapes have no row.
+    if unlisted and source.is_folder and not planner.has_tracks:
         reason = f"{len(unlisted):,} images that no XML file lists are not imported"
         planner.problems.append(Problem(unlisted[0], reason, 0))
     more = []
@@ -151,14 +139,12 @@ def plan(
         used,
         planner.classes,
         planner.problems,
-        link=link,
-        creds_key=creds_key,
-        compression=compression,
         info={"labels": planner.labels} if planner.labels else None,
         more=more,
         known=_Known(source, planner.sizes),
         splits=splits,
         about={"meta": planner.meta},
+        **options,
     )
 
 
@@ -211,7 +197,7 @@ class _Planner:
             If the file is no XML of CVAT.
         """
         found = _Scan(name)
-        with parsing(name), self._source.open("" if self._source.is_file else name) as file:
+        with parsing(name), self._source.open(name) as file:
             while block := file.read(_READ_BYTES):
                 found.parser.Parse(block, False)
             found.parser.Parse(b"", True)
@@ -258,14 +244,14 @@ class _Planner:
             self.problems.append(Problem(f"{row.pieces[0].file} image {row.name!r}", "it is listed twice"))
 
     def items(self) -> tuple[list[_Row], dict[str, range]]:
-        """Return the rows, by split; in the order of the files and without splits if some images have none."""
+        """Return the rows by split; if an image has no split, all rows in the order of the files, without splits."""
         if "" in self._rows:
             return [row for rows_of in self._rows.values() for row in rows_of.values()], {}
         return ranges_of((split, list(rows_of.values())) for split, rows_of in in_order(self._rows))
 
 
 def _looks_like_cvat(source: Source, name: str) -> bool:
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         return b"<annotations" in file.read(_HEAD_BYTES)
 
 
@@ -280,13 +266,13 @@ def _element_of(source: Source, piece: _Piece) -> Element:
     size = piece.stop - piece.start
     if size > _MOST_ELEMENT_BYTES:
         raise IngestionError(f"an element of {piece.file} has {size:,} bytes")
-    with source.open("" if source.is_file else piece.file) as file:
+    with source.open(piece.file) as file:
         file.seek(piece.start)
         return parse_xml(file.read(size), piece.file, piece.encoding)
 
 
 class _Scan:
-    """Handlers of a parser that note where elements lie: one ends where the event after it begins.
+    """Handlers of a parser that note the places of elements; an element ends where the next event begins.
 
     Attributes
     ----------
@@ -295,7 +281,7 @@ class _Scan:
     shapes
         Frame of each shape of a track, and its place.
     outside
-        How many shapes of tracks are outside their frames.
+        Number of shapes of tracks that are outside their frames.
     kinds
         Tags of the shapes.
     labels

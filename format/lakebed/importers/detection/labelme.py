@@ -14,11 +14,11 @@ import base64
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Plan, Problem
+from lakebed.importers.core.plan import ImageOptions, Plan, Problem
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.objects import (
@@ -26,8 +26,8 @@ from lakebed.importers.detection.objects import (
     Images,
     Object,
     Objects,
+    annotated,
     by_folder,
-    content_of,
     each,
     number_of,
     plan_of,
@@ -60,15 +60,16 @@ class _Row(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """The image of a JSON file, or the kind of the image inside, and the classes of its shapes."""
+    """A JSON file: its image, or the kind of the image inside, and the classes of its shapes."""
 
+    name: str
     image: str | None
     inside: str
     labels: set[str]
 
 
 def recognise(source: Source) -> str | None:
-    """Count the JSON files; None unless one of the first is LabelMe's."""
+    """Count the JSON files; None if the first files are not of LabelMe."""
     if source.is_object:
         return None
     names = source.with_suffix(".json")
@@ -76,14 +77,7 @@ def recognise(source: Source) -> str | None:
     return f"{len(names):,} LabelMe annotations" if is_known else None
 
 
-def plan(
-    source: Source,
-    *,
-    classes: Sequence[str] = (),
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
-) -> Plan:
+def plan(source: Source, *, classes: Sequence[str] = (), **options: Unpack[ImageOptions]) -> Plan:
     """Plan a row for each JSON file, and for each image without one.
 
     Parameters
@@ -92,12 +86,8 @@ def plan(
         The folder, or one JSON file.
     classes
         Names of classes that come first; others are added.
-    link
-        Store links to the images in place of the images.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+    options
+        Options of images.
     """
     only = [source.name] if source.is_file else []
     source = source.folder
@@ -106,7 +96,8 @@ def plan(
     if not names:
         raise IngestionError(f"{source.shown} has no JSON files of LabelMe")
     problems: list[Problem] = []
-    rows_of, kinds, labels = _rows_of(source, names, images, problems, link=link, alone=not only)
+    is_link = options.get("link", False)
+    rows_of, kinds, labels = _rows_of(source, names, images, problems, link=is_link, alone=not only)
     by_split = by_folder(sorted(rows_of))
     items, splits = ranges_of((split, [rows_of[key] for key in keys]) for split, keys in by_split.items())
     return plan_of(
@@ -116,12 +107,10 @@ def plan(
         kinds,
         list(dict.fromkeys([*classes, *sorted(labels)])),
         problems,
-        link=link,
-        creds_key=creds_key,
-        compression=compression,
         nbytes=sum(source.files[item.image or str(item.annotation)] for item in items),
         splits=splits,
         about={"unlabelled": sum(item.annotation is None for item in items)},
+        **options,
     )
 
 
@@ -146,14 +135,14 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
 
 
 def _names(source: Source, images: Images) -> list[str]:
-    """Return the JSON files of LabelMe; if the source has any, also those beside images, which may be empty."""
+    """Return the JSON files of LabelMe; if any exist, add those beside an image, which may have no shapes."""
     found = source.with_suffix(".json")
     names = {name for name in found if _looks_like_labelme(source, name)}
     return [name for name in found if names and (name in names or _image_beside(name, images) is not None)]
 
 
 def _looks_like_labelme(source: Source, name: str) -> bool:
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         head = file.read(_HEAD_BYTES)
     # If keys are sorted, the image comes before the shapes.
     return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
@@ -175,32 +164,27 @@ def _rows_of(
     alone
         Images without a JSON file have rows, too.
     """
-    found: dict[str, _Row] = {}
-    kinds: list[str] = []
-    labels: set[str] = set()
-    unreadable: set[str | None] = set()
-    looks = list(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
-    for name, seen in sorted(looks, key=_is_of_another_name):
-        if isinstance(seen, LakebedError):
-            problems.append(Problem(name, str(seen)))
-            unreadable.add(_image_beside(name, images))
-        elif seen is None:
-            problems.append(Problem(name, "it is no file of LabelMe", 0))
-        elif seen.image is None and (not seen.inside or link):
-            problems.append(Problem(name, "its image is missing"))
-        elif seen.image is not None and seen.image in found:
-            problems.append(Problem(name, f"{found[seen.image].annotation} is of the same image"))
-        else:
-            found[seen.image or name] = _Row(name, seen.image)
-            kinds.append(seen.image or seen.inside)
-            labels |= seen.labels
-    others = [image for image in images.names if alone and image not in found and image not in unreadable]
-    found |= {image: _Row(None, image) for image in others}
-    return found, kinds + others, labels
+    looked = dict(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
+    problems += [
+        Problem(name, "it is no file of LabelMe", 0) for name, seen in looked.items() if seen is None
+    ]
+    ours = [(name, seen) for name, seen in looked.items() if seen is not None]
+    found, unreadable = annotated(
+        sorted(ours, key=_is_of_another_name),
+        lambda seen: seen.image or (seen.name if seen.inside and not link else None),
+        lambda name: _image_beside(name, images),
+        problems,
+    )
+    rows = {key: _Row(name, seen.image) for key, (name, seen) in found.items()}
+    kinds = [seen.image or seen.inside for _, seen in found.values()]
+    labels = {label for _, seen in found.values() for label in seen.labels}
+    others = [image for image in images.names if alone and image not in rows and image not in unreadable]
+    rows |= {image: _Row(None, image) for image in others}
+    return rows, kinds + others, labels
 
 
-def _is_of_another_name(look: tuple[str, _Seen | LakebedError | None]) -> bool:
-    """Whether a file names an image of another name, which may have a file of its own name."""
+def _is_of_another_name(look: tuple[str, _Seen | LakebedError]) -> bool:
+    """Return whether a file names an image of another name, which may have a file of its own name."""
     name, seen = look
     return isinstance(seen, _Seen) and seen.image is not None and stem_of(seen.image) != stem_of(name)
 
@@ -219,11 +203,11 @@ def _look(source: Source, name: str, images: Images) -> _Seen | None:
     known = [f"x{suffix}" for magic, suffix in _MAGIC.items() if head.startswith(magic)]
     inside = [*known, "x.png"][0] if head else ""
     labels = {_label_of(one) for one in _shapes(content, name) if isinstance(one, dict)}
-    return _Seen(image, inside, {label for label in labels if label.strip()})
+    return _Seen(name, image, inside, {label for label in labels if label.strip()})
 
 
 def _content(source: Source, name: str) -> dict[str, Any]:
-    data = content_of(source, name, _MOST_BYTES)
+    data = source.document(name, _MOST_BYTES)
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:

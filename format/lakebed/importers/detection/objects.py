@@ -1,4 +1,4 @@
-"""Objects of images, as Pascal VOC, LabelMe, CVAT and Open Images have them: one plan and one set of tensors for all.
+"""Objects of images in Pascal VOC, LabelMe, CVAT and Open Images, which share one plan and one set of tensors.
 
 labels        class_label: a class for each object
 boxes         bbox, float64: left, top, right, bottom
@@ -15,22 +15,22 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
-from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, media, tensor
+from lakebed.errors import LakebedError
+from lakebed.importers.core.plan import ImageOptions, Media, Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order
-from lakebed.importers.folders.pictures import images_of, kind_of_images
+from lakebed.importers.folders.pictures import images_of, planned_images
 from lakebed.transforms.output import Skipped
 
 T = TypeVar("T")
 
 _READERS = 32
 _READ_BYTES = 1 << 26
-"""Most files of a bucket that a plan reads at the same time, and most bytes of them."""
+"""Limits on the files of a bucket that a plan reads at the same time, and on their bytes."""
 
 IMAGE_FOLDERS = ("images", "JPEGImages")
 """Folders of images that lie in the folder of a split, or around it."""
@@ -51,7 +51,7 @@ class Object:
     attributes
         Other values, as JSON.
     wrong
-        Reasons for which values of it are left out.
+        Reasons why some of its values are left out.
     """
 
     label: str
@@ -101,7 +101,7 @@ class Objects:
 
 
 def _complete(one: Object) -> bool:
-    """Give an object its box and its points, and put the corners of the box in order; return whether they were not.
+    """Complete the box and points of an object, and sort the corners of the box; return True if they were not sorted.
 
     Raises
     ------
@@ -177,9 +177,6 @@ def plan_of(
     classes: Sequence[str],
     problems: list[Problem],
     *,
-    link: bool,
-    creds_key: str | None,
-    compression: str | None,
     without: Sequence[str] = (),
     coords: str = "pixel",
     info: Mapping[str, Any] | None = None,
@@ -188,6 +185,7 @@ def plan_of(
     nbytes: int | None = None,
     splits: Mapping[str, range],
     about: dict[str, Any],
+    **options: Unpack[ImageOptions],
 ) -> Plan:
     """Return the plan of images with objects.
 
@@ -202,7 +200,7 @@ def plan_of(
     without
         Tensors of objects that the format has nothing for.
     coords
-        Whether numbers are ``pixel`` or ``fractional``: parts of the image's sides.
+        Unit of numbers: ``pixel``, or ``fractional`` for fractions of the image's sides.
     info
         Info of the labels.
     more
@@ -212,23 +210,19 @@ def plan_of(
     nbytes
         Bytes of the images; None adds up the sizes of ``images``.
     """
-    compression = kind_of_images(source, images, compression, None if link else problems)
+    image, held = planned_images(source, images, problems, **options)
     objects = [
         tensor("labels", "class_label", class_names=list(classes), info=info, is_list=True),
         tensor("boxes", "bbox", dtype="float64", coords={"type": coords, "mode": "LTRB"}),
         tensor("polygons", "polygon", dtype="float64", info={"coords": {"type": coords}}),
         *(tensor("attributes", "json"), tensor("annotation", "json"), tensor("file", "text")),
     ]
-    tensors = [
-        media("images", "image", compression=compression, link=link),
-        *(one for one in objects if one.name not in without),
-        *more,
-    ]
+    tensors = [image, *(one for one in objects if one.name not in without), *more]
     return Plan(
         f"{len(items):,} images with {name} annotations",
         tensors,
         items,
-        Context(Media(source, link, creds_key), tuple(one.name for one in tensors), known),
+        Context(held, tuple(one.name for one in tensors), known),
         rows=len(items),
         nbytes=sum(source.files[image] for image in images) if nbytes is None else nbytes,
         splits=splits,
@@ -250,7 +244,7 @@ def row_of(
     Parameters
     ----------
     file
-        Name that the row tells.
+        Name for the tensor ``file``.
     image
         Name of the image; None if it is missing, or inside of another file.
     fill
@@ -272,19 +266,6 @@ def row_of(
 # -- files -------------------------------------------------------------------------------------------------------
 
 
-def content_of(source: Source, name: str, most: int) -> bytes:
-    """Return the content of an annotation file.
-
-    Raises
-    ------
-    IngestionError
-        If it has more bytes than that.
-    """
-    if source.files[name] > most:
-        raise IngestionError(f"{name} of {source.files[name]:,} bytes is larger than {most:,}")
-    return source.read(name)
-
-
 def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> list[T | LakebedError]:
     """Return the results of a function on files, in order, or its errors; files in a bucket are read together."""
 
@@ -301,6 +282,42 @@ def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> 
     readers = max(1, min(_READERS, _READ_BYTES // max(largest, 1)))
     with ThreadPoolExecutor(readers, thread_name_prefix="import") as pool:
         return list(pool.map(one, chosen))
+
+
+def annotated(
+    looked: Iterable[tuple[str, T | LakebedError]],
+    image_of: Callable[[T], str | None],
+    beside: Callable[[str], str | None],
+    problems: list[Problem],
+) -> tuple[dict[str, tuple[str, T]], set[str | None]]:
+    """Match annotation files to images; return file and contents by image, and the images beside unreadable files.
+
+    Parameters
+    ----------
+    looked
+        Annotation files, each with its contents, or the error of reading it.
+    image_of
+        Returns the image of some contents, or the annotation file if the image is inside; None if it is missing.
+    beside
+        Returns the image that lies beside a file.
+    problems
+        Receives unreadable files, and those whose image is missing or has another file.
+    """
+    found: dict[str, tuple[str, T]] = {}
+    unreadable: set[str | None] = set()
+    for name, one in looked:
+        if isinstance(one, LakebedError):
+            problems.append(Problem(name, str(one)))
+            unreadable.add(beside(name))
+            continue
+        image = image_of(one)
+        if image is None:
+            problems.append(Problem(name, "its image is missing"))
+        elif image in found:
+            problems.append(Problem(name, f"{found[image][0]} is of the same image"))
+        else:
+            found[image] = (name, one)
+    return found, unreadable
 
 
 def by_folder(names: Sequence[str]) -> dict[str, list[str]]:

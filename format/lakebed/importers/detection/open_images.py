@@ -19,10 +19,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Unpack
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.plan import Plan, Problem, tensor
+from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.shares import mostly
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
@@ -78,7 +78,7 @@ class _Table:
 
     @property
     def has_boxes(self) -> bool:
-        """Whether its lines are boxes, not labels of images."""
+        """True if its lines are boxes, not labels of images."""
         return "XMin" in self.columns
 
 
@@ -95,14 +95,7 @@ def recognise(source: Source) -> str | None:
     return f"Open Images annotations: {', '.join(one.name for one in tables)}" if tables else None
 
 
-def plan(
-    source: Source,
-    *,
-    classes: str | None = None,
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
-) -> Plan:
+def plan(source: Source, *, classes: str | None = None, **options: Unpack[ImageOptions]) -> Plan:
     """Plan a row for each image of the source.
 
     Parameters
@@ -111,12 +104,8 @@ def plan(
         The folder of the CSV files and the images.
     classes
         The CSV file with the names of the classes; left out, the one in the source.
-    link
-        Store links to the images in place of the images.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+    options
+        Options of images.
     """
     tables = _tables(source)
     if not tables:
@@ -151,9 +140,6 @@ def plan(
         [item.image for item in items],
         list(labels.values()),
         problems,
-        link=link,
-        creds_key=creds_key,
-        compression=compression,
         without=("polygons", "annotation"),
         coords="fractional",
         info=info,
@@ -165,6 +151,7 @@ def plan(
             "classes": described,
             "hierarchy": _hierarchy(source, problems),
         },
+        **options,
     )
 
 
@@ -212,7 +199,7 @@ def _tables(source: Source) -> list[_Table]:
 def _names(
     source: Source, tables: Sequence[_Table], classes: str | None, problems: list[Problem]
 ) -> tuple[dict[str, str], str | None]:
-    """Return the name of each class by its id, and the file that says so."""
+    """Return the names of classes by id, and the file that has them."""
     taken = {one.name for one in tables}
     if classes is not None:
         return _described(source.at(classes), "", classes, problems), classes
@@ -221,14 +208,14 @@ def _names(
             try:
                 found = _described(source, name, name, problems)
             except IngestionError:
-                continue  # it may be any table, and is told as one that is not imported
+                continue  # any other table: it is reported as not imported
             if found:
                 return found, name
     return {}, None
 
 
 def _described(source: Source, name: str, shown: str, problems: list[Problem]) -> dict[str, str]:
-    """Return the classes of a file, if most of its lines are an id and a name; others are told."""
+    """Return the classes of a file if most of its lines are an id and a name; report the other lines."""
     try:
         text = source.document(name).decode("utf-8-sig")
     except UnicodeDecodeError as error:

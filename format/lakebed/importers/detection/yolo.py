@@ -18,19 +18,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Media, Plan, TensorPlan, media, tensor
+from lakebed.importers.core.plan import ImageOptions, Media, Plan, TensorPlan, tensor
 from lakebed.importers.core.shares import few
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.yolo_layout import LabelFiles, Layout, description_of, layout_of, text_of
 from lakebed.importers.folders.passed_over import beside_set
-from lakebed.importers.folders.pictures import images_of, kind_of_images
+from lakebed.importers.folders.pictures import images_of, planned_images
 from lakebed.transforms.output import Skipped
 
 TASKS: Mapping[str, str] = {
@@ -42,7 +42,7 @@ TASKS: Mapping[str, str] = {
 COORDS = {"type": "fractional", "mode": "CCWH"}
 
 _MOST_BYTES = 1 << 28
-"""A larger file holds no labels: 100,000 polygons of 20 points take 40 MB."""
+"""Limit on the size of a label file; 100,000 polygons of 20 points take 40 MB."""
 _BOX = 5
 """Numbers of a line with a box."""
 _MOST_CLASS = 0xFFFFFFFF  # labels are uint32
@@ -73,7 +73,7 @@ class Reader:
     kpt_shape
         Points of an object, and numbers of each, for poses.
     confidence
-        Whether objects have one, as the last number of a line.
+        Lines end with a confidence.
     """
 
     source: Source
@@ -84,7 +84,7 @@ class Reader:
 
     @property
     def has_polygons(self) -> bool:
-        """Whether objects have points of an outline."""
+        """True if objects have points of an outline."""
         return self.task in ("segment", "obb")
 
 
@@ -154,9 +154,7 @@ def plan(
     labels: str | None = None,
     kpt_shape: str | None = None,
     inspect: int = 1000,
-    link: bool = False,
-    creds_key: str | None = None,
-    compression: str | None = None,
+    **options: Unpack[ImageOptions],
 ) -> Plan:
     """Plan a row for each image.
 
@@ -173,15 +171,11 @@ def plan(
     labels
         Another folder with the label files.
     kpt_shape
-        Points of an object and numbers of each, as 17,3; left out, what data.yaml says.
+        Number of points of an object, and of numbers for each, as in 17,3; by default, those of data.yaml.
     inspect
-        How many label files are read to find out the task.
-    link
-        Store links to the images in place of the images.
-    creds_key
-        Name of the credentials that the links need.
-    compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+        Number of label files that are read to find out the task.
+    options
+        Options of images.
     """
     if source.is_file:
         data = data or source.name
@@ -204,18 +198,14 @@ def plan(
     problems += [*files.unused(source), *beside_set(source)]
     reader = reader_of(beside, items, task, layout.names, shape, inspect)
     images = [item.image for item in items]
-    compression = kind_of_images(source, images, compression, None if link else problems)
-    tensors = [
-        media("images", "image", compression=compression, link=link),
-        *_tensors(reader, layout),
-        tensor("file", "text"),
-    ]
+    image, held = planned_images(source, images, problems, **options)
+    tensors = [image, *_tensors(reader, layout), tensor("file", "text")]
     more = f", {unlabelled:,} of them without a label file" if unlabelled else ""
     return Plan(
         f"{len(items):,} images with {TASKS[reader.task]}{more}",
         tensors,
         items,
-        Context(Media(source, link, creds_key), reader, {one.name: one.name for one in tensors}),
+        Context(held, reader, {one.name: one.name for one in tensors}),
         rows=len(items),
         nbytes=sum(source.files[image] for image in images),
         splits=splits,
@@ -254,7 +244,7 @@ def reader_of(
     inspect: int,
     tasks: Sequence[str] = tuple(TASKS),
 ) -> Reader:
-    """Return how the lines of label files are read, by a look at some of them.
+    """Inspect some label files; return how to read their lines.
 
     Parameters
     ----------
@@ -285,7 +275,7 @@ def reader_of(
 
 
 def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
-    """Return how many lines of some label files have how many numbers."""
+    """Count lines of some label files by how many numbers they have."""
     found: Counter[int] = Counter()
     step = max(1, -(-len(files) // max(inspect, 1)))
     for name in files[::step]:
@@ -310,10 +300,7 @@ def _task_of(counts: Counter[int], shape: tuple[int, int] | None, tasks: Sequenc
 
 
 def _labels_of(source: Source, name: str) -> str:
-    size = source.files.get(name, 0)
-    if size > _MOST_BYTES:
-        raise IngestionError(f"the label file {name} of {size:,} bytes is larger than {_MOST_BYTES:,}")
-    return text_of(source.read(name), f"the label file {name}")
+    return text_of(source.document(name, _MOST_BYTES), f"the label file {name}")
 
 
 def _looks_like_labels(source: Source, name: str) -> bool:

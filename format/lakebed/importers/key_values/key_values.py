@@ -6,7 +6,7 @@ any                                           a row for each entry: ``key`` and 
 several databases in a file                   a row for each key, and a tensor for each database; those called train,
                                               val, test are splits
 
-A scan of all keys and some values tells the tensors and the ranges of keys that workers read. Entries called
+A scan of all keys and some values decides the tensors and the ranges of keys that workers read. Entries called
 ``__...__``, and others that belong to no row, are kept in the info if they are short texts. Values may be messages of
 Caffe, ``Datum``: an image or an array with its label.
 """
@@ -19,26 +19,25 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby, pairwise
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.columns import free_name
 from lakebed.importers.core.contents import (
     NAMES,
     Content,
+    KindOptions,
     Looked,
-    check_kinds,
-    content_of,
+    Planning,
     decoded,
     is_text,
     kind_of,
     tensor_of,
     value_of,
 )
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
+from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor, told_first
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import in_order, ranges_of, split_of
 from lakebed.importers.key_values import key_scans
@@ -58,7 +57,7 @@ from lakebed.importers.tfrecord.messages import parsed
 from lakebed.transforms.output import Skipped
 
 MOST_VALUE_BYTES = 1 << 30
-_MOST_SAMPLE_BYTES = 16 << 20  # of a value that tells the kind of a column
+_MOST_SAMPLE_BYTES = 16 << 20  # of a value that decides the kind of a column
 _MOST_SAMPLES_BYTES = 128 << 20  # of all of them
 _MOST_ASIDE_BYTES = 64 << 10
 
@@ -152,10 +151,9 @@ def planned(
     what: str,
     *,
     layout: Literal["auto", "keys", "columns"],
-    database: str | None,
     splits: bool,
-    kinds: Mapping[str, str] | None,
-    compression: str | None,
+    database: str | None = None,
+    **options: Unpack[KindOptions],
 ) -> Plan:
     """Plan a row for each key.
 
@@ -168,47 +166,42 @@ def planned(
     what
         The source in words.
     layout
-        Whether keys are words with numbers, a column for each word.
+        Meaning of the keys: ``columns`` if they are words with numbers, a column for each word; ``keys``; or ``auto``.
+    splits
+        Names of files or folders are those of splits.
     database
         Name of the database that is taken; None for all.
-    splits
-        Whether names tell splits.
-    kinds
-        Kinds of values by the name of their column, ``value`` for an only one; None for those of the samples.
-    compression
-        Kind of image that is stored; None for that of the images.
+    options
+        Options of columns; an only column is called ``value``.
 
     Raises
     ------
     IngestionError
         If it has no entries, or databases that cannot be put side by side.
     """
-    found = _Found()
+    planning = Planning.of(source, [], **options)
+    found = _Found(problems=planning.problems)
     for name in names:
         with opened(source, name) as store:
             found.add(store, source, name, split_of(name) if splits else "", layout, database)
-    problems = found.problems
     if not found.parts:
-        why = f": {problems[0].reason}" if problems else ""
-        raise IngestionError(f"{source.shown} has no entries{why}")
+        raise IngestionError(f"{source.shown} has no entries{told_first(found.problems)}")
     key_kind = found.key_kinds.pop() if len(found.key_kinds) == 1 else "bytes"
-    taken: set[str] = set()
-    wishes = dict(kinds or {})
-    check_kinds(source, wishes, [stream or "value" for stream in found.samples], "column")
-    columns, tensors = _columns(found.samples, wishes, compression, taken, problems)
-    key = free_name("key", taken)
+    planning.check([stream or "value" for stream in found.samples], "column")
+    columns = {stream: _planned_column(stream, values, planning) for stream, values in found.samples.items()}
+    key = planning.free("key")
     items, ranges = ranges_of(in_order(found.items))
     known = [count for count in found.counts if count is not None]
     expected = sum(known) if len(known) == len(found.counts) else None
     return Plan(
         what if expected is None else f"{what} with {expected:,} entries",
-        [_key_tensor(key, key_kind), *tensors],
+        [_key_tensor(key, key_kind), *planning.tensors],
         items,
         _Context(source, opened, found.parts, columns, key, key_kind),
         rows=expected,
         nbytes=source.nbytes,
         splits=ranges,
-        problems=problems,
+        problems=planning.problems,
         about=found.about,
     )
 
@@ -284,30 +277,17 @@ def _read(store: Store, values: Sequence[Any]) -> Iterator[bytes]:
 # -- values -------------------------------------------------------------------------------------------------------
 
 
-def _columns(
-    samples: Mapping[str, Sequence[bytes]],
-    wishes: Mapping[str, str],
-    compression: str | None,
-    taken: set[str],
-    problems: list[Problem],
-) -> tuple[dict[str, _Column], list[TensorPlan]]:
-    columns: dict[str, _Column] = {}
-    tensors: list[TensorPlan] = []
-    for stream, values in samples.items():
-        wish = wishes.get(stream or "value")
-        data = [_datum(value) for value in values] if wish is None else []
-        found = [one for one in data if one is not None]
-        if found and 2 * len(found) > len(data):
-            column, plans = _datum_column(stream, found, compression, taken, problems)
-        else:
-            content = content_of(
-                stream or "value", Looked.at(values), problems, wish=wish, compression=compression
-            )
-            name = free_name(stream or NAMES.get(content.kind, "value"), taken)
-            column, plans = _Column(content, {"value": name}), [tensor_of(name, content)]
-        columns[stream] = column
-        tensors += plans
-    return columns, tensors
+def _planned_column(stream: str, values: Sequence[bytes], planning: Planning) -> _Column:
+    """Plan the tensors of a stream; return its column."""
+    called = stream or "value"
+    data = [_datum(value) for value in values] if called not in planning.kinds else []
+    found = [one for one in data if one is not None]
+    if found and 2 * len(found) > len(data):
+        return _datum_column(stream, found, planning)
+    content = planning.content(called, Looked.at(values))
+    name = planning.free(stream or NAMES.get(content.kind, "value"))
+    planning.tensors.append(tensor_of(name, content))
+    return _Column(content, {"value": name})
 
 
 class Datum(NamedTuple):
@@ -350,33 +330,31 @@ def _datum(value: bytes) -> Datum | None:
     return found if found.file is None or kind_of(found.file).name == "image" else None
 
 
-def _datum_column(
-    stream: str, found: Sequence[Datum], compression: str | None, taken: set[str], problems: list[Problem]
-) -> tuple[_Column, list[TensorPlan]]:
-    """Return the tensors of Datums: files, arrays, labels."""
+def _datum_column(stream: str, found: Sequence[Datum], planning: Planning) -> _Column:
+    """Plan the tensors of Datums: files, arrays, labels."""
     names: dict[str, str] = {}
-    tensors: list[TensorPlan] = []
+    tensors = planning.tensors
     files = [one.file for one in found if one.file is not None]
-    content = content_of(stream or "value", Looked.at(files), problems, compression=compression)
+    content = planning.content(stream or "value", Looked.at(files))
     before = f"{stream}_" if stream else ""
     if files:
-        names["file"] = free_name(f"{before}images", taken)
+        names["file"] = planning.free(f"{before}images")
         tensors.append(tensor_of(names["file"], content))
     dtypes = {str(one.array.dtype) for one in found if one.array is not None}
     for dtype, name in (("uint8", "arrays"), ("float32", "floats")):
         if dtype in dtypes:
-            names[dtype] = free_name(before + name, taken)
+            names[dtype] = planning.free(before + name)
             info = {"axes": ["channels", "height", "width"]}
             tensors.append(tensor(names[dtype], dtype=dtype, info=info, chunk_compression="lz4"))
-    names["label"] = free_name(f"{before}labels", taken)
+    names["label"] = planning.free(f"{before}labels")
     tensors.append(tensor(names["label"], "class_label", dtype="int64"))
-    return _Column(content, names), tensors
+    return _Column(content, names)
 
 
 def _entries(
     store: Store, database: Database, stream: Stream, item: _Item, number: int
 ) -> Iterator[tuple[bytes, int, Any]]:
-    """Yield the entries of a stream: the part of the key that tells the row, the number of the stream, the value."""
+    """Yield the entries of a stream: the part of the key that identifies the row, the stream's number, the value."""
     prefix = stream.prefix
     start, stop = item.start, item.stop
     if prefix:

@@ -5,10 +5,11 @@ The files are only read: no lock is taken, nothing is compacted, no log is writt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Unpack
 
 from lakebed.errors import IngestionError
+from lakebed.importers.core.contents import KindOptions
 from lakebed.importers.core.packages import check_installed
 from lakebed.importers.core.plan import Plan
 from lakebed.importers.core.source import Source
@@ -33,8 +34,7 @@ def plan(
     *,
     layout: Literal["auto", "keys", "columns"] = "auto",
     splits: bool = True,
-    kinds: Mapping[str, str] | None = None,
-    compression: str | None = None,
+    **options: Unpack[KindOptions],
 ) -> Plan:
     """Plan a row for each key.
 
@@ -43,30 +43,18 @@ def plan(
     source
         The folder of the database, or one of several such.
     layout
-        Whether keys such as image-0001 and label-0001 are columns of a row, or each key is a row.
+        Meaning of keys such as image-0001 and label-0001: columns makes one row of both, keys makes two, auto decides
+        by all keys.
     splits
-        Whether folders that have a word train, val, test are splits.
-    kinds
-        What values hold, where some of them do not tell it: value=text, or of columns image=bytes; image, audio, video,
-        dicom, array, json, text or bytes.
-    compression
-        Kind of image that is stored; left out, that of the images, and of most of them where they differ.
+        Make splits of folders that have a word train, val, test.
+    options
+        Options of columns; an only column is called ``value``.
     """
     check_installed("LevelDB databases", "leveldb", "google-crc32c", "protobuf")
     folders = _folders(source)
     if not folders:
         raise IngestionError(f"{source.shown} has no LevelDB database")
-    return planned(
-        source,
-        folders,
-        Folder,
-        _shown(folders),
-        layout=layout,
-        database=None,
-        splits=splits,
-        kinds=kinds,
-        compression=compression,
-    )
+    return planned(source, folders, Folder, _shown(folders), layout=layout, splits=splits, **options)
 
 
 rows = made

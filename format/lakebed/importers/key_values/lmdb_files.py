@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
 from lakebed.importers.arrays.array_reader import Reader
+from lakebed.importers.core.contents import KindOptions
 from lakebed.importers.core.packages import check_installed
 from lakebed.importers.core.plan import Plan
 from lakebed.importers.core.source import Source
@@ -33,7 +34,7 @@ _MOST_ENTRIES = 4096  # of an answer
 _MOST_BYTES = 8 << 20  # of an answer with several values
 _MOST_READERS = 8
 _MOST_DATABASES = 4096
-_DATABASE_BYTES = 48  # of the value that stands for a database in the main one
+_DATABASE_BYTES = 48  # size of an entry in the main database that names another
 
 
 def recognise(source: Source) -> str | None:
@@ -55,8 +56,7 @@ def plan(
     layout: Literal["auto", "keys", "columns"] = "auto",
     database: str | None = None,
     splits: bool = True,
-    kinds: Mapping[str, str] | None = None,
-    compression: str | None = None,
+    **options: Unpack[KindOptions],
 ) -> Plan:
     """Plan a row for each key.
 
@@ -65,31 +65,22 @@ def plan(
     source
         The file, or the folder that it is in, or one of several such.
     layout
-        Whether keys such as image-0001 and label-0001 are columns of a row, or each key is a row.
+        Meaning of keys such as image-0001 and label-0001: columns makes one row of both, keys makes two, auto decides
+        by all keys.
     database
-        Name of the database that is taken, of a file with several; left out, all of them side by side.
+        Name of the database to import from a file with several; by default, all of them side by side.
     splits
-        Whether files whose folders or names have a word train, val, test are splits.
-    kinds
-        What values hold, where some of them do not tell it: value=text, or of columns image=bytes; image, audio, video,
-        dicom, array, json, text or bytes.
-    compression
-        Kind of image that is stored; left out, that of the images, and of most of them where they differ.
+        Make splits of files whose folders or names have a word train, val, test.
+    options
+        Options of columns; an only column is called ``value``.
     """
     check_installed("LMDB files", "lmdb", "lmdb", "protobuf")
     names = _files(source)
     if not names:
         raise IngestionError(f"{source.shown} has no LMDB files")
+    found = _shown(names)
     return planned(
-        source,
-        names,
-        _Opener(),
-        _shown(names),
-        layout=layout,
-        database=database,
-        splits=splits,
-        kinds=kinds,
-        compression=compression,
+        source, names, _Opener(), found, layout=layout, splits=splits, database=database, **options
     )
 
 
@@ -109,7 +100,7 @@ def _is_environment(source: Source, name: str) -> bool:
     last = name.rpartition("/")[2]
     if last in ("lock.mdb", "data.mdb"):
         return last == "data.mdb"
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         return file.read(20)[16:] == _MAGIC
 
 
@@ -327,7 +318,7 @@ def _entries(file: _Environment, request: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def _is_database(file: _Environment, key: bytes) -> bool:
-    """Tell whether an entry of the main database is a database, which only the attempt to open it tells."""
+    """Return whether an entry of the main database is a database; only opening it can show that."""
     import lmdb
 
     try:

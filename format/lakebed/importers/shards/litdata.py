@@ -23,15 +23,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.columns import free_name
-from lakebed.importers.core.contents import PICKLED, Content, check_kinds
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan
+from lakebed.importers.core.contents import PICKLED, Content, KindOptions, Planning
+from lakebed.importers.core.plan import Plan, Problem, told_first
 from lakebed.importers.core.source import Source
 from lakebed.importers.shards.litdata_objects import MAX_DEPTH, nested
 from lakebed.importers.shards.sample_shards import (
@@ -41,6 +40,7 @@ from lakebed.importers.shards.sample_shards import (
     Shard,
     checked,
     count_of,
+    first_index,
     folders_of,
     index_of,
     inside,
@@ -104,74 +104,53 @@ class _Context:
 
 def recognise(source: Source) -> str | None:
     """Return the number of chunks in the first index in words; None if it is no index of LitData."""
-    if not source.is_folder:
-        return None
-    for folder in folders_of(source)[:1]:
-        index = index_of(source, folder) or {}
-        chunks, config = index.get("chunks"), index.get("config")
-        if isinstance(chunks, list) and isinstance(config, Mapping) and "data_format" in config:
-            return f"LitData of {len(chunks):,} chunks" + (f" in {folder}" if folder else "")
+    index, where = first_index(source)
+    chunks, config = index.get("chunks"), index.get("config")
+    if isinstance(chunks, list) and isinstance(config, Mapping) and "data_format" in config:
+        return f"LitData of {len(chunks):,} chunks{where}"
     return None
 
 
-def plan(
-    source: Source,
-    *,
-    kinds: Mapping[str, str] | None = None,
-    compression: str | None = None,
-    splits: bool = True,
-) -> Plan:
+def plan(source: Source, *, splits: bool = True, **options: Unpack[KindOptions]) -> Plan:
     """Plan a tensor for each value of samples, and a split for each folder with an index.
 
     Parameters
     ----------
     source
         The folder of the index, or the one above those of the splits.
-    kinds
-        What values that are bytes hold, where the first samples do not tell it: photo=image, note=text; image, audio,
-        video, dicom, array, json, text or bytes.
-    compression
-        Kind of file that tensors of images store.
     splits
-        Whether folders are splits.
+        Make a split of each folder.
+    options
+        Options of columns, which the values of samples are.
     """
-    problems: list[Problem] = []
+    planning = Planning.of(source, [], **options)
+    problems = planning.problems
     config, shards = _indexes(source, problems, splits=splits)
     count = sum(map(len, shards.values()))
     if not count:
-        reason = f": {problems[0].where}: {problems[0].reason}" if problems else ""
-        raise IngestionError(f"{source.shown} has no chunks of LitData{reason}")
+        raise IngestionError(f"{source.shown} has no chunks of LitData{told_first(problems)}")
     formats = [str(one) for one in config["data_format"]]
     names = _names(config.get("data_spec"), len(formats))
-    wishes = dict(kinds or {})
-    check_kinds(source, wishes, names, "value")
+    planning.check(names, "value")
     by_sample = config.get("compression_level") == "sample"
     read = partial(_samples, by_sample=by_sample)
     seen = [sample for of in shards.values() for _, sample in looked_at(source, of, read)]
     is_bare = len(formats) == 1 and formats[0].startswith("no_header_") and _are_bare(seen, config)
     values: list[_Value] = []
-    tensors: list[TensorPlan] = []
-    taken: set[str] = set()
     for name, format_of, some in zip(names, formats, _some(seen, len(formats), is_bare=is_bare), strict=True):
-        called = free_name(name, taken)
-        info = {"value": name} if called != name else {}
+        called, info = planning.named(name, "value")
         kind = _kind_for(name, format_of, some, problems)
-        wish = wishes.get(name)
-        content, made = tensor_for(
-            called, name, kind, some, problems, info=info, wish=wish, compression=compression
-        )
+        content, made = tensor_for(called, name, kind, some, planning, info=info)
         if format_of in ("nifti", "mesh") and content == Content():
             problems.append(Problem(name, f"{format_of} files are stored as bytes", 0))
         values.append(_Value(called, kind, content))
-        tensors.append(made)
+        planning.tensors.append(made)
     told = {name: [of, one.tensor] for name, of, one in zip(names, formats, values, strict=True)}
     return plan_of(
         f"LitData of {count:,} chunks",
-        source,
         shards,
-        tensors,
+        planning,
         _Context(source, values, is_bare, by_sample),
-        problems,
         {"chunks": count, "values": told},
     )
 
@@ -366,7 +345,7 @@ def _parts(data: bytes, count: int, *, is_bare: bool) -> list[bytes]:
 
 
 def _are_bare(seen: Sequence[bytes], config: Mapping[str, Any]) -> bool:
-    """Tell whether samples of one array have no size before it, as those of tokens."""
+    """Return whether samples, such as those of tokens, are one array without its size before it."""
     if not seen:
         return config.get("item_loader") != "PyTreeLoader"
     return any(int.from_bytes(sample[:4], "little") != len(sample) - 4 for sample in seen)

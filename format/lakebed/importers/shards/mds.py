@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from lakebed.described import KEY, Described
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.columns import free_name
-from lakebed.importers.core.contents import check_kinds
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan
+from lakebed.importers.core.contents import KindOptions, Planning
+from lakebed.importers.core.plan import Plan, Problem, told_first
 from lakebed.importers.core.source import Source
 from lakebed.importers.shards.mds_columns import Into, described_tensor, fits, kind_for, sample_of
 from lakebed.importers.shards.sample_shards import (
@@ -29,6 +28,7 @@ from lakebed.importers.shards.sample_shards import (
     Shard,
     checked,
     count_of,
+    first_index,
     folders_of,
     hashes_of,
     index_of,
@@ -75,54 +75,40 @@ class _Context:
 
 def recognise(source: Source) -> str | None:
     """Return the number of shards in the first index in words; None if it is no index of MDS."""
-    if not source.is_folder:
-        return None
-    for folder in folders_of(source)[:1]:
-        shards = (index_of(source, folder) or {}).get("shards")
-        if isinstance(shards, list) and any(
-            isinstance(shard, Mapping) and shard.get("format") == "mds" for shard in shards
-        ):
-            return f"MosaicML MDS of {len(shards):,} shards" + (f" in {folder}" if folder else "")
+    index, where = first_index(source)
+    shards = index.get("shards")
+    if isinstance(shards, list) and any(
+        isinstance(shard, Mapping) and shard.get("format") == "mds" for shard in shards
+    ):
+        return f"MosaicML MDS of {len(shards):,} shards{where}"
     return None
 
 
-def plan(
-    source: Source,
-    *,
-    kinds: Mapping[str, str] | None = None,
-    compression: str | None = None,
-    splits: bool = True,
-) -> Plan:
+def plan(source: Source, *, splits: bool = True, **options: Unpack[KindOptions]) -> Plan:
     """Plan a tensor for each column, and a split for each folder with an index.
 
     Parameters
     ----------
     source
         The folder of the index, or the one above those of the splits.
-    kinds
-        What columns of bytes hold, where their first samples do not tell it: photo=image, note=text; image, audio,
-        video, dicom, array, json, text or bytes.
-    compression
-        Kind of file that tensors of images store.
     splits
-        Whether folders are splits.
+        Make a split of each folder.
+    options
+        Options of columns.
     """
     found = _found_in(source, splits=splits)
     if not found.layouts:
-        reason = f": {found.problems[0].where}: {found.problems[0].reason}" if found.problems else ""
-        raise IngestionError(f"{source.shown} has no shards of MDS{reason}")
+        raise IngestionError(f"{source.shown} has no shards of MDS{told_first(found.problems)}")
+    planning = Planning.of(source, found.problems, **options)
     encodings = _encodings(found)
-    wishes = dict(kinds or {})
-    check_kinds(source, wishes, list(encodings), "column")
-    columns, tensors = _columns(source, found, encodings, wishes, compression)
+    planning.check(encodings, "column")
+    columns = _columns(found, encodings, planning)
     count = sum(map(len, found.shards.values()))
     return plan_of(
         f"MosaicML MDS of {count:,} shards",
-        source,
         found.shards,
-        tensors,
+        planning,
         _Context(source, found.layouts, columns),
-        found.problems,
         {
             "shards": count,
             "columns": {name: [encodings[name], one.tensor] for name, one in columns.items()},
@@ -151,7 +137,7 @@ def _row(sample: bytes, layout: Sequence[Column], context: _Context) -> dict[str
 
 
 def _found_in(source: Source, *, splits: bool) -> _Found:
-    """Read all indexes; a shard in an outer index is not taken again by an inner one."""
+    """Read all indexes; if an outer and an inner index name a shard, take it once."""
     found = _Found()
     taken: set[str] = set()
     for folder in folders_of(source):
@@ -269,34 +255,24 @@ def _encodings(found: _Found) -> dict[str, str]:
     return encodings
 
 
-def _columns(
-    source: Source,
-    found: _Found,
-    encodings: Mapping[str, str],
-    wishes: Mapping[str, str],
-    compression: str | None,
-) -> tuple[dict[str, Into], list[TensorPlan]]:
-    """Return the destination of each column, and its tensor."""
-    values = _looked_at(source, found)
+def _columns(found: _Found, encodings: Mapping[str, str], planning: Planning) -> dict[str, Into]:
+    """Return the destination of each column, and plan its tensor."""
+    values = _looked_at(planning.source, found)
     planned: dict[str, Into] = {}
-    tensors: list[TensorPlan] = []
-    taken: set[str] = set()
     for name, encoding in encodings.items():
-        called = free_name(name, taken)
-        info = {"column": name} if called != name else {}
+        called, info = planning.named(name)
         seen = values.get(name, [])
         kind = kind_for(encoding, seen)
-        said = found.described.get(name) if name not in wishes else None
+        said = found.described.get(name) if name not in planning.kinds else None
         if said is not None and fits(encoding, said):
-            planned[name], made = described_tensor(called, encoding, kind, seen, said, compression, info)
-        else:
-            wish = wishes.get(name)
-            content, made = tensor_for(
-                called, name, kind, seen, found.problems, info=info, wish=wish, compression=compression
+            planned[name], made = described_tensor(
+                called, encoding, kind, seen, said, planning.compression, info
             )
+        else:
+            content, made = tensor_for(called, name, kind, seen, planning, info=info)
             planned[name] = Into(called, kind, content)
-        tensors.append(made)
-    return planned, tensors
+        planning.tensors.append(made)
+    return planned
 
 
 def _looked_at(source: Source, found: _Found) -> dict[str, list[bytes]]:

@@ -1,4 +1,4 @@
-"""Open files of a source, of which parts are read."""
+"""Cache of open files, for reading parts of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_OPEN = 64
 
 
 class OpenFiles:
-    """The last files of a source that were read; they stay open."""
+    """Keeps the files that were read last open."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -31,13 +31,13 @@ class OpenFiles:
         Raises
         ------
         IngestionError
-            If it ends before.
+            If the file ends before.
         """
         file = self._open.get(name)
         if file is None:
             while len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
-            file = self._open[name] = self._source.open("" if self._source.is_file else name)
+            file = self._open[name] = self._source.open(name)
         file.seek(start)
         data = file.read(length)
         if len(data) != length:

@@ -1,4 +1,4 @@
-"""Shards of samples behind a table of offsets, which MDS of MosaicML and chunks of LitData have in common.
+"""Shards of samples behind a table of offsets, the layout that MosaicML's MDS and chunks of LitData share.
 
     4            samples, uint32, little-endian
     4 * (n + 1)  offsets of the samples in the file, and the end of the last one
@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan
+from lakebed.importers.core.contents import Planning
+from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.shards.snappy import unsnapped
@@ -42,8 +43,10 @@ _MAX_SAMPLE_BYTES = 1 << 30
 _MAX_UNPACKED_BYTES = 1 << 30  # of a shard; writers make shards of 64 MB
 _ITEM_BYTES = 32 << 20  # that a worker takes at a time; it takes hashed and compressed shards as a whole
 _BLOCK_BYTES = 1 << 20
-_MOST_COUNTED = 1 << 20  # lost samples of a shard that are reported one by one; an index may claim any number
-_LOOKED_AT = 8  # samples of a shard that tell the kinds of columns
+_MOST_COUNTED = (
+    1 << 20
+)  # lost samples of a shard that are reported one by one, since an index may claim any number
+_LOOKED_AT = 8  # samples of a shard that decide the kinds of columns
 _SHARDS_LOOKED_AT = 4
 
 
@@ -57,7 +60,7 @@ class Shard(NamedTuple):
     samples
         Number of its samples, by the index.
     nbytes
-        Bytes of it, unpacked.
+        Its size in bytes, unpacked.
     compression
         Its name in the index; empty if it is not compressed.
     hashes, unpacked_hashes
@@ -98,6 +101,13 @@ def folders_of(source: Source) -> list[str]:
 def inside(folder: str, name: str) -> str:
     """Return the name of a file in a folder."""
     return f"{folder}/{name}" if folder else name
+
+
+def first_index(source: Source) -> tuple[dict[str, Any], str]:
+    """Return the first index, and the words for its folder; both empty if the source has none."""
+    for folder in folders_of(source)[:1] if source.is_folder else ():
+        return index_of(source, folder) or {}, f" in {folder}" if folder else ""
+    return {}, ""
 
 
 def index_of(source: Source, folder: str) -> dict[str, Any] | None:
@@ -143,7 +153,7 @@ def count_of(told: Any, what: str) -> int:
 
 
 def lost_by(told: Any, key: str) -> int:
-    """Return the number of samples of an unreadable shard; 0 if the index does not tell it."""
+    """Return the number of samples in an unreadable shard; 0 if the index lacks it."""
     count = told.get(key) if isinstance(told, Mapping) else None
     return count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
 
@@ -187,11 +197,9 @@ def items_of(shard: Shard) -> Iterator[Item]:
 
 def plan_of(
     what: str,
-    source: Source,
     shards: Mapping[str, Sequence[Shard]],
-    tensors: list[TensorPlan],
+    planning: Planning,
     context: Any,
-    problems: list[Problem],
     about: Mapping[str, Any],
 ) -> Plan:
     """Return the plan of the shards of each split."""
@@ -202,13 +210,13 @@ def plan_of(
     rows = sum(shard.samples for shard in every)
     return Plan(
         f"{what} with {rows:,} samples",
-        tensors,
+        planning.tensors,
         items,
         context,
         rows=rows,
-        nbytes=sum(source.files[shard.name] for shard in every),
+        nbytes=sum(planning.source.files[shard.name] for shard in every),
         splits=ranges,
-        problems=problems,
+        problems=planning.problems,
         about=dict(about),
     )
 

@@ -1,4 +1,4 @@
-"""Values of samples, as MDS and LitData have them in common: the tensors that they become, and how they are read."""
+"""Values of samples in MDS and LitData: their tensors, and reading them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageMode
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.contents import Content, Looked, content_of, decoded, tensor_of, value_of
+from lakebed.importers.core.contents import Content, Looked, Planning, decoded, tensor_of, value_of
 from lakebed.importers.core.plan import Problem, TensorPlan, tensor
 from lakebed.importers.shards.sample_shards import parts_of
 
@@ -34,11 +34,11 @@ class Kind:
     htype
         ``image``, ``audio`` or ``video`` for such files; None for bytes of any kind.
     supposed
-        Compression of files if none was looked at.
+        Compression to assume if no file was inspected.
     first
         Bytes before a list of files or images; None for a single one.
     unknown
-        Why values are stored as bytes without a look at them; empty if they are not.
+        Reason for storing values as bytes without inspecting them; empty if they are inspected.
     info
         Info of the tensor.
     """
@@ -58,11 +58,9 @@ def tensor_for(
     name: str,
     kind: Kind,
     values: Sequence[bytes],
-    problems: list[Problem],
+    planning: Planning,
     *,
     info: Mapping[str, Any],
-    wish: str | None,
-    compression: str | None,
 ) -> tuple[Content | None, TensorPlan]:
     """Return the content of files, and the tensor of a column.
 
@@ -72,8 +70,6 @@ def tensor_for(
         Names of the tensor and of the column.
     values
         Some of its values.
-    wish, compression
-        Kind of its bytes, and kind of image that is stored, if the user says so.
     """
     info = {**info, **kind.info}
     if kind.name == "number":
@@ -90,41 +86,25 @@ def tensor_for(
             return None, tensor(called, "image", sample_compression="png", info=info)
         if "P" in modes:
             reason = "raw images of mode P have no palette: numbers of colours are stored"
-            problems.append(Problem(called, reason, 0))
+            planning.problems.append(Problem(called, reason, 0))
         return None, tensor(called, info={**info, "modes": sorted(modes)}, chunk_compression=_CHUNKS)
-    content = _content(name, kind, values, problems, wish, compression)
+    content = _content(name, kind, values, planning)
     return content, tensor_of(called, content, info)
 
 
-def _content(
-    name: str,
-    kind: Kind,
-    values: Sequence[bytes],
-    problems: list[Problem],
-    wish: str | None,
-    compression: str | None,
-) -> Content:
+def _content(name: str, kind: Kind, values: Sequence[bytes], planning: Planning) -> Content:
     if kind.unknown:
-        problems.append(Problem(name, f"{kind.unknown}: they are stored as bytes", 0))
+        planning.problems.append(Problem(name, f"{kind.unknown}: they are stored as bytes", 0))
         return Content()
-    looked = Looked()
-    if kind.first is not None:
-        looked.most, wish = 2, "image"
+    looked = Looked(most=0 if kind.first is None else 2)
     for value in values:
         looked.add(list(files_of(value, kind)))
-    return content_of(
-        name,
-        looked,
-        problems,
-        wish=wish or kind.htype,
-        compression=compression,
-        supposed=kind.supposed,
-        texts=False,
-    )
+    wish = planning.kinds.get(name, kind.htype) if kind.first is None else "image"
+    return planning.content(name, looked, wish=wish, supposed=kind.supposed, texts=False)
 
 
 def files_of(value: bytes, kind: Kind) -> Iterator[bytes]:
-    """Yield the file that a value is, or those of its list; none of a damaged list, which fails with its row."""
+    """Yield the file in a value, or the files in its list; skip a damaged list, whose row will be reported."""
     try:
         yield from [value] if kind.first is None else list_of(value, kind.first)
     except IngestionError:
@@ -158,7 +138,7 @@ def number_of(data: bytes, dtype: str) -> Any:
     Raises
     ------
     IngestionError
-        If the bytes are more or fewer.
+        If the number of bytes differs from the size of the dtype.
     """
     of = np.dtype(dtype).newbyteorder("<")
     if len(data) != of.itemsize:
@@ -167,7 +147,7 @@ def number_of(data: bytes, dtype: str) -> Any:
 
 
 def list_of(data: bytes, first: int = 0) -> list[bytes]:
-    """Return the elements of a list, which begins behind some bytes: their number (uint32), their sizes, they.
+    """Return the elements of a list that begins at byte `first`: their number (uint32), their sizes, their bytes.
 
     Raises
     ------

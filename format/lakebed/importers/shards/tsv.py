@@ -1,6 +1,6 @@
 """TSV files with images in base64 and an index of the lines: images are read by ranges, or linked where they are.
 
-``tsv_layout`` tells the files that belong together. Items are runs of rows with the places of their lines, so a row
+``tsv_layout`` finds the files that belong together. Items are runs of rows with the places of their lines, so a row
 costs only the bytes of its lines; with ``link``, only their beginnings and ends are read.
 """
 
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.columns import free_name
-from lakebed.importers.core.contents import Content, check_kinds
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
+from lakebed.importers.core.contents import Content, KindOptions, Planning
+from lakebed.importers.core.plan import Plan, Problem, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.shards.open_files import OpenFiles
-from lakebed.importers.shards.tsv_columns import Field, Role, Wishes, field_of, magic, values_of
+from lakebed.importers.shards.tsv_columns import Field, Role, field_of, magic, values_of
 from lakebed.importers.shards.tsv_layout import (
+    IMAGES,
     Offsets,
     Table,
     Tables,
@@ -40,7 +40,7 @@ _ITEM_ROWS = 4096
 _MOST_LINE_BYTES = 1 << 30
 _HEAD_BYTES = 64 << 10  # read of a line whose image is linked, and of the first line of a file
 _TAIL_BYTES = 4  # of base64: two =, and the end of a line
-_MOST_LOOKED_AT = 256  # lines that tell the kinds of columns
+_MOST_LOOKED_AT = 256  # lines that decide the kinds of columns
 _MOST_LOOKED_AT_BYTES = 32 << 20  # of one of them
 _MOST_HELD = 256 << 20  # of all of them
 _MOST_SNIFFED = 8  # files of a folder without an index whose first lines are looked at
@@ -112,8 +112,7 @@ def plan(
     splits: bool = True,
     link: bool = False,
     creds_key: str | None = None,
-    kinds: Mapping[str, str] | None = None,
-    compression: str | None = None,
+    **options: Unpack[KindOptions],
 ) -> Plan:
     """Plan a row for each line.
 
@@ -122,20 +121,16 @@ def plan(
     source
         A TSV file, a YAML file that names some, or their folder.
     splits
-        Whether files whose names begin with train, val, test are splits.
+        Make splits of files whose names begin with train, val, test.
     link
         Store links to the places of the images in the files, in place of the images.
     creds_key
         Name of the credentials that the links need.
-    kinds
-        What columns hold, by the names of their tensors, where their lines do not tell it: column_2=image; image,
-        audio, video, dicom and array are in base64, json, text and bytes as they stand there.
-    compression
-        Kind of image that is stored; left out, that of the images, and of most of them where they differ.
+    options
+        Options of columns, by the names of their tensors, such as column_2: image, audio, video, dicom and array are in
+        base64; json, text and bytes are not.
     """
-    return plan_splits(
-        source, (), splits=splits, link=link, creds_key=creds_key, kinds=kinds, compression=compression
-    )
+    return plan_splits(source, (), splits=splits, link=link, creds_key=creds_key, **options)
 
 
 def plan_splits(
@@ -145,8 +140,7 @@ def plan_splits(
     splits: bool = True,
     link: bool = False,
     creds_key: str | None = None,
-    kinds: Mapping[str, str] | None = None,
-    compression: str | None = None,
+    **options: Unpack[KindOptions],
 ) -> Plan:
     """Plan as :func:`plan` does, without reading anything of splits other than ``only``; none for all."""
     problems: list[Problem] = []
@@ -168,12 +162,12 @@ def plan_splits(
     items, ranges = ranges_of(by_split.items())
     count = sum(len(item.lines[0].starts) for item in items)
     names = _classes(root, found, problems)
-    wishes = Wishes(kinds or {}, compression)
-    specs, tensors = _roles(root, roles, items, names, wishes, link, problems)
+    planning = Planning.of(root, problems, **options)
+    specs = _roles(roles, items, names, link, planning)
     files = {one for item in items for lines in item.lines for one in lines.files if one is not None}
     return Plan(
         f"{count:,} rows of {len(files):,} TSV files",
-        tensors,
+        planning.tensors,
         items,
         _Context(root, specs, names, link, creds_key),
         rows=count,
@@ -406,8 +400,8 @@ def _linked(name: str, at: int, length: int, context: _Context) -> Any:
 
 
 def _has_media(source: Source, name: str) -> bool:
-    """Tell whether the first line of a file has media in base64."""
-    with source.open("" if source.is_file else name) as file:
+    """Return whether the first line of a file has media in base64."""
+    with source.open(name) as file:
         line = file.read(_HEAD_BYTES).partition(b"\n")[0]
     return any(magic(field) for field in line.split(b"\t"))
 
@@ -422,19 +416,11 @@ def _classes(source: Source, found: Sequence[Tables], problems: list[Problem]) -
 
 
 def _roles(
-    source: Source,
-    roles: Sequence[str],
-    items: Sequence[_Item],
-    classes: Sequence[str],
-    wishes: Wishes,
-    link: bool,
-    problems: list[Problem],
-) -> tuple[list[Role], list[TensorPlan]]:
-    """Return the columns of the files of each role, by some of their lines, and the tensors."""
-    lines = _some_lines(source, items)
-    taken: set[str] = set()
+    roles: Sequence[str], items: Sequence[_Item], classes: Sequence[str], link: bool, planning: Planning
+) -> list[Role]:
+    """Return the columns of the files of each role, by some of their lines; plan their tensors."""
+    lines = _some_lines(planning.source, items)
     found: list[Role] = []
-    tensors: list[TensorPlan] = []
     for number, role in enumerate(roles):
         split = [line.split(b"\t") for one in lines if (line := one[number]) is not None]
         counts = [len(fields) for fields in split]
@@ -444,17 +430,17 @@ def _roles(
         has_key = columns > 1 and (number == 0 or 2 * sum(same) > len(same))
         fields = []
         if has_key and number == 0:
-            fields.append(Field(0, "text", (free_name("key", taken),), Content("text")))
-            tensors.append(tensor(fields[0].tensors[0], "text"))
+            fields.append(Field(0, "text", (planning.free("key"),), Content("text")))
+            planning.tensors.append(tensor(fields[0].tensors[0], "text"))
         for at in range(int(has_key), columns):
             values = [one[at] for one in split if one[at]]
-            field, of = field_of(role, at, columns - has_key, values, classes, taken, wishes, link, problems)
-            fields.append(field)
-            tensors += of
+            called = role if role != IMAGES else "column"
+            name = called if columns - has_key == 1 else f"{called}_{at}"
+            fields.append(field_of(role, at, name, values, classes, link, planning))
         found.append(Role(role, columns, tuple(fields), has_key))
     there = [field.tensors[0] for role in found for field in role.fields if field.how in ("media", "value")]
-    check_kinds(source, wishes.kinds, there, "column")
-    return found, tensors
+    planning.check(there, "column")
+    return found
 
 
 def _key_of(line: bytes | None) -> bytes:

@@ -20,21 +20,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.columns import free_name, tensor_name
+from lakebed.importers.core.columns import tensor_name
 from lakebed.importers.core.contents import (
     FILES,
     NAMES,
     Content,
     Kind,
     Looked,
-    content_of,
+    Planning,
     document,
     kind_of,
     tensor_of,
     value_of,
 )
-from lakebed.importers.core.plan import Problem, TensorPlan, tensor
-from lakebed.importers.shards.tsv_layout import IMAGES
+from lakebed.importers.core.plan import tensor
 
 _MAGIC_CHARACTERS = 4096  # enough to recognise each kind, such as two frames of MP3
 _FEWEST_CHARACTERS = 40  # of an image
@@ -49,13 +48,6 @@ class Field(NamedTuple):
     how: str
     tensors: tuple[str, ...]
     content: Content
-
-
-class Wishes(NamedTuple):
-    """Options of the user: the kinds of columns by the names of their tensors, and the kind of image that is stored."""
-
-    kinds: Mapping[str, str]
-    compression: str | None
 
 
 class Role(NamedTuple):
@@ -104,7 +96,7 @@ def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequenc
 
 
 def _are_objects(found: Any, *, has_boxes: bool) -> bool:
-    """Tell whether JSON is a list of objects with a class each, all of them with boxes or all without."""
+    """Return whether JSON is a list of objects with a class each, all of them with boxes or all without."""
     return isinstance(found, list) and all(
         isinstance(one, Mapping)
         and type(one.get("class")) in (str, int)
@@ -159,52 +151,58 @@ def magic(field: bytes) -> Kind | None:
 def field_of(
     role: str,
     at: int,
-    columns: int,
+    name: str,
     values: Sequence[bytes],
     classes: Sequence[str],
-    taken: set[str],
-    wishes: Wishes,
     link: bool,
-    problems: list[Problem],
-) -> tuple[Field, list[TensorPlan]]:
-    """Return a column, and its tensors."""
+    planning: Planning,
+) -> Field:
+    """Return a column, and plan its tensors.
+
+    Parameters
+    ----------
+    at, name
+        Its place in the lines, and its name.
+    values
+        Some of its values.
+    """
     media = [kind for kind in map(magic, values) if kind is not None]
     is_media = 2 * len(media) > len(values)
-    called = role if role != IMAGES else "column"
-    name = called if columns == 1 else f"{called}_{at}"
-    wanted = tensor_name(NAMES[media[0].name] if is_media else name, taken)
-    wish = wishes.kinds.get(wanted)
+    wanted = tensor_name(NAMES[media[0].name] if is_media else name, planning.taken)
+    wish = planning.kinds.get(wanted)
     if wish in _ENCODED or (is_media and wish in (None, "bytes")):
-        taken.add(wanted)
+        planning.taken.add(wanted)
         looked = Looked(Counter(media))
-        if link:
-            content = _linked(wanted, looked, wish)
-        else:
-            content = content_of(wanted, looked, problems, wish=wish, compression=wishes.compression)
-        return Field(at, "media", (wanted,), content), [tensor_of(wanted, content, link=link)]
+        content = _linked(wanted, looked, wish) if link else planning.content(wanted, looked)
+        planning.tensors.append(tensor_of(wanted, content, link=link))
+        return Field(at, "media", (wanted,), content)
     if wish is not None:
-        taken.add(wanted)
-        content = content_of(wanted, Looked(), problems, wish=wish)
-        return Field(at, "value", (wanted,), content), [tensor_of(wanted, content)]
-    if role == "label" and columns == 1 and values:
+        planning.taken.add(wanted)
+        content = planning.content(wanted, Looked())
+        planning.tensors.append(tensor_of(wanted, content))
+        return Field(at, "value", (wanted,), content)
+
+    if role == name == "label" and values:
         documents = [_parsed(value) for value in values]
         boxed = sum(_are_objects(one, has_boxes=True) for one in documents)
         plain = sum(_are_objects(one, has_boxes=False) for one in documents)
         if 2 * max(boxed, plain) > len(documents):
-            return _object_field(at, boxed >= plain, classes, taken)
+            return _object_field(at, boxed >= plain, classes, planning)
         numbers = sum(map(_is_number, values))
         known = sum(value.decode("utf-8", "replace") in classes for value in values)
         if 2 * max(numbers, known) > len(values):
-            labels = free_name("labels", taken)
-            plan = tensor(labels, "class_label", class_names=list(classes) or None)
-            return Field(at, "number" if numbers >= known else "name", (labels,), Content("text")), [plan]
+            labels = planning.free("labels")
+            planning.tensors.append(tensor(labels, "class_label", class_names=list(classes) or None))
+            return Field(at, "number" if numbers >= known else "name", (labels,), Content("text"))
     if role == "hw" and values and 2 * sum(map(_is_size, values)) > len(values):
-        name = free_name("hw", taken)
-        return Field(at, "size", (name,), Content("text")), [tensor(name, dtype="int64")]
-    name = free_name(name, taken)
+        size = planning.free("hw")
+        planning.tensors.append(tensor(size, dtype="int64"))
+        return Field(at, "size", (size,), Content("text"))
+    called = planning.free(name)
     is_json = bool(values) and all(kind_of(value).name == "json" for value in values)
     content = Content("json" if is_json else "text")
-    return Field(at, "value", (name,), content), [tensor_of(name, content)]
+    planning.tensors.append(tensor_of(called, content))
+    return Field(at, "value", (called,), content)
 
 
 def _linked(name: str, looked: Looked, wish: str | None) -> Content:
@@ -215,17 +213,13 @@ def _linked(name: str, looked: Looked, wish: str | None) -> Content:
     return Content(*usual[0][0])
 
 
-def _object_field(
-    at: int, has_boxes: bool, classes: Sequence[str], taken: set[str]
-) -> tuple[Field, list[TensorPlan]]:
-    names = [free_name(name, taken) for name in (("boxes",) if has_boxes else ()) + ("labels", "objects")]
-    plans = [
-        tensor(names[-2], "class_label", class_names=list(classes) or None, is_list=True),
-        tensor(names[-1], "json"),
-    ]
+def _object_field(at: int, has_boxes: bool, classes: Sequence[str], planning: Planning) -> Field:
+    names = [planning.free(name) for name in (("boxes",) if has_boxes else ()) + ("labels", "objects")]
     if has_boxes:
-        plans.insert(0, tensor(names[0], "bbox", dtype="float64", coords=_BOXES))
-    return Field(at, "objects", tuple(names), Content("json")), plans
+        planning.tensors.append(tensor(names[0], "bbox", dtype="float64", coords=_BOXES))
+    planning.tensors.append(tensor(names[-2], "class_label", class_names=list(classes) or None, is_list=True))
+    planning.tensors.append(tensor(names[-1], "json"))
+    return Field(at, "objects", tuple(names), Content("json"))
 
 
 def _parsed(value: bytes) -> Any:

@@ -28,7 +28,7 @@ from lakebed.errors import IngestionError, NotFoundError
 from lakebed.importers.core.contents import document
 from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import SPLITS, in_order
+from lakebed.importers.core.splits import SPLITS, by_split
 from lakebed.importers.detection.yolo_layout import yaml_of
 
 IMAGES = "img"
@@ -58,7 +58,7 @@ class Table:
     shards
         A file for each shard; None where a shard has none.
     by_row
-        Whether its lines are numbered as the rows, not as the lines of a shard.
+        Its lines are numbered like the rows, not like the lines of a shard.
     """
 
     role: str
@@ -111,7 +111,7 @@ def tables_of(source: Source, name: str | None, problems: list[Problem]) -> list
 
 
 def is_description(source: Source, name: str) -> bool:
-    """Tell whether a YAML file names TSV files."""
+    """Return whether a YAML file names TSV files."""
     try:
         entries = _entries(source, name)
     except IngestionError:
@@ -228,10 +228,8 @@ def _plain(source: Source, name: str | None, problems: list[Problem]) -> list[Ta
         bases.setdefault(base, {})[IMAGES if role in _IMAGES else role] = one
     if name is not None:
         bases = {base: of for base, of in bases.items() if name in of.values()}
-    by_split: dict[str, list[str]] = {}
-    for base in bases:
-        by_split.setdefault(_split_of(base), []).append(base)
-    found = [_shards(source, split, [bases[base] for base in of], of) for split, of in in_order(by_split)]
+    parts = by_split(bases, _split_of).items()
+    found = [_shards(source, split, [bases[base] for base in of], of) for split, of in parts]
     if name is None:
         used = {one for tables in found for table in tables.tables for one in table.shards}
         used |= {one for tables in found for one in (tables.sequence, tables.labelmap)}
@@ -393,7 +391,7 @@ def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
 
 
 def _numbers(data: bytes) -> NDArray[np.int64]:
-    """Return the decimal numbers of a text, parsed in parts, since each takes more memory as an object."""
+    """Return the decimal numbers of a text, parsed in parts to save memory: as an object, a number takes more."""
     found, start = [np.zeros(0, np.int64)], 0
     while start < len(data):
         stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)
@@ -403,13 +401,13 @@ def _numbers(data: bytes) -> NDArray[np.int64]:
 
 
 def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
-    """Return how an index contradicts its file; "" if it does not at some places."""
+    """Return how an index contradicts its file; "" if it fits at the places that were compared."""
     last = int(offsets[-1])
     if last >= size:
         return f"it goes beyond the {size:,} bytes of the file"
     if size - last > _MOST_LAST_BYTES:
         return "it ends long before the file"
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         file.seek(last)
         if b"\n" in file.read(size - last)[:-1]:
             return "it ends before the file"
@@ -425,7 +423,7 @@ def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
 def _counted(source: Source, name: str) -> Offsets:
     at = 0
     found = [np.zeros(1, np.int64)]
-    with source.open("" if source.is_file else name) as file:
+    with source.open(name) as file:
         while block := file.read(_BLOCK_BYTES):
             ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + (at + 1)
             found.append(ends.astype(np.int64))

@@ -19,8 +19,8 @@ import pyarrow as pa
 from lakebed.errors import IngestionError
 from lakebed.importers.core.columns import FIRST_ROWS, FileOptions, Table, Wishes, reading, table_of
 from lakebed.importers.core.plan import Plan, Problem
-from lakebed.importers.core.source import Source, stem_of
-from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
+from lakebed.importers.core.source import Source
+from lakebed.importers.core.splits import by_split, ranges_of, split_of_stem
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class _Rounded:
 
 @dataclass
 class _ButFor:
-    """A column of text that has another type but for words that often mean null.
+    """A column of text that would have another type if some words meant null.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class _Column:
         return pa.string() if len(self.types) in (0, len(_TRIED)) else _TRIED[self.types[0]]
 
     def problems(self, name: str, *, is_wished: bool) -> Iterator[Problem]:
-        """Yield what the user should know."""
+        """Yield losses, and advice on options."""
         if self.rounded.count and self.kind == pa.float64():
             yield Problem(name, f"{self.rounded}; as text all are kept (text={name})", 0)
         if self.but_for is not None and self.but_for.types and self.but_for.values and not is_wished:
@@ -198,7 +198,7 @@ def plan(
     encoding
         Encoding of the text.
     names
-        Names of the columns, for files whose first line does not tell them.
+        Names of the columns, for files without a first line of names.
     nulls
         Texts that mean null, besides the empty field.
     text
@@ -230,10 +230,7 @@ def plan(
     table, tensors = table_of(
         schema, wishes, None if first is None else first.slice(0, FIRST_ROWS), source, problems
     )
-    by_split: dict[str, list[str]] = {}
-    for file in files:
-        by_split.setdefault(SPLITS.get(stem_of(file), "") if len(files) > 1 else "", []).append(file)
-    items, splits = ranges_of(in_order(by_split))
+    items, splits = ranges_of(by_split(files, lambda file: split_of_stem(file, files)).items())
     between = "" if delimiter else f", {_CALLED.get(style.delimiter, repr(style.delimiter))} between fields"
     return Plan(
         f"{rows:,} rows of {len(tensors)} columns in {len(files):,} files of text{between}",
@@ -292,7 +289,7 @@ def _delimiter(source: Source, name: str, encoding: str) -> str:
 
 
 def _opened(source: Source, name: str) -> Any:
-    file = source.open("" if source.is_file else name)
+    file = source.open(name)
     return pa.CompressedInputStream(file, "gzip") if name.endswith(".gz") else file
 
 

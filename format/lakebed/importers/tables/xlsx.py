@@ -99,7 +99,7 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
     from openpyxl.utils.exceptions import InvalidFileException
 
     try:
-        with source.open("") as file, warnings.catch_warnings():
+        with source.open() as file, warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", UserWarning
             )  # about styles and rules for input, which are not read
@@ -190,7 +190,7 @@ def _table(
 
 
 def _array(name: str, values: list[Any], is_text: bool, problems: list[Problem]) -> pa.Array:
-    """Return the cells of a column."""
+    """Return the cells of a column as an Arrow array."""
     counts = Counter(type(value).__name__ for value in values if value is not None)
     kind = _TYPES.get(frozenset(counts), "string") if not is_text else "string"
     if kind == "timestamp[us]" and all(value is None or value.time() == _MIDNIGHT for value in values):

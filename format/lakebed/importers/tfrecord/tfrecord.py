@@ -1,6 +1,6 @@
 """TFRecord files of ``tf.train.Example`` and ``SequenceExample``: a tensor for each feature.
 
-The first records tell the features; ``features.json`` of TensorFlow Datasets adds shapes, dtypes and classes. Boxes and
+The first records decide the features; ``features.json`` of TensorFlow Datasets adds shapes, dtypes, classes. Boxes and
 classes of the TensorFlow Object Detection API become ``boxes`` and ``labels``.
 """
 
@@ -8,26 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.core.columns import free_name
-from lakebed.importers.core.contents import Content, Looked, check_kinds, content_of, tensor_of, value_of
+from lakebed.importers.core.contents import Content, KindOptions, Looked, Planning, tensor_of, value_of
 from lakebed.importers.core.packages import check_installed, is_installed
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
+from lakebed.importers.core.plan import Plan, Problem, Stretch, tensor
 from lakebed.importers.core.source import Source
-from lakebed.importers.core.splits import SPLITS, in_order, ranges_of, split_of
+from lakebed.importers.core.splits import SPLITS, by_split, ranges_of, split_of
 from lakebed.importers.detection.objects import each
 from lakebed.importers.tfrecord.examples import DTYPES, Example, Feature, parse
-from lakebed.importers.tfrecord.tfds import Told, told_of
+from lakebed.importers.tfrecord.tfds import FeatureTold, Told, told_of
 from lakebed.importers.tfrecord.tfrecord_files import (
     DAMAGE,
     NAMES,
-    Item,
     files_of,
     items_of,
     only_files,
@@ -41,6 +39,8 @@ _CHUNKS = "lz4"
 _LTRB = {"mode": "LTRB"}
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _PACKAGES = ("google-crc32c", "protobuf")
+_DTYPE_KINDS = {"int": "iub", "float": "f"}
+"""Kind of a feature -> kinds of the dtypes that a description may give its numbers."""
 
 _FAILURES = (LakebedError, ValueError, OverflowError)
 
@@ -58,9 +58,9 @@ class _Column:
     shape, dtype
         Shape of arrays, with -1 for a varying axis, and their dtype; () and "" for a list.
     ragged
-        Whether the steps of a list have several lengths.
+        The steps of a list differ in length.
     is_boxes
-        Whether numbers are boxes: top, left, bottom, right.
+        Numbers are boxes: top, left, bottom, right.
     """
 
     tensor: str
@@ -174,11 +174,10 @@ def recognise(source: Source) -> str | None:
 def plan(
     source: Source,
     *,
-    kinds: Mapping[str, str] | None = None,
-    compression: str | None = None,
     look: int = 2000,
     objects: bool = True,
     splits: bool = True,
+    **options: Unpack[KindOptions],
 ) -> Plan:
     """Plan a tensor for each feature.
 
@@ -186,52 +185,46 @@ def plan(
     ----------
     source
         A file, or the folder that they are in.
-    kinds
-        What features of bytes hold, where the first records do not tell it: image/encoded=image, note=text; image,
-        audio, video, dicom, array, json, text or bytes.
-    compression
-        Kind of file that tensors of images store.
     look
-        How many records are looked at to find out the features, 32 MB of each file at most; 0 for all.
+        Number of records that are looked at to find the features, 32 MB of each file at most; 0 for all.
     objects
-        Whether features of the Object Detection API become boxes and labels.
+        Make boxes and labels of features of the Object Detection API.
     splits
-        Whether names of files and folders tell splits.
+        Make splits of the words train, val, test in names of files and folders.
+    options
+        Options of columns, which the features are.
     """
     check_installed("TFRecord files", "tfrecord", *_PACKAGES)
     names = files_of(source)
     if not names:
         raise IngestionError(f"{source.shown} has no TFRecord files")
     told = told_of(source)
-    problems: list[Problem] = []
+    planning = Planning.of(source, [], **options)
     seen = _looked_at(source, names, look)
-    wishes = dict(kinds or {})
-    check_kinds(source, wishes, sorted({*seen.features, *seen.lists}), "feature")
-    context, tensors = _planned(source, seen, told, wishes, compression, problems, objects=objects)
-    by_split: dict[str, list[str]] = {}
-    for name in names:
-        by_split.setdefault(_split_of(name, told) if splits else "", []).append(name)
+    planning.check(sorted({*seen.features, *seen.lists}), "feature")
+    context = _planned(seen, told, planning, objects=objects)
     parts = {name: items_of(source, name) for name in names}
+    in_splits = by_split(names, lambda name: _split_of(name, told) if splits else "")
     items, ranges = ranges_of(
-        (split, [item for name in of for item in parts[name][0]]) for split, of in in_order(by_split)
+        (split, [item for name in of for item in parts[name][0]]) for split, of in in_splits.items()
     )
     known = [count for _, count in parts.values() if count is not None]
     rows = sum(known) if len(known) == len(parts) else told.rows if set(names) <= set(told.files) else None
     shown = f" with {rows:,} records" if rows is not None else ""
     return Plan(
         f"TFRecord of {len(names):,} files{shown}",
-        tensors,
+        planning.tensors,
         items,
         context,
         rows=rows,
         nbytes=sum(source.files[name] for name in names),
         splits=ranges,
-        problems=problems,
+        problems=planning.problems,
         about={**told.about, "files": len(names), "looked_at": seen.records + seen.others},
     )
 
 
-def rows(item: Item, context: _Context) -> Iterator[Any]:
+def rows(item: Stretch, context: _Context) -> Iterator[Any]:
     """Yield the rows of some records of a file."""
     at = item.start
     try:
@@ -293,54 +286,51 @@ def _records(source: Source, name: str, most: int | None) -> Iterator[bytes]:
 # -- tensors ------------------------------------------------------------------------------------------------------
 
 
-def _planned(
-    source: Source,
-    seen: _Look,
-    told: Told,
-    wishes: Mapping[str, str],
-    compression: str | None,
-    problems: list[Problem],
-    *,
-    objects: bool,
-) -> tuple[_Context, list[TensorPlan]]:
-    """Return the state of workers, and the tensors."""
+def _planned(seen: _Look, told: Told, planning: Planning, *, objects: bool) -> _Context:
+    """Plan the tensors; return the state of workers."""
+    source = planning.source
     if not seen.records:
         reason = "no record that was looked at is a tf.train.Example: records are stored as bytes"
-        problems.append(Problem(source.shown, reason, 0))
-        return _Context(source, None), [tensor("record", dtype="uint8", chunk_compression=_CHUNKS)]
+        planning.problems.append(Problem(source.shown, reason, 0))
+        planning.tensors.append(tensor("record", dtype="uint8", chunk_compression=_CHUNKS))
+        return _Context(source, None)
     if seen.others:
         reason = f"{seen.others:,} records that were looked at are no Example"
-        problems.append(Problem(source.shown, reason, 0))
-    taken: set[str] = set()
-    tensors: list[TensorPlan] = []
-    found = _objects(seen, taken, tensors) if objects else []
+        planning.problems.append(Problem(source.shown, reason, 0))
+    found = _objects(seen, planning) if objects else []
     used = {name for one in found for name in one.features}
-    columns: dict[str, _Column] = {}
-    lists: dict[str, _Column] = {}
-    for name in sorted(seen.features.keys() - used):
-        called = free_name(name, taken)
-        column, arguments = _column(called, name, seen.features[name], told, wishes, compression, problems)
-        columns[name] = column
-        tensors.append(_tensor(column, name, arguments))
-    for name in sorted(seen.lists):
-        called = free_name(name, taken)
-        column, arguments = _list_column(called, name, seen.lists[name], wishes, compression, problems)
-        lists[name] = column
-        tensors.append(_tensor(column, name, arguments))
-    if not tensors:
+    columns = {
+        name: _planned_column(name, seen.features[name], planning, told.features.get(name, FeatureTold()))
+        for name in sorted(seen.features.keys() - used)
+    }
+    lists = {name: _planned_column(name, seen.lists[name], planning, None) for name in sorted(seen.lists)}
+    if not planning.tensors:
         raise IngestionError(f"{source.shown} has records without features")
-    return _Context(source, columns, lists, found), tensors
+    return _Context(source, columns, lists, found)
 
 
-def _tensor(column: _Column, name: str, arguments: Mapping[str, Any]) -> TensorPlan:
-    info = {"feature": name} if column.tensor != name else {}
-    if column.content is not None:
-        return tensor_of(column.tensor, column.content, info)
-    return tensor(column.tensor, info=info, **{"dtype": DTYPES[column.kind], **arguments})
+def _planned_column(name: str, seen: _Seen, planning: Planning, told: FeatureTold | None) -> _Column:
+    """Plan the tensor of a feature, or, without a description, of a list of features; return its column."""
+    called, info = planning.named(name, "feature")
+    kind = seen.kind
+    if len(seen.kinds) > 1:
+        found = ", ".join(f"{count:,} times {one}" for one, count in seen.kinds.most_common())
+        reason = f"it is of several kinds ({found}): {kind} is stored"
+        planning.problems.append(Problem(name, reason, 0))
+    if kind == "bytes":
+        if told is None:
+            seen.looked.most = 2
+        content = planning.content(name, seen.looked)
+        planning.tensors.append(tensor_of(called, content, info))
+        return _Column(called, kind, content)
+    column, arguments = _numbers(_Column(called, kind), seen, told)
+    planning.tensors.append(tensor(called, info=info, **{"dtype": DTYPES[kind], **arguments}))
+    return column
 
 
-def _objects(seen: _Look, taken: set[str], tensors: list[TensorPlan]) -> list[_Objects]:
+def _objects(seen: _Look, planning: Planning) -> list[_Objects]:
     """Return the objects of the Object Detection API, and plan their tensors."""
+    tensors = planning.tensors
     prefixes = []
     for name in sorted(seen.features):
         prefix = name.removesuffix("bbox/xmin")
@@ -350,7 +340,7 @@ def _objects(seen: _Look, taken: set[str], tensors: list[TensorPlan]) -> list[_O
     found: list[_Objects] = []
     for prefix in prefixes:
         called = "" if len(prefixes) == 1 else prefix
-        boxes = free_name(f"{called}boxes", taken)
+        boxes = planning.free(f"{called}boxes")
         largest = max(seen.features[f"{prefix}bbox/{side}"].largest for side in _SIDES)
         coords = {"type": "pixel" if largest > 2 else "fractional", **_LTRB}
         tensors.append(tensor(boxes, "bbox", dtype="float32", coords=coords))
@@ -360,77 +350,32 @@ def _objects(seen: _Look, taken: set[str], tensors: list[TensorPlan]) -> list[_O
             if classes is None and of is not None and set(of.kinds) == {kind}:
                 classes = name if {one.name for one in of.looked.kinds} <= {"text", "json"} else None
         if classes is not None:
-            labels = free_name(f"{called}labels", taken)
+            labels = planning.free(f"{called}labels")
             number = None if classes.endswith("text") else "int64"
             tensors.append(tensor(labels, "class_label", dtype=number, is_list=True))
         found.append(_Objects(prefix, boxes, labels, classes))
     return found
 
 
-def _kind(name: str, seen: _Seen, problems: list[Problem]) -> str:
-    kind = seen.kind
-    if len(seen.kinds) > 1:
-        found = ", ".join(f"{count:,} times {one}" for one, count in seen.kinds.most_common())
-        problems.append(Problem(name, f"it is of several kinds ({found}): {kind} is stored", 0))
-    return kind
-
-
-def _column(
-    called: str,
-    name: str,
-    seen: _Seen,
-    told: Told,
-    wishes: Mapping[str, str],
-    compression: str | None,
-    problems: list[Problem],
-) -> tuple[_Column, Mapping[str, Any]]:
-    """Return the column of a feature, and the arguments of its tensor."""
-    kind = _kind(name, seen, problems)
-    if kind == "bytes":
-        content = content_of(name, seen.looked, problems, wish=wishes.get(name), compression=compression)
-        return _Column(called, kind, content), {}
-    of = told.features.get(name)
-    if of is not None and of.is_boxes and kind == "float":
-        coords = {"type": "fractional", **_LTRB}
-        return _Column(called, kind, is_boxes=True), {"htype": "bbox", "coords": coords}
-    if of is not None and of.classes is not None and kind == "int":
-        return _Column(called, kind), {"htype": "class_label", "class_names": list(of.classes) or None}
-    dtype = ""
-    shape: tuple[int, ...] = ()
-    if of is not None:
-        # Files have float32, also where the description says float64.
-        if (
-            of.dtype
-            and of.dtype != "float64"
-            and np.dtype(of.dtype).kind in ("iub" if kind == "int" else "f")
-        ):
-            dtype = of.dtype
-        shape = of.shape if len(of.shape) > 1 and sum(length < 0 for length in of.shape) <= 1 else ()
+def _numbers(column: _Column, seen: _Seen, told: FeatureTold | None) -> tuple[_Column, dict[str, Any]]:
+    """Return the column of numbers in full, and the arguments of its tensor."""
+    shape: tuple[int, ...]
+    if told is None:
+        if len(seen.lengths) == 1 and min(seen.lengths):
+            shape = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))
+            return replace(column, shape=shape), {"chunk_compression": _CHUNKS}
+        return replace(column, ragged=True), {"htype": "sequence"}
+    if told.is_boxes and column.kind == "float":
+        return replace(column, is_boxes=True), {"htype": "bbox", "coords": {"type": "fractional", **_LTRB}}
+    if told.classes is not None and column.kind == "int":
+        return column, {"htype": "class_label", "class_names": list(told.classes) or None}
+    # Files have float32, also where the description says float64.
+    fits = told.dtype not in ("", "float64") and np.dtype(told.dtype).kind in _DTYPE_KINDS[column.kind]
+    dtype = told.dtype if fits else ""
+    shape = told.shape if len(told.shape) > 1 and sum(length < 0 for length in told.shape) <= 1 else ()
     packed = _CHUNKS if shape or not seen.lengths <= {1} else None
-    return _Column(called, kind, None, shape, dtype), {
-        "chunk_compression": packed,
-        "dtype": dtype or DTYPES[kind],
-    }
-
-
-def _list_column(
-    called: str,
-    name: str,
-    seen: _Seen,
-    wishes: Mapping[str, str],
-    compression: str | None,
-    problems: list[Problem],
-) -> tuple[_Column, Mapping[str, Any]]:
-    """Return the column of a list of features, and the arguments of its tensor."""
-    kind = _kind(name, seen, problems)
-    if kind == "bytes":
-        seen.looked.most = 2
-        content = content_of(name, seen.looked, problems, wish=wishes.get(name), compression=compression)
-        return _Column(called, kind, content), {}
-    if len(seen.lengths) == 1 and min(seen.lengths):
-        shape = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))
-        return _Column(called, kind, None, shape), {"chunk_compression": _CHUNKS}
-    return _Column(called, kind, ragged=True), {"htype": "sequence"}
+    arguments = {"chunk_compression": packed, "dtype": dtype or DTYPES[column.kind]}
+    return replace(column, shape=shape, dtype=dtype), arguments
 
 
 # -- rows ---------------------------------------------------------------------------------------------------------

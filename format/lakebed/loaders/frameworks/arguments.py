@@ -142,7 +142,7 @@ def source_of(
 def _declared(
     table: Table, functions: Mapping[str, Callable[[Any], Any] | None], methods: dict[str, str]
 ) -> tuple[dict[str, Any], dict[str, Callable[[Any], Any] | None]]:
-    """Return the operations that functions of tensors begin with, and the functions that remain.
+    """Split the functions of tensors into the operations that they begin with and the functions that remain.
 
     Operations are those of `lakebed.loaders.ops` and of torchvision on images of 8 bits: only their output is decoded.
     A tensor that ``pil`` was asked for is not decoded so; its entry in `methods` is removed.

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from lakebed.reading.buffers import BufferPool
-
-_ended = object()
+from lakebed.runtime.failures import Outcome, outcome
 
 
 class PinnedPool(BufferPool):
@@ -82,12 +81,12 @@ class DeviceLoader:
     def __iter__(self) -> Iterator[Any]:
         ready: queue.Queue[Any] = queue.Queue(maxsize=1)
         ended = threading.Event()
-        thread = threading.Thread(target=self._copy, args=(ready, ended), name="lakebed-device", daemon=True)
+        thread = threading.Thread(
+            target=lambda: ready.put(outcome(self._copy, ready, ended)), name="lakebed-device", daemon=True
+        )
         thread.start()
         try:
-            while (found := ready.get()) is not _ended:
-                if isinstance(found, BaseException):
-                    raise found
+            while not isinstance(found := ready.get(), Outcome):
                 batch, event, self._state = found
                 if event is not None:
                     stream = torch.cuda.current_stream(self.device)
@@ -95,6 +94,7 @@ class DeviceLoader:
                     _mapped(batch, lambda tensor: tensor.record_stream(stream))  # noqa: B023 - called at once
                 yield batch
                 del batch, found
+            found.result()
             self._state = None
         finally:
             ended.set()
@@ -109,23 +109,19 @@ class DeviceLoader:
         """Copy batches; keep each source alive until its copy is done."""
         held: deque[tuple[Any, Any]] = deque()
         stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
-        try:
-            for batch in self.loader:
-                if ended.is_set():
-                    break
-                event = None
-                with torch.cuda.stream(stream):
-                    copied = moved(batch, self.device)
-                if stream is not None:
-                    event = stream.record_event()
-                    held.append((batch, event))
-                while held and held[0][1].query():
-                    held.popleft()
-                state = self.loader.state_dict() if hasattr(self.loader, "state_dict") else None
-                ready.put((copied, event, state))
-                del batch, copied
-            for _, event in held:
-                event.synchronize()
-            ready.put(_ended)
-        except BaseException as error:  # noqa: BLE001 - raised in the thread that asks for the batch
-            ready.put(error)
+        for batch in self.loader:
+            if ended.is_set():
+                break
+            event = None
+            with torch.cuda.stream(stream):
+                copied = moved(batch, self.device)
+            if stream is not None:
+                event = stream.record_event()
+                held.append((batch, event))
+            while held and held[0][1].query():
+                held.popleft()
+            state = self.loader.state_dict() if hasattr(self.loader, "state_dict") else None
+            ready.put((copied, event, state))
+            del batch, copied
+        for _, event in held:
+            event.synchronize()

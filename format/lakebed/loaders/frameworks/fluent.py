@@ -363,7 +363,7 @@ class DataLoader:
 
 
 def _chained(loader: L, method: str, arguments: Mapping[str, Any]) -> L:
-    """Note in a loader how to make it anew from changed settings; `arguments` are the locals of the method."""
+    """Note in a loader how to make it again from changed settings; `arguments` are the locals of the method."""
     given = {name: value for name, value in arguments.items() if name != "self"}
     loader.chain = arguments["self"], method, given  # type: ignore[attr-defined]
     return loader

@@ -14,7 +14,7 @@ from lakebed.loaders.frameworks.samples import Fields
 
 
 class JaxLoader(Passes):
-    """Batches of JAX arrays; see ``ds.dataloader().jax``. Values that are no arrays of numbers stay as they are."""
+    """Batches of JAX arrays; see ``ds.dataloader().jax``. Values other than arrays of numbers are not converted."""
 
     framework = "jax"
 

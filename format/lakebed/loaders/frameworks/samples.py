@@ -100,7 +100,7 @@ def as_array(value: Any, storing: Storing) -> Any:
 
 
 def columns_of(samples: Sequence[Any]) -> dict[str, list[Any]] | None:
-    """Return the values of samples by name; None if they are no `Fields`."""
+    """Return the values of samples by name; None if they are not `Fields`."""
     if not all(isinstance(sample, Fields) for sample in samples):
         return None
     return {name: [sample[name] for sample in samples] for name in samples[0].keys()}  # noqa: SIM118 - see Fields

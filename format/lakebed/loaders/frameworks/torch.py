@@ -253,7 +253,7 @@ class Tensors:
 
     @property
     def flat(self) -> bool:
-        """Whether the loader has to lay arrays of different shapes one behind another, as nested tensors need."""
+        """Whether the loader has to lay arrays of different shapes end to end, as nested tensors need."""
         return self.ragged == "nested" or bool(self.nested)
 
     def collated(self, samples: list[Any]) -> Any:

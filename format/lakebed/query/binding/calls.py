@@ -1,4 +1,4 @@
-"""Binding of function calls: functions of values, and those that need more than values."""
+"""Binding of calls: of functions of values, and of functions that need whole columns or constants."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _bm25(context: Context, node: syntax.Call, operands: Operands) -> Bound:
 
 def _rrf(_context: Context, node: syntax.Call, operands: Operands) -> Bound:
     def compute(given: Given) -> Column:
-        message = f"RRF ranks all rows, not {given.count}: it stands alone behind ORDER BY"
+        message = f"RRF ranks all rows, not {given.count}: it stands alone after ORDER BY"
         raise QueryError(message, kind="unsupported")
 
     return Apply("RRF", compute, operands, NUMBER, node.at, 50.0)

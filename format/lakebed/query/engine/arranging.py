@@ -130,7 +130,7 @@ def number(context: QueryContext, node: syntax.Expression, binder: Binder, claus
     Raises
     ------
     QueryError
-        If the expression is no number, or differs by row.
+        If the expression is not a number, or differs by row.
     """
     bound = binder.bind(node)
     if isinstance(bound, Unknown) and binder.is_dry:

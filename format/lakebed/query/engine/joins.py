@@ -56,7 +56,7 @@ def join(
     Raises
     ------
     QueryError
-        If the condition is no equality of the two sides, or names are ambiguous.
+        If the condition is not an equality of the two sides, or names are ambiguous.
     """
     clash = set(left.names.tables) & set(right.names.tables)
     if clash:
@@ -85,7 +85,7 @@ def join(
         hold,
     )
     if rest and kind != "inner":
-        message = f"a {kind.upper()} JOIN takes equalities only; put the rest behind WHERE"
+        message = f"a {kind.upper()} JOIN takes equalities only; put the rest after WHERE"
         raise query_error(text, node.at, "unsupported", message)
     for condition in rest:
         both = _both(left, right, lefts, rights)
@@ -114,7 +114,7 @@ def _common(text: str, node: syntax.Join, left: From, right: From) -> tuple[str,
 
 
 def _unpaired(rows: Rows, count: int) -> Rows:
-    """Return the rows from 0 to `count` that have no pair; -1 is no row."""
+    """Return the rows from 0 to `count` that have no pair; -1 stands for no row."""
     is_alone = np.ones(count, np.bool_)
     is_alone[rows[rows >= 0]] = False
     return np.flatnonzero(is_alone)

@@ -64,7 +64,7 @@ def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "iu" and values.size:
         if values.dtype.kind == "f":
             if not np.isfinite(values).all():
-                raise QueryError(f"a number that is not finite is no {dtype}", kind="runtime")
+                raise QueryError(f"a number that is not finite cannot become {dtype}", kind="runtime")
             values = np.trunc(values)
         bounds = np.iinfo(dtype)
         if values.dtype != np.bool_ and (int(values.min()) < bounds.min or int(values.max()) > bounds.max):
@@ -85,9 +85,9 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Any:
         try:
             value = int(text) if dtype.kind in "iu" and len(text) < 30 else float(text)
         except ValueError:
-            raise QueryError(f"{_short(text)} is no {dtype}", kind="runtime") from None
+            raise QueryError(f"{_short(text)} is not a valid {dtype}", kind="runtime") from None
     if isinstance(value, dict):
-        raise QueryError(f"a document is no {dtype}", kind="type")
+        raise QueryError(f"a document cannot become {dtype}", kind="type")
     return _converted(np.asarray(value), dtype)
 
 
@@ -140,5 +140,5 @@ def _document(value: Any) -> Any:
         except LimitError as error:
             raise QueryError(f"{_short(value)}: {error}", kind="limit") from None
         except ValueError as error:
-            raise QueryError(f"{_short(value)} is no JSON: {error}", kind="runtime") from None
+            raise QueryError(f"{_short(value)} is not JSON: {error}", kind="runtime") from None
     return value.tolist() if isinstance(value, np.ndarray) else value

@@ -75,7 +75,9 @@ def add_function(
         If the name is invalid, or the function cannot be called.
     """
     if not name.replace("_", "").isalnum() or not name[:1].isalpha():
-        raise InvalidInputError(f"{name!r} is no name of a function: letters, digits and underscores")
+        raise InvalidInputError(
+            f"{name!r} is not a valid name of a function: use letters, digits and underscores"
+        )
     if not callable(function):
         raise InvalidInputError(
             f"{type(function).__name__} is not callable and cannot be a function of queries"

@@ -254,7 +254,7 @@ def weights_of(column: Column) -> NDArray[np.float64]:
     Raises
     ------
     QueryError
-        If a row has several numbers, or a value that is no number.
+        If a row has several numbers, or a value that is not a number.
     """
     if isinstance(column, Constant) and isinstance(column.value, int | float | np.ndarray):
         column = Numbers(np.full((column.count, *np.shape(column.value)), column.value))

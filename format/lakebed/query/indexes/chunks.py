@@ -65,7 +65,7 @@ class Coverage:
     Attributes
     ----------
     rows
-        For each segment, the current row of each of its samples, -1 if it is no row of this version.
+        For each segment, the current row of each of its samples, -1 if it is not a row of this version.
     uncovered
         Ranges of rows that no segment covers.
     alive

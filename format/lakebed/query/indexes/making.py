@@ -96,7 +96,7 @@ def create(
         if not is_same or not (exist_ok or known.whole == 0):
             raise AlreadyExistsError(
                 f"there is an index {name!r} already, of kind {known.kind!r}; drop_index({name!r}) removes it, "
-                "update_indexes() takes in rows that are new"
+                "update_indexes() adds new rows"
             )
         update(table, [name], progressbar=progressbar)
     return next(info for info in listed(table) if info.name == name)
@@ -178,7 +178,7 @@ def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
                 message = f"{name} is a whole number from {least} to {most}, not {found[name]!r}"
                 raise InvalidInputError(message)
         if not isinstance(found["recall"], int | float) or not 0 < found["recall"] <= 1:
-            raise InvalidInputError(f"recall is a part of one, such as 0.95, not {found['recall']!r}")
+            raise InvalidInputError(f"recall is between 0 and 1, such as 0.95, not {found['recall']!r}")
     return found
 
 

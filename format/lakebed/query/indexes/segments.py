@@ -55,11 +55,11 @@ class Segment:
         Raises
         ------
         FormatError
-            If the bytes are no segment.
+            If the bytes are not a segment.
         """
         view = memoryview(data)
         if bytes(view[: len(MAGIC)]) != MAGIC or len(view) < len(MAGIC) + 8:
-            raise FormatError("a segment of an index has another beginning")
+            raise FormatError("a segment of an index does not begin with LBINDEX1")
         start = len(MAGIC) + 8
         length = int.from_bytes(view[len(MAGIC) : start], "little")
         if length > len(view) - start:

@@ -29,7 +29,7 @@ OPERATORS = (
 """Operators in the order in which they are tried, longest first."""
 
 MAX_LENGTH = 1 << 22
-"""Most characters of a query: parsing them takes seconds, without checks of the clock."""
+"""Limit of characters in a query: parsing them takes seconds, during which the clock is not checked."""
 
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|--[^\n]*)*")
 _NAME = re.compile(r"[^\W\d_]\w*")
@@ -142,7 +142,7 @@ def _string(text: str, at: int) -> tuple[Token, int]:
 def _number(text: str, at: int, digits: str) -> tuple[Token, int]:
     end = at + len(digits)
     if end < len(text) and (text[end].isalnum() or text[end] == "_"):
-        raise syntax_error(text, end, f"a number does not go on with {text[end]!r}")
+        raise syntax_error(text, end, f"unexpected {text[end]!r} after a number")
     if not digits.isdigit():
         return Token("float", digits, float(digits), at), end
     octal = len(digits) > 1 and digits[0] == "0"

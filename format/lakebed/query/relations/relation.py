@@ -3,7 +3,7 @@
 Stored         rows of a table
 Projected      expressions over the rows of another relation
 Picked         rows of another relation, in any order
-Combined       rows of several relations side by side, as a join pairs them; -1 is no row
+Combined       rows of several relations side by side, as a join pairs them; -1 stands for no row
 Chained        the rows of several relations, concatenated
 Grouped        runs of rows of another relation, a run for each row
 Unpacked       items of the groups of another relation
@@ -75,7 +75,7 @@ class Relation(ABC):
         return list(self.infos)
 
     def hidden(self) -> Sequence[str]:
-        """Return the names of hidden tensors of the dataset, which are no columns."""
+        """Return the names of hidden tensors of the dataset, which are not columns."""
         return ()
 
     def stored_name(self, name: str) -> str:

@@ -31,7 +31,7 @@ Operation = Callable[[Any, Any], Any]
 
 
 def _ordering(function: Operation) -> Operation:
-    """Return a comparison of numbers that rounds none of them; booleans are 0 and 1."""
+    """Return a comparison of numbers that does not round; booleans are 0 and 1."""
 
     def operation(a: Any, b: Any) -> Any:
         a, b = (
@@ -74,7 +74,7 @@ def arithmetic(sign: str, left: Column, right: Column) -> Column:
     Raises
     ------
     QueryError
-        If shapes do not broadcast, an operand is no number, or an integer is divided by zero.
+        If shapes do not broadcast, an operand is not a number, or an integer is divided by zero.
     """
     if sign == "%" and isinstance(right, Numbers) and right.missing is not None:
         mask = right.missing.reshape(-1, *(1,) * (right.values.ndim - 1))
@@ -94,7 +94,7 @@ def wide(function: np.ufunc) -> Operation:
 
 
 def _exact(function: np.ufunc) -> Operation:
-    """Return a sum, difference or product; that of integers is exact, or an error."""
+    """Return a sum, difference or product; integers give an exact result or an error."""
 
     def operation(a: Any, b: Any) -> Any:
         a, b = _number(a), _number(b)

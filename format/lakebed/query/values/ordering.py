@@ -23,7 +23,7 @@ from lakebed.query.values.limits import stretches, tick
 Ranks = NDArray[Any]
 
 _AT_ONCE = 1 << 18
-"""Most rows of one sort, during which the clock is not checked."""
+"""Limit of rows of one sort, during which the clock is not checked."""
 
 _SAMPLES, _DEALT = 1024, 64
 """Larger sorts are partitioned: rows sampled to choose the bounds, and about the number of bounds."""
@@ -114,7 +114,7 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
 
 
 def _best(key: Key, count: int) -> NDArray[np.int64] | None:
-    """Return the first rows of an order by numbers without sorting all; None if that is no gain."""
+    """Return the first rows of an order by numbers without sorting all; None if that would not be faster."""
     column = key.column
     if not isinstance(column, Numbers) or column.missing is not None or column.values[:1].size != 1:
         return None

@@ -34,7 +34,7 @@ def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int 
         If no weight is positive, or one is not finite.
     """
     if not np.isfinite(weights).all():
-        raise QueryError("SAMPLE BY: a weight is no finite number", kind="runtime")
+        raise QueryError("SAMPLE BY: a weight is not a finite number", kind="runtime")
     positive = np.clip(weights, 0, None)
     total = float(positive.sum())
     if not len(weights) or count <= 0:

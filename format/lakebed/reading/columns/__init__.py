@@ -1,4 +1,4 @@
 """Runs of rows as columns: chunk by chunk, without an object per row; arrays, Arrow, data frames.
 
-Columns read through the samples of the folder above; nothing there knows them.
+Columns use the sample readers of the folder above, which do not import this folder.
 """

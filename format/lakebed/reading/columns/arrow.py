@@ -19,7 +19,7 @@ from lakebed.reading.samples import SampleReader
 
 BATCH_ROWS = 1 << 16
 
-# Logical types that a tensor's info may name; their values are stored as integers.
+# Logical types in the info of tensors; their values are stored as integers.
 _LOGICAL: Mapping[str, pa.DataType] = {
     "date32[day]": pa.date32(),
     "date64[ms]": pa.date64(),
@@ -29,7 +29,7 @@ _LOGICAL: Mapping[str, pa.DataType] = {
 }
 
 
-# Values of samples without bytes: the 3.x writer stores empty samples so.
+# Values of samples without bytes, as the 3.x writer stores empty samples.
 _EMPTY = {Storing.TEXT: b"", Storing.JSON: b"{}", Storing.LIST: b"[]"}
 
 
@@ -119,7 +119,7 @@ def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -
 
 
 def _spans(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -> Iterator[tuple[int, int]]:
-    """Yield ranges of ``rows`` whose spans are read whole: inside one chunk, or neighbours where samples are work."""
+    """Yield ranges of ``rows`` to be read at once: inside one chunk, or only neighbours if decoding is slow."""
     reader = scan.reader
     if pa.types.is_null(kind):
         cuts = np.empty(0, np.int64)
@@ -169,7 +169,7 @@ def _run_array(
         values = np.frombuffer(chunk.data, dtype=dtype)[run.start : run.stop]
         return number_array(values, kind, mask)
     if not reader.is_nullable and chunk.ndim is not None and list(reader.state.meta.max_shape) != [0]:
-        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+        raise FormatError("the shapes of the chunk's samples differ from the one in the tensor's metadata")
     spread, absent = expand_absent(chunk, dtype)
     gone = absent[run.start : run.stop]
     return number_array(spread[run.start : run.stop], kind, gone if mask is None else gone | mask)
@@ -182,7 +182,7 @@ def _validity(mask: NDArray[np.bool_] | None) -> pa.Buffer | None:
 
 
 def number_array(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers as an Arrow array, over the same memory but for booleans and days; True in `mask` is a null."""
+    """Return numbers as an Arrow array that shares their memory, except booleans and days; `mask` marks nulls."""
     if values.dtype == np.bool_:
         bits = pa.py_buffer(np.packbits(values, bitorder="little"))
         return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), bits])
@@ -226,7 +226,7 @@ def _list_array(
     if shapes.shape[1] == 0:
         return pa.array([None] * run.count, type=kind)
     if len(flat) != int(np.prod(shapes, axis=1).sum()):
-        raise FormatError("the samples' bytes do not fill the shapes of the chunk")
+        raise FormatError("the chunk's bytes do not match the shapes of its samples")
     if pa.types.is_fixed_size_list(kind):
         return _fixed_lists(values, kind, run.count, mask)
     return _nested_lists(values, shapes, mask)
@@ -235,7 +235,7 @@ def _list_array(
 def _fixed_lists(values: pa.Array, kind: pa.DataType, count: int, mask: NDArray[np.bool_] | None) -> pa.Array:
     """Wrap flat values into lists of one length, which may be 0."""
     if mask is not None:
-        # In a fixed-size list each null must have values beneath it too, so insert the nulls by a take.
+        # In a fixed-size list a null also covers values, so a take inserts the nulls.
         whole = _fixed_lists(values, kind, count, None)
         return whole.take(number_array(np.arange(count), pa.int64(), mask))
     inner = kind.value_type

@@ -1,4 +1,4 @@
-"""One array of samples of which some are null: nulls filled with a value, masked, or NaT among dates and times.
+"""Samples with nulls as one array: fill nulls with a value, mask them, or make them NaT among dates and times.
 
 numpy(fill=x)          x in place of nulls; the dtype stays if it holds x, else it becomes one that holds both exactly
 numpy(masked=True)     a masked array; what lies below the mask is 0, "" or None
@@ -18,13 +18,13 @@ from lakebed.reading.columns.scan import ColumnScan
 from lakebed.reading.selection import Selection
 
 UNFILLED: Any = object()
-"""Stands for a fill that was not given; None is a value."""
+"""Default of a fill argument, since None is a valid fill."""
 
 Mask = NDArray[np.bool_]
 
 
 def moments_dtype(logical: Any) -> np.dtype[Any] | None:
-    """Return NumPy's dtype for the type in ``info["logical_type"]``; None if that is no date or time."""
+    """Return NumPy's dtype for the type in ``info["logical_type"]``; None if that is not a date or time."""
     import pyarrow as pa
 
     from lakebed.reading.columns.arrow import logical_type
@@ -39,7 +39,7 @@ def moments_dtype(logical: Any) -> np.dtype[Any] | None:
 
 
 def as_moments(column: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return integers as dates and times, NaT where they are masked, or None in a list."""
+    """Convert integers to dates and times; masked ones, and None in a list, become NaT."""
     if isinstance(column, list):
         gone = np.array([value is None for value in column], np.bool_)
         numbers = [0 if value is None else int(np.asarray(value).reshape(-1)[0]) for value in column]
@@ -54,7 +54,7 @@ def as_moments(column: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
 def read(
     selection: Selection, *, fill: Any = UNFILLED, masked: bool = False, datetimes: bool = False
 ) -> NDArray[Any]:
-    """Read a selection as one array; see the top of this module.
+    """Read a selection as one array; see the module.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def read(
     InvalidOperationError
         If the tensor holds sequences or polygons, or no dates and times where they are asked for.
     DynamicTensorNumpyError
-        If samples that are there differ in shape.
+        If samples that are not null differ in shape.
     """
     reader = selection.reader
     if masked and fill is not UNFILLED:
@@ -112,7 +112,7 @@ def _columns(selection: Selection) -> tuple[NDArray[Any], Mask] | None:
 
 
 def _listed(selection: Selection) -> tuple[NDArray[Any], Mask]:
-    """Read samples one by one; those that are null become zeros of the shape that the others have."""
+    """Read samples one by one; nulls become zeros of the shape of the others."""
     reader, storing = selection.reader, selection.reader.storing
     samples = list(selection.values())
     mask = np.array([sample is None for sample in samples], np.bool_)
@@ -162,13 +162,13 @@ def _filled(values: NDArray[Any], mask: Mask, fill: Any, name: str) -> NDArray[A
 
 
 def _dtype_for(values: NDArray[Any], mask: Mask, fill: NDArray[Any], name: str) -> np.dtype[Any]:
-    """Return the dtype of the values if it holds the fill, else one that holds both and rounds no value."""
+    """Return the dtype of the values if it can hold the fill, else one that holds both without rounding."""
     dtype = values.dtype
     if dtype.kind in "mM":
         return dtype
     if fill.dtype.kind not in "biufc":
         raise InvalidInputError(
-            f"tensor {name!r} holds {dtype}, so its nulls cannot be filled with {fill!s}, which is no number"
+            f"tensor {name!r} holds {dtype}, so its nulls cannot be filled with {fill!s}, which is not a number"
         )
     with np.errstate(invalid="ignore", over="ignore"):
         back = fill.astype(dtype).astype(fill.dtype)

@@ -56,7 +56,7 @@ def to_pandas(table: pa.Table, arrays: Container[str] = ()) -> pd.DataFrame:
     Parameters
     ----------
     arrays
-        Columns whose samples of several axes are one array each; in others lists of lists stay what they are.
+        Columns whose samples of several axes become one array each; in other columns lists of lists stay lists.
     """
     import pyarrow as pa
 
@@ -75,12 +75,12 @@ def to_pandas(table: pa.Table, arrays: Container[str] = ()) -> pd.DataFrame:
 
 
 def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None:
-    """Return lists of lists of numbers as an array of arrays, None if one is missing.
+    """Convert lists of lists of numbers to an array of arrays, with None for a missing one.
 
-    None for columns of anything else, and where lists inside of a sample differ in length: those are no arrays.
+    Return None for other columns, and if lists inside a sample differ in length, which no array can represent.
     """
     found = np.empty(len(column), object)
-    inner: set[tuple[int, ...]] = set()  # extents behind the first axis
+    inner: set[tuple[int, ...]] = set()  # extents of the axes after the first
     empty: list[int] = []
     row = 0
     for chunk in column.chunks:
@@ -119,7 +119,7 @@ def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None
 
 
 def _sample(levels: list[tuple[Any, int]], flat: NDArray[Any], row: int) -> NDArray[Any] | None:
-    """Return one list of lists as an array, a copy; None if lists in it differ in length."""
+    """Copy one list of lists to an array; return None if lists in it differ in length."""
     start, stop, shape = row, row + 1, []
     for step, offset in levels:
         if offset >= 0:
@@ -157,11 +157,14 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
     return cast("pl.DataFrame", needed("polars", "to_polars").DataFrame(table))
 
 
-def to_duckdb(rows: Any, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB over a source of Arrow data, which each query reads again."""
+def to_duckdb(
+    rows: Any, names: Iterable[str], connection: duckdb.DuckDBPyConnection | None
+) -> duckdb.DuckDBPyRelation:
+    """Return a relation of DuckDB over some columns of a source of Arrow data; each query reads the data again."""
     module = needed("duckdb", "to_duckdb")
     where: Any = module if connection is None else connection
-    relation: duckdb.DuckDBPyRelation = where.from_arrow(rows)
+    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    relation: duckdb.DuckDBPyRelation = where.from_arrow(rows).project(columns)
     return relation
 
 
@@ -171,19 +174,19 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
     Parameters
     ----------
     table
-        A relation of DuckDB, or whatever hands out Arrow, or a data frame of pandas.
+        A relation of DuckDB, a source of Arrow data, or a data frame of pandas.
     length
         Rows of the dataset.
 
     Raises
     ------
     InvalidInputError
-        If there is no such column, or it holds others than numbers from 0 to `length`.
+        If there is no such column, or it holds other values than row numbers below `length`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    hint = "make the relation by ds.to_duckdb(row_ids=True), and name that column behind SELECT"
+    hint = "make the relation by ds.to_duckdb(row_ids=True), and name that column after SELECT"
     names = getattr(table, "columns", None) if hasattr(table, "project") else None
     if names is not None and name in names:
         table = table.project(f'"{name}"')  # a relation of DuckDB: the other columns are not computed
@@ -217,14 +220,14 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
 
 
 class _Row(dict[str, Any]):
-    """A row that has its values as attributes, too."""
+    """A row whose values are attributes, too."""
 
     def __getattribute__(self, name: str) -> Any:
         return self[name] if name in self else super().__getattribute__(name)
 
 
 def _row_class(names: Sequence[str]) -> type[_Row]:
-    """Return a class of rows that is a dataclass: of an array of any other objects pandas makes a single column."""
+    """Return a dataclass for rows, since pandas makes a single column of any other objects."""
     from dataclasses import fields, make_dataclass
 
     places = [f"_{at}" for at in range(len(names))]
@@ -235,7 +238,7 @@ def _row_class(names: Sequence[str]) -> type[_Row]:
 
 
 def array_of_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> NDArray[Any]:
-    """Return rows as an array of objects, shape (rows,), of which ``pandas.DataFrame`` makes columns."""
+    """Return rows as an array of objects, shape (rows,), which ``pandas.DataFrame`` splits into columns."""
     listed = [*map(_row_class(names), rows)]
     found = np.empty(len(listed), object)
     found[:] = listed

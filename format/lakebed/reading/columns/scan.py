@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Column = Any
 
 _DENSE = 8
-"""Rows of a chunk from which on the chunk is read once for all of them."""
+"""For at least this many rows of a chunk, read the whole chunk once."""
 
 _ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
     Storing.TEXT: Strings,
@@ -82,7 +82,7 @@ class Cursor:
             first = table.first(ordinal)
             end = min(stop, int(table.ids.last[ordinal]) + 1)
             if ordinal != self._ordinal or self._chunk is None:
-                self._chunk = None  # lets the pool reuse its buffer for the next chunk
+                self._chunk = None  # frees its buffer for the next chunk
                 self.expanded = None
                 try:
                     self._chunk = reader.source.chunk(table, ordinal, codec, keep=self._keep)
@@ -100,9 +100,9 @@ class _Layout:
     Attributes
     ----------
     is_special
-        Samples are no run of bytes in a chunk: files, tiles, links, sequences of whatever.
+        Samples are not a run of bytes in a chunk: files, tiles, links, and all sequences.
     is_fixed, is_fixed_beside_nulls
-        All are of one shape; of those without anything, those that are null have the same one.
+        All samples have one shape; beside nulls: all that are not null have it.
     """
 
     is_special: bool
@@ -116,7 +116,7 @@ _layouts: WeakKeyDictionary[SampleReader, _Layout] = WeakKeyDictionary()
 
 
 def _layout(reader: SampleReader) -> _Layout:
-    """Return how samples lie: a reader is of one state of a tensor, and asked for by each query again."""
+    """Return the layout of samples; kept by the reader, since each query needs it again."""
     found = _layouts.get(reader)
     if found is not None:
         return found
@@ -146,7 +146,7 @@ class ColumnScan:
     nulls
         The tensor's null companion, if it has one.
     keep
-        Put chunks into the cache, for others who will ask for what lies beside.
+        Put chunks into the cache, for other readers of neighbouring samples.
     """
 
     def __init__(self, reader: SampleReader, nulls: SampleReader | None, *, keep: bool = False) -> None:
@@ -165,7 +165,7 @@ class ColumnScan:
         return self._nulls is not None
 
     def wanted(self, rows: Rows) -> list[Wanted]:
-        """Return what reading rows needs, for reading it ahead."""
+        """Return the rows to read ahead."""
         if self.reader.is_link or self.reader.state.sequence is not None:
             return []
         whole = not self.is_special and isinstance(rows, range) and rows.step == 1
@@ -224,7 +224,7 @@ class ColumnScan:
 
     def _encoded_column(self, kind: type[Encoded[Any]], start: int, stop: int) -> Encoded[Any]:
         parts: list[Encoded[Any]] = []
-        self._sliceable = None  # lets the pool use the buffer of the last chunk again
+        self._sliceable = None  # frees the buffer of the last chunk for the pool
         for run in self.cursor.runs(start, stop):
             try:
                 whole = kind(run.chunk.data, run.chunk.offsets())
@@ -299,7 +299,7 @@ class ColumnScan:
 
     @property
     def is_dense(self) -> bool:
-        """Return whether samples lie in chunks as they are, so that many rows of a chunk are had by one gather."""
+        """Return whether chunks hold the samples uncompressed, so that one gather copies many rows of a chunk."""
         return self._is_fixed or self._is_masked or self._encoded is not None
 
     def scattered(self, rows: NDArray[np.int64]) -> ScatteredRows | None:
@@ -311,7 +311,7 @@ class ColumnScan:
         return scattered(self.reader, rows, _DENSE)
 
     def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64] | None = None) -> Column:
-        """Return any rows, in the order given; where there are many in a chunk, each chunk is read once.
+        """Return any rows in the given order; a chunk that has many of them is read once.
 
         Parameters
         ----------
@@ -378,7 +378,7 @@ class ColumnScan:
         return np.take(column, inside, axis=0)
 
     def _gathered_texts(self, pieces: list[NDArray[np.int64]], order: NDArray[np.int64]) -> Encoded[Any]:
-        """Put the bytes of each piece side by side, then all of them into the order that is wanted."""
+        """Join the bytes of the pieces, then put the samples into the wanted order."""
         parts, masks = [], []
         for piece in pieces:
             first = int(piece.min())
@@ -397,7 +397,7 @@ class ColumnScan:
         shape, dtype = tuple(self.reader.state.meta.max_shape), self.reader.known_dtype()
         shape_bytes = dtype.itemsize * math.prod(shape)
         parts = []
-        self._sliceable = None  # lets the pool use the buffer of the last chunk again
+        self._sliceable = None  # frees the buffer of the last chunk for the pool
         try:
             for run in self.cursor.runs(start, stop):
                 whole = _fixed(ChunkRun(run.chunk, 0, run.chunk.count, 0), shape, dtype)
@@ -451,7 +451,7 @@ def _fixed(run: ChunkRun, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArr
     if chunk.is_unwritten or item == 0:
         return np.zeros((run.count, *shape), dtype=dtype)
     if chunk.uniform is None or chunk.uniform[1] != item:
-        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+        raise FormatError("the shapes of the chunk's samples differ from the one in the tensor's metadata")
     return np.frombuffer(chunk.data[run.start * item : run.stop * item], dtype=dtype).reshape(
         run.count, *shape
     )

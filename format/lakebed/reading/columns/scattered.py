@@ -1,4 +1,4 @@
-"""Rows from anywhere in a tensor of samples of one shape: copied out of mapped chunk files, a call for each batch."""
+"""Copy rows in any order out of mapped chunk files, for tensors whose samples have one shape."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lakebed.reading.fetch import EvenSamples
 from lakebed.reading.locate import Locating
 from lakebed.reading.samples import SampleReader
 
-# Chunk files of a tensor that are mapped at the same time; the system allows a process some 65,000 mappings.
+# Limit of mapped chunk files per tensor; the system allows a process some 65,000 mappings.
 _MOST_MAPPED = 8192
 
 
 class ScatteredRows:
-    """Copies rows, in any order; a chunk is mapped, and a block of it verified, when the first row in it is asked for.
+    """Copies rows in any order; maps a chunk, and verifies a block, at the first request for a row in it.
 
     Parameters
     ----------
     reader
-        A tensor of which all rows that are asked for lie in chunks that are settled.
+        Reader of a tensor; all requested rows must be in settled chunks.
     """
 
     def __init__(self, reader: SampleReader) -> None:
@@ -67,12 +67,12 @@ class ScatteredRows:
 
 
 def scattered(reader: SampleReader, rows: NDArray[np.int64], dense: int) -> ScatteredRows | None:
-    """Return a reader that copies these rows, some at a time; None if they are few, or no chunk can be mapped.
+    """Return a reader for copying these rows a few at a time; None if they are few, or no chunk can be mapped.
 
     Parameters
     ----------
     dense
-        Rows for each chunk that they lie in, from which on they are enough.
+        Minimum number of rows per chunk for which mapping pays.
     """
     local = reader.source.remote is None and config.OS_CACHE
     if not local or not reader.is_gathered or reader.chunk_codec() is not None or not reader.item:

@@ -1,4 +1,4 @@
-"""Arrow columns as people read them: class labels by their names, files as their bytes, links as addresses.
+"""Arrow columns in readable form: class labels as names, files as bytes, links as addresses.
 
 tensor                          column
 class_label with names          dictionary of int32 -> string; lists of such where samples hold several labels
@@ -6,7 +6,7 @@ files: images, sound, ...       large_binary: the file as it is stored
 links                           string: where they lead
 all others                      as `reading.arrow` has them
 
-A label beyond the names is shown as its number, written as text. Names that are there twice are one.
+A label without a name is shown as its number, as text. Duplicate names become one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE_ROWS = 1024
 
 @dataclass(frozen=True)
 class Names:
-    """Names of classes: `words` has each once, `places` says where in it the name of a number is (int32)."""
+    """Class names: `words` has each name once, `places` the position of each number's name in it (int32)."""
 
     words: tuple[str, ...]
     places: NDArray[np.int32]
@@ -159,7 +159,7 @@ def _renamed(kind: pa.DataType) -> pa.DataType:
 
 
 def _integers(array: pa.Array) -> NDArray[np.int64]:
-    """Return the values of an array of integers, whatever nulls hide; read from the buffer, see `null_rows`."""
+    """Return the values of an array of integers from its buffer, including those under nulls; see `null_rows`."""
     if not len(array):
         return np.empty(0, np.int64)
     dtype: np.dtype[Any] = numpy_dtype(array.type)
@@ -185,6 +185,6 @@ def _with_names(array: pa.Array, names: Names) -> pa.Array:
 
 
 def _bits(array: pa.Array) -> pa.Buffer | None:
-    """Return which rows are there, as Arrow keeps it."""
+    """Return Arrow's bitmap of the rows that are not null."""
     gone = null_rows(array)
     return None if gone is None else pa.py_buffer(np.packbits(~gone, bitorder="little"))

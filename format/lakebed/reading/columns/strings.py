@@ -1,4 +1,4 @@
-"""Texts and documents of many rows without a Python object per row: bytes and offsets, decoded when asked for."""
+"""Texts and documents of many rows as bytes and offsets, without a Python object per row; decoded on access."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Strings(Encoded[str]):
             try:
                 result = [raw[a - first : b - first].decode() for a, b in pairwise(bounds)]
             except UnicodeDecodeError as error:
-                raise FormatError(f"a text sample is no UTF-8: {error.reason}") from error
+                raise FormatError(f"a text sample is not UTF-8: {error.reason}") from error
         if self.nulls is not None:
             for i in np.flatnonzero(self.nulls).tolist():
                 result[i] = None
@@ -158,7 +158,7 @@ Column = TypeVar("Column", bound=Encoded[Any])
 
 
 def join(parts: Sequence[Column], take: Callable[[int], NDArray[np.uint8]]) -> Column:
-    """Put several runs of values without nulls into one; ``take`` supplies buffers of a number of bytes."""
+    """Join several runs of values without nulls; ``take`` supplies a buffer of a given size."""
     if len(parts) == 1:
         return parts[0]
     spans = [(int(p.offsets[0]), int(p.offsets[-1])) for p in parts]

@@ -1,4 +1,4 @@
-"""Reading over a network: which ranges to ask for, many at the same time, and ahead of need.
+"""Reading over a network: choose ranges, request many at the same time, and read ahead.
 
-Without a network between, `lakebed.reading.local_ranges` serves.
+For files on this machine, `lakebed.reading.local_ranges` takes its place.
 """

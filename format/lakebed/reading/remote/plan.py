@@ -1,7 +1,7 @@
-"""Which parts of which chunk files some rows need: whole chunks, or ranges that cost less. Pure but for headers.
+"""Plan the reads of rows: whole chunks, or ranges of them if these cost less. Pure except for reading headers.
 
-A request costs as much as the bytes that would come in the time it takes. So neighbouring samples are read together if
-less than half of that lies between them, and a chunk as a whole if its ranges would not be cheaper.
+The cost of a request is the number of bytes that the network could transfer meanwhile. Neighbouring samples are read
+together if the gap between them has less than half of that, and a chunk as a whole if its ranges would not cost less.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Piece = tuple[OpenChunk, ByteRange]
 
 
 class ReadWindow(NamedTuple):
-    """Range that some neighbouring rows of a plan need; ``row`` is the first of them, ``stream`` the tensor."""
+    """Range for some neighbouring rows of a plan; ``row`` is the first of them, ``stream`` the tensor."""
 
     row: int
     stream: int
@@ -46,7 +46,7 @@ def read_windows(
     Parameters
     ----------
     most
-        Bytes that the rows of one window may need, if they are more than one.
+        Limit of the bytes of a window with more than one row.
     whole
         Plan for whole chunks only.
     """
@@ -84,7 +84,7 @@ def tiles(reader: StoredSamples, ordinals: Iterable[int]) -> Iterator[ReadWindow
 
 
 def _all(reader: StoredSamples, ordinal: int) -> list[Piece]:
-    """Return a whole chunk, unless it is in memory."""
+    """Plan a whole chunk, unless it is in memory."""
     table = reader.state.table
     if reader.source.is_here(table.key(ordinal)):
         return []
@@ -105,7 +105,7 @@ def _of_rows(reader: StoredSamples, rows: Rows, *, whole: bool) -> list[Piece]:
 
 
 def _look(reader: StoredSamples, ordinals: list[int]) -> None:
-    """Read the headers of chunks, at the same time, where only they tell where samples lie."""
+    """Read the headers of chunks, at the same time, if only they tell the places of samples."""
     unknown = []
     for ordinal in ordinals:
         chunk = reader.by_range(ordinal, 1)
@@ -129,7 +129,7 @@ def pieces(
     insides
         Places of the samples in the chunk, ascending; a range for neighbours.
     rows
-        Samples of all chunks that are wanted at the same time: the more, the less each request costs.
+        Number of wanted samples of all chunks: the more of them, the less a request costs, since many run concurrently.
     """
     chunk = None if len(insides) == reader.state.table.samples(ordinal) else reader.by_range(ordinal, 1)
     if chunk is None:

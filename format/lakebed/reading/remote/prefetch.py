@@ -1,4 +1,4 @@
-"""Prefetching over a network: data is requested while the data before it is being used.
+"""Prefetching over a network: request data while earlier data is being used.
 
 `prefetch` is for callers that know which rows come next, as loaders do::
 
@@ -6,9 +6,9 @@
         for row in rows:
             images.value(row), labels.value(row)
 
-Inside, samples are read as usual, and requests under way are waited for. The amount requested ahead begins small and
-grows while the reader has to wait, up to ``config.AHEAD_BYTES`` for all of a dataset, so that the first samples come
-soon and no more memory is taken than keeps the network busy. Storage on this machine is not prefetched.
+Inside the block, samples are read as usual; reads wait for requests under way. The amount requested ahead begins small,
+so that the first samples come soon, and grows while the reader has to wait, up to ``config.AHEAD_BYTES`` per dataset.
+So it takes no more memory than keeps the network busy. Files on this machine are not prefetched.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def prefetch(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractCon
     Parameters
     ----------
     wanted
-        Rows of several tensors ascend without gaps: then chunks come in the order in which rows need them.
+        Rows. Those of several tensors ascend without gaps, so that chunks come in the order in which rows need them.
     knows_all
-        Nothing else will be read from these tensors meanwhile, so that their detectors pause.
+        No other rows of these tensors will be read meanwhile, so their detectors pause.
     """
     remote = next((reader.source.remote for reader, _, _ in wanted), None)
     if remote is None:
@@ -96,9 +96,9 @@ class Prefetch:
     most
         Bytes to ask for at most; None is ``config.AHEAD_BYTES``.
     passing
-        Whole chunks that were taken are not wanted again: they are kept elsewhere.
+        Taken chunks are not needed again, because the reader keeps them.
     detectors
-        What need not watch meanwhile which rows are read.
+        Detectors that pause meanwhile.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Prefetch:
         stream, window, passing = read.stream, read.window, self._passing
         if is_last or (passing and read.is_whole):
             self._drop(lambda f: f is read)
-        # Another reader may have taken what this one's reader has not reached yet; that one takes whole chunks itself.
+        # Keep whole chunks: another reader may be ahead of the one that this prefetch is for, which still takes them.
         self._drop(lambda f: f.stream == stream and f.window < window and not (passing and f.is_whole))
         self._issue()
 
@@ -180,7 +180,7 @@ class Prefetch:
         )
 
     def _issue(self) -> None:
-        """Request as much as there is room for, unless another thread is doing so."""
+        """Request as much as the limit allows, unless another thread is doing so."""
         if not self._turn.acquire(blocking=False):
             return
         try:
@@ -228,7 +228,7 @@ class SequentialDetector:
 
     @property
     def is_paused(self) -> bool:
-        """Return whether a caller of :func:`prefetch` prefetches."""
+        """Return whether a caller uses :func:`prefetch`, so that detection pauses."""
         return self._paused > 0
 
     def pause(self) -> None:
@@ -237,7 +237,7 @@ class SequentialDetector:
         self._stop()
 
     def resume(self) -> None:
-        """Watch the reads again for rows in sequence."""
+        """Resume the detection of rows in sequence."""
         self._paused -= 1
 
     def _stop(self) -> None:
@@ -246,7 +246,7 @@ class SequentialDetector:
             running.close()
 
     def note(self, reader: StoredSamples, first: int, stop: int) -> bool:
-        """Take note that rows ``first`` to ``stop`` are about to be read; tell whether they are prefetched."""
+        """Record that rows ``first`` to ``stop`` are about to be read; return whether they are prefetched."""
         last = self._last
         if self._paused or (last.start <= first and stop <= last.stop):
             return self._is_running

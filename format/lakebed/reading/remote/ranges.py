@@ -1,7 +1,7 @@
-"""Ranges and whole chunks over a network: asked for once however many wait, at the same time for all who ask.
+"""Ranges and whole chunks over a network: each is requested once, even if several threads wait for it.
 
-A request under way is a `PendingRead`. It stays known until all waiting callers have the data; a prefetched one until
-the reader has passed it. Locks are held for look-ups, never during a request.
+A request under way is a `PendingRead`. It stays registered until all waiting callers have the data; a prefetched one
+until the reader has passed it. Locks are held during look-ups, never during a request.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lakebed.documents.layouts import sample_sum
 from lakebed.documents.manifest import BLOCK
 from lakebed.reading.open_chunk import ByteRange
 from lakebed.reading.remote.tasks import LazyFuture, submit
+from lakebed.runtime.failures import OnFailure
 
 if TYPE_CHECKING:
     from lakebed.chunks.chunk import Chunk
@@ -34,9 +35,9 @@ Parse = Callable[[memoryview], "Chunk"]
 _LIKELY = 8 << 20
 # Ranges of more bytes are split into parts that are read at the same time.
 _PARTS_ABOVE = 32 << 20
-# Number of tensors that are read ahead because their rows are read in sequence; beyond it, the oldest one ends.
+# Limit of tensors that are read ahead because their rows are read in sequence; beyond it, the oldest read-ahead ends.
 _MOST_PREFETCHES = 16
-# Copy the blocks to keep of ranges with more bytes; otherwise one block would keep the whole range in memory.
+# Copy blocks out of ranges larger than this before keeping them; a kept block would hold the whole range in memory.
 _COPIED_ABOVE = 4 * BLOCK
 
 # Number of recent requests that are remembered, and the least number that gives a usual duration.
@@ -53,21 +54,21 @@ class Owner(Protocol):
     """A prefetch that made requests."""
 
     def taken(self, read: PendingRead, *, waited: bool, is_last: bool) -> None:
-        """Learn that a reader has taken a request; ``is_last`` if no other reader will want its data."""
+        """Record that a reader has taken the data; ``is_last`` if no other reader will need it."""
 
     def close(self) -> None:
         """Stop reading ahead."""
 
 
 class PendingRead:
-    """A range of a chunk file, or all of it, on its way.
+    """A request under way for a range of a chunk file, or all of it.
 
     Parameters
     ----------
     tasks
         The requests: one, or one for each part of a large range.
     room
-        Where the parts go; None if there is one request.
+        Buffer for the parts; None for a single request.
 
     Attributes
     ----------
@@ -128,14 +129,14 @@ class PendingRead:
 class Hedging:
     """Policy for repeating slow requests, without threads, clocks or requests of its own.
 
-    A few of many requests take many times as long as the others, for reasons that a second request does not meet. That
-    is made when the first takes twice as long as nearly all recent ones did, for one request in thirty at most: a store
-    that is slow as a whole, such as an overloaded one, does not get more requests.
+    A few of many requests take many times as long as the others, and repeating them is faster than waiting. A request
+    is repeated once it takes twice as long as nearly all recent ones, but at most one in thirty: a store that is slow
+    as a whole, such as an overloaded one, must not get more requests.
 
     Attributes
     ----------
     hedged
-        How many were.
+        Number of repeated requests.
     """
 
     def __init__(self) -> None:
@@ -145,7 +146,7 @@ class Hedging:
         self._limit = float("inf")
 
     def answered(self, seconds: float) -> None:
-        """Learn how long a request took, one that was hedged as well."""
+        """Record how long a request took, repeated or not."""
         self._answered += 1
         self._recent.append(seconds)
         if self._answered >= _ENOUGH and self._answered % (_ENOUGH // 2) == 0:
@@ -153,7 +154,7 @@ class Hedging:
             self._limit = max(_LEAST, _TIMES * usual)
 
     def hedge(self, seconds: float) -> bool:
-        """Tell whether to repeat a request that has taken ``seconds`` so far, and count it."""
+        """Decide whether to repeat a request that has taken ``seconds`` so far, and count it if so."""
         if seconds <= self._limit or self.hedged >= _MOST_PART * self._answered:
             return False
         self.hedged += 1
@@ -171,11 +172,11 @@ class RemoteRanges:
     Attributes
     ----------
     prefetched_bytes
-        Bytes that were prefetched, and not used yet.
+        Prefetched bytes that were not used yet.
     hedging
-        Which requests of loaders are made a second time.
+        Decides which requests of loaders are repeated.
     hits
-        Single samples that were in memory.
+        Reads of single samples that found their data in memory.
     """
 
     def __init__(self, files: ChunkFiles, cache: ChunkCache, mutex: threading.RLock) -> None:
@@ -206,7 +207,7 @@ class RemoteRanges:
 
     @contextlib.contextmanager
     def anew(self) -> Iterator[None]:
-        """Let this thread repeat, in the block, requests that are already under way."""
+        """Let this thread send new requests inside the block, even for data that is already under way."""
         self._local.is_anew = True
         try:
             yield
@@ -219,7 +220,7 @@ class RemoteRanges:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def range(self, chunk: OpenChunk, start: int, length: int) -> memoryview:
-        """Return a range of a file: its blocks are read with one request unless they are here or on their way."""
+        """Return a range of a file; read its blocks with one request unless they are in memory or under way."""
         stop = start + length
         wanted = range(start // BLOCK, (stop - 1) // BLOCK + 1)
         with self.mutex:
@@ -237,7 +238,7 @@ class RemoteRanges:
         return _cut(here, start, stop)
 
     def samples(self, chunk: OpenChunk, layout: Layout, first: int, stop: int) -> memoryview:
-        """Return the bytes of neighbouring samples, each held against its checksum, with one request for just them."""
+        """Return the bytes of neighbouring samples with one request for exactly these, and verify each."""
         span = ByteRange(*layout.span(first, stop))
         with self.mutex:
             kept = chunk.blocks.get(~first) if stop - first == 1 else None
@@ -248,7 +249,7 @@ class RemoteRanges:
         data = self._taken(read, PendingRead.data)[span.start - read.span.start :][: span.size]
         bad = _first_bad(layout, first, stop, data)
         if bad is not None:
-            self.drop(read)  # so that the next reader sends a new request
+            self.drop(read)  # the next reader sends a new request
         if bad is not None and self._files.has_cache:
             data = self._files.again(chunk, span.start, span.stop)
             bad = _first_bad(layout, first, stop, data)
@@ -261,7 +262,7 @@ class RemoteRanges:
         return data
 
     def whole(self, chunk: OpenChunk, parse: Parse, *, is_last: bool) -> Chunk:
-        """Return a whole chunk, parsed; ``is_last`` if no other reader will want it of those it was prefetched for."""
+        """Return a whole parsed chunk; ``is_last`` if it was prefetched and no other reader will need it."""
         return self._taken(self._whole(chunk), lambda read: read.chunk(parse), is_last=is_last)
 
     def file(self, chunk: OpenChunk) -> memoryview:
@@ -269,11 +270,11 @@ class RemoteRanges:
         return self._taken(self._whole(chunk), PendingRead.data)
 
     def is_coming(self, key: str) -> bool:
-        """Return whether a whole chunk is on its way, or was read ahead and is here."""
+        """Return whether a whole chunk is under way, or was read ahead."""
         return any(read.is_whole for read in self._reads.get(key, ()))
 
     def is_ranged(self, key: str) -> bool:
-        """Return whether ranges of a chunk were prefetched: they were cheaper for the samples that are wanted."""
+        """Return whether ranges of a chunk were prefetched, as they cost less than the whole."""
         return any(read.owner is not None and not read.is_whole for read in self._reads.get(key, ()))
 
     def _whole(self, chunk: OpenChunk) -> PendingRead:
@@ -284,7 +285,7 @@ class RemoteRanges:
             return self._begin(chunk, ByteRange(0, chunk.size), is_whole=True)
 
     def _covering(self, chunk: OpenChunk, span: ByteRange, *, of_blocks: bool = False) -> PendingRead | None:
-        """Return a request that brings a range; ``of_blocks`` if it must have been verified by blocks."""
+        """Return a request under way that covers a range; ``of_blocks`` requires one that is verified by blocks."""
         for read in self._known(chunk.key):
             holds = read.span.start <= span.start and span.stop <= read.span.stop
             if holds and (not of_blocks or chunk.is_blocks(read.span)):
@@ -292,16 +293,13 @@ class RemoteRanges:
         return None
 
     def _taken(self, read: PendingRead, use: Callable[[PendingRead], T], *, is_last: bool = False) -> T:
-        """Return a read's result, waiting for it or running it now; forget the read unless a prefetcher owns it."""
+        """Return a read's result: wait for it, or run it now. Then forget the read, unless a prefetch owns it."""
         owner = None if read.owner is None else read.owner()
         waited = not read.is_done
         for task in read.tasks[1:] if owner is None else ():
             submit(task)
-        try:
+        with OnFailure(self.drop, read):  # the next reader sends a new request
             found = use(read)
-        except BaseException:
-            self.drop(read)  # so that the next reader sends a new request
-            raise
         if owner is None:
             self.drop(read)
         else:
@@ -328,7 +326,7 @@ class RemoteRanges:
             return read
 
     def drop(self, read: PendingRead) -> None:
-        """Forget a request; if it was not begun, no thread will."""
+        """Forget a request; if it has not begun, it is never sent."""
         with self.mutex:
             known = self._reads.get(read.key, [])
             if read in known:
@@ -341,7 +339,7 @@ class RemoteRanges:
             task.is_dropped = True
 
     def _begin(self, chunk: OpenChunk, span: ByteRange, *, is_whole: bool) -> PendingRead:
-        """Register a request; the first caller that needs the data makes it."""
+        """Register a request; the first caller that needs the data sends it."""
         room = None
         if span.size > _PARTS_ABOVE:
             room = bytearray(span.size)
@@ -385,7 +383,7 @@ def _close(prefetches: Iterable[weakref.ref[Owner]]) -> None:
 
 
 def _first_bad(layout: Layout, first: int, stop: int, data: memoryview) -> int | None:
-    """Return the first of neighbouring samples whose bytes are not those that were written."""
+    """Return the number of the first sample with a wrong checksum."""
     begin = layout.starts[first]
     for sample in range(first, stop):
         start, end = layout.span(sample, sample + 1)
@@ -395,7 +393,7 @@ def _first_bad(layout: Layout, first: int, stop: int, data: memoryview) -> int |
 
 
 def _cut(blocks: dict[int, memoryview], start: int, stop: int) -> memoryview:
-    """Return a range of a file from neighbouring blocks in memory."""
+    """Cut a range of a file out of neighbouring blocks in memory."""
     first = min(blocks)
     offset = start - first * BLOCK
     whole = blocks[first] if len(blocks) == 1 else memoryview(b"".join(blocks[n] for n in sorted(blocks)))

@@ -1,9 +1,8 @@
-"""Calls that are made once, by the thread that comes first: one of this module, or the one that needs the result.
+"""Calls that run once, in the first thread that reaches them: a thread of this module, or one that needs the result.
 
-Threads start when there is work, at most ``config.REQUESTS`` of them, or as many as
-a store has got faster by, and end when there has been none for a while.
-They belong to one process: a forked child starts its own. An interpreter that ends waits for what is under way and
-drops the rest; a thread that needs a result then makes the call itself.
+Threads start when there is work and end after a while without. There are at most ``config.REQUESTS``, or as many as
+made a store faster. They belong to one process: a forked child starts its own. At exit the interpreter waits for calls
+under way and drops the others; a thread that needs the result of a dropped call runs it itself.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Generic, TypeVar
 from lakebed import config
 from lakebed.errors import StorageError
 from lakebed.runtime import process_hooks
+from lakebed.runtime.failures import Outcome, outcome
 from lakebed.storage.deadline import late, remaining
 from lakebed.storage.stores.traffic import widest
 
@@ -38,18 +38,17 @@ class LazyFuture(Generic[T_co]):
     is_done
         Whether there is a result, or an error.
     is_dropped
-        No thread waits for the result any more: a call that has not begun need not be made.
+        No thread waits for the result any more, so a call that has not begun is not made.
     """
 
-    __slots__ = ("_call", "_claim", "_error", "_result", "_waiting", "is_done", "is_dropped")
+    __slots__ = ("_call", "_claim", "_outcome", "_waiting", "is_done", "is_dropped")
 
     def __init__(self, call: Callable[[], T_co]) -> None:
         self._call: Callable[[], T_co] | None = call
         self._claim = threading.Lock()
         # Create an event only when a thread waits: most calls are done before, and an event costs more than the rest.
         self._waiting: list[threading.Event] = []
-        self._error: BaseException | None = None
-        self._result: T_co | None = None
+        self._outcome: Outcome[T_co] | None = None
         self.is_done = False
         self.is_dropped = False
 
@@ -59,12 +58,7 @@ class LazyFuture(Generic[T_co]):
         if call is None or not self._claim.acquire(blocking=False):
             return
         try:
-            self._result = call()
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
-            self._error = error
-        except BaseException:
-            self._error = StorageError("the thread that was asking the storage was interrupted; read again")
-            raise
+            self._outcome = outcome(call, kind=Exception)
         finally:
             self._call = None
             self.is_done = True
@@ -72,12 +66,12 @@ class LazyFuture(Generic[T_co]):
                 event.set()
 
     def result(self) -> T_co:
-        """Return what the call returned, waiting for it, or making it now.
+        """Return the call's result; wait for it, or make the call now.
 
         Raises
         ------
         Exception
-            What the call raised.
+            The error of the call.
         """
         self.run()
         if not self.is_done:
@@ -87,23 +81,23 @@ class LazyFuture(Generic[T_co]):
             if not self.is_done:
                 event.wait(remaining())
             if not self.is_done:
-                raise late("read", "what another thread has asked for")
-        if self._error is not None:
-            raise self._error
-        return self._result  # type: ignore[return-value]  # there is one where there is no error
+                raise late("read", "data that another thread has requested")
+        if self._outcome is None:
+            raise StorageError("the thread that was reading from the storage was interrupted; read again")
+        return self._outcome.result()
 
 
 class _Threads:
     """The threads of this process."""
 
     def __init__(self) -> None:
-        # One entry for each task, and False for a thread that is to end. A finalizer may interrupt a method and call
-        # another one; a SimpleQueue allows that, and so does a reentrant lock.
+        # One True for each task, and one False for each thread that is to end. A finalizer may interrupt a method and
+        # call another one; SimpleQueue and reentrant locks allow that.
         self._waiting: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._tasks: deque[LazyFuture[object]] = deque()
         self._mutex = threading.RLock()
         self._threads: set[threading.Thread] = set()
-        self._open = 0  # tasks that were submitted and are not done
+        self._open = 0  # submitted tasks that are not done
         self._is_closed = False
 
     def submit(self, task: LazyFuture[object], *, is_urgent: bool = False) -> None:
@@ -124,13 +118,14 @@ class _Threads:
         self._threads.add(thread)
         try:
             thread.start()
-        except RuntimeError:  # out of threads: whoever waits for a result makes the call
+        except RuntimeError:  # out of threads: the threads that wait for results make the calls
             self._threads.discard(thread)
 
     def _work(self) -> None:
         while True:
             task = None
-            with contextlib.suppress(queue.Empty, IndexError):  # `close` may take the entry or the task first
+            # `close` may have removed the entry or the task.
+            with contextlib.suppress(queue.Empty, IndexError):
                 task = self._tasks.popleft() if self._waiting.get(timeout=_IDLE) else None
             if task is None:
                 with self._mutex:
@@ -145,7 +140,7 @@ class _Threads:
             del task  # otherwise its result stays in memory until the next task
 
     def close(self) -> None:
-        """Drop calls that were not begun, and wait for the others, but not for ever."""
+        """Drop calls that have not begun, and wait a limited time for the others."""
         self._is_closed = True
         try:
             while True:
@@ -166,12 +161,12 @@ _threads = _Threads()
 
 
 def submit(task: LazyFuture[object], *, is_urgent: bool = False) -> None:
-    """Let a thread make a call soon, if one is free; otherwise whoever asks for the result makes the call.
+    """Let a free thread make a call soon; otherwise the thread that asks for the result makes it.
 
     Parameters
     ----------
     is_urgent
-        The next thread that is free makes it, before all others that wait.
+        The next free thread makes this call before all waiting ones.
     """
     _threads.submit(task, is_urgent=is_urgent)
 

@@ -1,4 +1,4 @@
-"""Rows into all tensors of a dataset at once, or into none of them."""
+"""Append rows to all tensors of a dataset, or to none of them."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _row_by_row(
 def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
     try:
         if isinstance(values, np.ndarray) and not state.meta.is_sequence:
-            values = ranked(values, state.meta)  # as rows are taken one by one
+            values = ranked(values, state.meta)  # the same axes as samples that are appended one by one
         return of_one_length(encode_samples(values, state, linking), state)
     except SampleAppendError as error:
         raise SampleExtendError(
@@ -163,7 +163,7 @@ def columns_of(samples: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         If they differ in length.
     SampleExtendError
-        If a value is no column.
+        If a value is not a column.
     """
     columns = {name: _column(values, name) for name, values in samples.items()}
     lengths = {name: len(values) for name, values in columns.items()}
@@ -301,5 +301,5 @@ def _in_range(rows: NDArray[np.int64], length: int, what: str) -> NDArray[np.int
 
 def _row_number(item: object) -> int:
     if not hasattr(item, "__index__") or isinstance(item, bool):
-        raise InvalidKeyTypeError(f"{item!r} is no row number")
+        raise InvalidKeyTypeError(f"{item!r} is not a row number")
     return int(item.__index__())

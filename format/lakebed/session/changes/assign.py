@@ -131,7 +131,7 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDAr
 
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
-    """Append at a row behind the last; empty samples, recorded as padding, fill the gap (FORMAT.md 4.6)."""
+    """Append at a row beyond the last; empty samples, recorded as padding, fill the gap (FORMAT.md 4.6)."""
     column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:
@@ -260,7 +260,7 @@ _DOCUMENTS = ("json", "list")
 
 
 def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode an item, which may be given as a list of one; for documents, such a list always means its item."""
+    """Encode an item, which may be given in a list of one; for documents, a list of one always stands for its item."""
     if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
         return encode_sample(value[0], state, linking)
     try:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from lakebed.runtime import process_hooks
+from lakebed.runtime.failures import outcome
 
 Close = Callable[[], None]
 
@@ -65,21 +66,19 @@ class _Closer:
 
     def _run(self) -> None:
         while (close := self._waiting.get()) is not None:
-            try:
-                close()
-            except Exception:  # the thread has no caller that could catch it
+            error = outcome(close, kind=Exception).error
+            if error is not None:  # the thread has no caller that could catch it
                 import logging
 
-                logging.getLogger(__name__).exception(
-                    "rows of a dataset that nobody holds any more could not be published"
-                )
-            del close  # it would keep the dataset, and its files, alive until the next one is closed
+                told = "rows of a dataset that nobody holds any more could not be published"
+                logging.getLogger(__name__).error(told, exc_info=error)
+            del close, error  # they would keep the dataset, and its files, alive until the next one is closed
 
 
 _closer = _Closer()
 
 
-# The last key is the phase that the collector reported last. The callback is no Python function: a Ctrl-C during the
+# The last key is the phase that the collector reported last. The callback is not a Python function: a Ctrl-C during the
 # collection would be raised inside of one, where nothing can catch it, and be lost.
 _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 

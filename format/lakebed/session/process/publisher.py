@@ -15,12 +15,13 @@ from itertools import count
 from lakebed import config
 from lakebed.errors import LakebedError
 from lakebed.runtime import clock, process_hooks
+from lakebed.runtime.failures import outcome
 from lakebed.session.process import finalizer
 from lakebed.session.process.open_sessions import OpenSession
 from lakebed.storage import memory
 
-# Longest wait in seconds for the thread to leave a dataset. That takes an instant, unless the caller holds the lock
-# that the thread wants.
+# Wait at most this many seconds for the thread to leave a dataset. That takes an instant, unless the caller holds the
+# lock that the thread wants.
 _INSTANT = 5.0
 
 # Seconds until the next attempt after a failure, and between checks while a `with` block keeps the rows.
@@ -105,9 +106,8 @@ class _Watch:
                 self.add(session, left)
                 return
         pause = _PAUSE
-        try:
-            session.flush_waiting()
-        except Exception as error:  # the thread has no caller that could catch it
+        error = outcome(session.flush_waiting, kind=Exception).error
+        if error is not None:  # the thread has no caller that could catch it
             import logging
 
             is_ours = isinstance(error, LakebedError)

@@ -1,4 +1,4 @@
-"""Credentials that expire and are renewed in time: once for all threads, anew in a forked child."""
+"""Renewal of credentials before they expire, once for all threads; a forked child renews its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lakebed.errors import LakebedError, MissingCredsError
 from lakebed.runtime import clock, process_hooks
-from lakebed.storage.credentials import CredentialSource, Grant
+from lakebed.storage.credentials import CredentialSource, Grant, answer_of
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Renewal:
             return self._ask(kept)
 
     def _ask_aside(self, kept: _Kept) -> None:
-        """Ask in another thread, unless one is asking already."""
+        """Renew in another thread, unless one does so already."""
         busy = self._busy
         if not busy.acquire(blocking=False):
             return
@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Ask anew at the next occasion, and make the source do so, too."""
+        """Drop the credentials, so that the next use asks for new ones; make the source do so, too."""
         with self._busy:
             self._forget()
 
@@ -156,16 +156,13 @@ class Renewal:
         return grant
 
     def _granted(self) -> Grant:
-        try:
-            return self._source.grant() if isinstance(self._source, CredentialSource) else self._source()
-        except LakebedError:
-            raise
-        except Exception as error:  # noqa: BLE001 - code of third parties
-            failure = type(error).__name__
-        # Errors of third parties, and their frames, may hold a secret.
-        raise MissingCredsError(
-            f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
-        )
+        source = self._source
+        grant, failure = answer_of(source.grant if isinstance(source, CredentialSource) else source)
+        if grant is None:
+            raise MissingCredsError(
+                f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
+            )
+        return grant
 
 
 def _due(grant: Grant, now: float) -> float | None:

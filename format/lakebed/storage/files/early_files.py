@@ -15,6 +15,7 @@ from functools import cache
 from lakebed.errors import TruncatedReadError
 from lakebed.errors.stores import storage_error
 from lakebed.native import disk as native
+from lakebed.runtime.failures import OnFailure
 
 MOST = 64
 """Most nameless files of a process, which needs its usual 1,000 descriptors for other purposes, too."""
@@ -116,17 +117,14 @@ class EarlyFile:
         if self._is_named or not self.is_mine:
             raise OSError(errno.EXDEV, "the file has had a name, or is that of another process")
         fd = os.dup(self._fd)
-        try:
-            # The folder makes Python use linkat(2), which follows the link of /proc.
-            os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
-        except FileNotFoundError as error:
-            os.close(fd)
-            if os.path.lexists(os.path.dirname(path)):
-                raise OSError(errno.EXDEV, "the file cannot get a name") from error
-            raise
-        except BaseException:
-            os.close(fd)
-            raise
+        with OnFailure(os.close, fd):
+            try:
+                # The folder makes Python use linkat(2), which follows the link of /proc.
+                os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
+            except FileNotFoundError as error:
+                if os.path.lexists(os.path.dirname(path)):
+                    raise OSError(errno.EXDEV, "the file cannot get a name") from error
+                raise
         self._is_named = True
         return fd
 

@@ -1,8 +1,8 @@
 """Remove garbage: a writer clears what its own publishes made obsolete, a full sweep clears everything unreferenced.
 
-A writer clears a little at a time. It knows exactly what each of its publishes made obsolete: the metadata of the head
-that was replaced, and chunks that only its own earlier heads have had. What crashes and other writers leave takes a
-full sweep.
+A writer clears a little at a time. It knows exactly what each of its publishes made obsolete: the metadata of the
+replaced head, and chunks that only its own earlier heads had. The garbage of crashes and other writers takes a full
+sweep.
 """
 
 from __future__ import annotations
@@ -30,28 +30,27 @@ if TYPE_CHECKING:
     from lakebed.versions.gc.sweep import Sweep
     from lakebed.versions.updates import Update
 
-# Publishes between two removals of garbage; one removal serves many heads.
+# Number of publishes between two removals of garbage; one removal serves many heads.
 _EVERY = 16
-# Number of versions left behind by others from which on a sweep begins; from the second number on, it is
-# done in one go.
+# If other writers left this many versions behind, a sweep begins; from the second number on, it is done in one go.
 _MANY = 128
 _TOO_MANY = 192
-# Seconds that a sweep may take of one publish, at every look.
+# Seconds that a publish may spend on a sweep.
 _SLICE_SECONDS = 0.02
 # If a full sweep has been due for this many seconds, because writers end before it does, do it in one go.
 _OVERDUE_SECONDS = 86_400.0
 
 
 def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = False) -> Report:
-    """Remove whatever no branch, tag, commit, saved view or reader refers to; readers and writers may go on meanwhile.
+    """Remove everything that no branch, tag, commit, saved view or reader refers to; readers and writers may go on.
 
     Parameters
     ----------
     grace
-        Seconds that everything stays after it was last part of the dataset; None is what writers go by:
-        ``config.GRACE_SECONDS``, or ``config.KEEP_HEADS`` newer ones where readers are known.
+        Seconds for which everything stays after it was last part of the dataset; None is the rule of writers:
+        ``config.GRACE_SECONDS``, or ``config.KEEP_HEADS`` newer heads where readers are known.
     dry_run
-        Only tell what would be removed.
+        Only report what would be removed.
 
     Raises
     ------
@@ -75,18 +74,18 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
 
 @dataclass(slots=True)
 class _Head:
-    """A head that was replaced; its chunks that went with it have the number of the first head that had them."""
+    """A head that was replaced; obsolete chunks carry the number of the first head that had them."""
 
     id: str
     number: int
     time: float
     chunks: list[tuple[str, int]] = field(default_factory=list)
     files: tuple[str, ...] = ()
-    """Its metadata files, where it would take a request to see what there is."""
+    """Its metadata files, if listing them would take a request."""
 
 
 class Collector:
-    """Removes the garbage of one writer's publishes.
+    """A remover of the garbage of one writer's publishes.
 
     Parameters
     ----------
@@ -98,12 +97,12 @@ class Collector:
         self._storage = storage
         self._knows_readers = traits_of(storage).reader_leases
         self._number = 0
-        # Heads that this writer made since the last commit; no other branch has files of their folders.
+        # Heads that this writer made since the last commit; no other branch uses files of their folders.
         self._line: dict[str, int] = {}
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
-        self._folders: set[str] = set()  # folders of removed files, which may be empty now
+        self._folders: set[str] = set()  # folders of removed files; they may be empty now
         self._gone: set[str] = set()
         self._recorded: set[str] = set()
         self._publishes = 0
@@ -116,7 +115,7 @@ class Collector:
         self.reading: Lease | None = None
 
     def enter(self, version: str) -> None:
-        """Become a reader of a version, before anything of it is read, and of no other any more.
+        """Lease a version, before anything of it is read, and release the one before.
 
         Raises
         ------
@@ -128,14 +127,14 @@ class Collector:
             self._line = {}
 
     def forget(self) -> None:
-        """Leave everything to the process that this one is a fork of; the version that is read stays held."""
+        """Leave all garbage to the parent process, after a fork; keep the lease of the version that is read."""
         reading = self.reading
         self.__init__(self._storage)  # type: ignore[misc]
         self.reading = reading
 
     @property
     def waiting(self) -> int:
-        """Count the heads that were replaced and are still there."""
+        """Count the replaced heads that still exist."""
         return len(self._heads) + len(self._read)
 
     # -- what a publish makes superfluous ----------------------------------------------------------------------
@@ -147,7 +146,7 @@ class Collector:
     def updates(self, tree: VersionTree, branch: str) -> list[Update]:
         """Return the updates by which the next publish records the collected versions.
 
-        What has to be collected at once is collected first: a writer that publishes only once would not record it
+        Garbage that is due at once is collected first, because a writer that publishes only once could not record it
         later.
 
         Parameters
@@ -155,7 +154,7 @@ class Collector:
         tree
             The tree as it is now.
         branch
-            Where this writer is at work.
+            Branch of this writer.
         """
         from lakebed.versions.updates import DropTombstones, RequestSweep
 
@@ -173,7 +172,7 @@ class Collector:
         return found
 
     def published(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree, branch: str) -> None:
-        """Take in a publish, lease its version, and remove due garbage; see :meth:`superseded`, :meth:`run`."""
+        """Note a publish, lease its version, and remove due garbage; see :meth:`superseded`, :meth:`run`."""
         self.superseded(old, new, tree)
         try:
             self.reading = lease_version(self._storage, new[-1].version_id)
@@ -185,7 +184,7 @@ class Collector:
         self.run(tree, branch)
 
     def superseded(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree) -> None:
-        """Take in a publish: the head ``old`` was replaced by the versions ``new``, of which the last is the head now.
+        """Note a publish: the versions ``new``, the last of which is the head now, replaced the head ``old``.
 
         Parameters
         ----------
@@ -207,7 +206,7 @@ class Collector:
             files = () if self._knows_readers else _files_of(old)
             self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks, files))
         if len(new) > 1 or not is_gone:
-            self._line = {}  # chunks that only this writer's heads had are part of a commit now
+            self._line = {}  # these chunks are part of a commit now
         self._line[head.version_id] = self._number
 
     def _dropped(self, old: Snapshot, new: Sequence[Snapshot]) -> list[tuple[str, int]]:
@@ -225,14 +224,14 @@ class Collector:
     # -- removing ----------------------------------------------------------------------------------------------
 
     def run(self, tree: VersionTree, branch: str) -> None:
-        """Remove due garbage if it is time to look; errors of the storage are logged, and the garbage stays.
+        """Remove due garbage every few publishes; errors of the storage are logged, and the garbage stays.
 
         Parameters
         ----------
         tree
             The tree as it is now.
         branch
-            Where this writer is at work.
+            Branch of this writer.
         """
         self._publishes += 1
         if self._publishes % _EVERY:
@@ -296,7 +295,7 @@ class Collector:
             self._folders.add(key.rpartition("/")[0])
 
     def _end(self, head: _Head) -> bool:
-        """Remove a head's metadata, unless it is being read; see which of the chunks that went with it may go."""
+        """Remove a head's metadata, and schedule its chunks; return False if it is being read."""
         if not self._knows_readers:
             self._end_by_time(head)
             return True
@@ -322,7 +321,7 @@ class Collector:
         return True
 
     def _end_by_time(self, head: _Head) -> None:
-        """Record all that goes with a head: a reader that may still be there began too long ago to be waited for."""
+        """Schedule the removal of everything that goes with a head; its readers began too long ago to wait for."""
         folder = folder_of(head.id)
         keys = [folder + name for name in head.files]
         if not keys:
@@ -334,7 +333,7 @@ class Collector:
     # -- what others left --------------------------------------------------------------------------------------
 
     def _wanted(self, tombstones: Tombstones) -> tuple[bool, bool] | None:
-        """Return (whether everything is swept, whether at once) if a sweep is due, else None."""
+        """Return (whether it covers everything, whether it is done at once) if a sweep is due, else None."""
         now = clock.now()
         if tombstones.since is not None and now >= tombstones.sweep:
             return True, now >= tombstones.sweep + _OVERDUE_SECONDS
@@ -356,13 +355,13 @@ class Collector:
         self._gone.update(self._sweep.ended)
         if not self._sweep.recent:
             self._swept = clock.now()
-        # Kept items alone are not worth another sweep, so wait for more than these.
+        # Kept items alone are not worth another sweep, so wait for others.
         self._more = min(_MANY, len(self._sweep.report.kept))
         self._sweep = None
 
 
 def _files_of(head: Snapshot) -> tuple[str, ...]:
-    """Return the names of the metadata files that a head was published with; none if that is not known."""
+    """Return the names of the metadata files with which a head was published; none if they are unknown."""
     origin = head.origin
     if origin is None or origin.version_id != head.version_id:
         return ()
@@ -370,7 +369,7 @@ def _files_of(head: Snapshot) -> tuple[str, ...]:
 
 
 def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:
-    """Return the rows of a table whose chunks none of the others has; they mostly begin alike."""
+    """Return the rows of a table whose chunks no other table has; tables mostly begin alike."""
     ids = old.ids.ids
     alike, rest = len(ids), set[int]()
     for table in tables:

@@ -1,7 +1,7 @@
-"""Which chunks something refers to: what a collector must leave alone (FORMAT.md 9.3).
+"""The chunks that are referred to, which a collector must leave alone (FORMAT.md 9.3).
 
-The own chunks of all versions together are all that can be live: a version inherits everything else. A version that
-is kept without being in the tree counts with all its chunks, since nothing tells from which version it inherits.
+Only own chunks of versions are marked, because a version inherits all others. A version that is kept outside of the
+tree counts with all its chunks, because the version from which it inherits is unknown.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ VIEWS_KEY = "queries.json"
 
 
 class LiveChunks:
-    """Chunks that are referred to, by the folder that they lie in."""
+    """Chunks that are referred to, by folder."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], set[int]] = {}
         self.versions: set[str] = set()
 
     def holds(self, version: str, key: str, name: str) -> bool:
-        """Return whether something refers to a chunk; a name that is no chunk's is left alone."""
+        """Return whether a chunk is referred to; true for names that no chunk can have."""
         try:
             return int(name, 16) in self._ids.get((version, key), ())
         except ValueError:
@@ -42,7 +42,7 @@ class LiveChunks:
         return {key for _, key in self._ids}
 
     def add_places(self, ids: ChunkIds, places: ChunkPlaces, *, own: bool) -> None:
-        """Take in the chunks of one tensor of one version; ``own`` leaves out those that it inherits."""
+        """Add the chunks of one tensor of one version; ``own`` leaves out inherited ones."""
         folder_of_row = places.folder_of[places.own] if own else places.folder_of
         numbers = ids.ids[places.own] if own else ids.ids
         for at, folder in enumerate(places.folders):
@@ -66,7 +66,7 @@ def _is_number(name: str) -> bool:
 
 
 def read_manifest(storage: Storage, version: str) -> Read | None:
-    """Return the manifest of a version, whether or not the tree trusts it; None without a sound one."""
+    """Return the manifest of a version, even if the tree does not confirm it; None if it is missing or damaged."""
     try:
         found = load_manifest(storage, version)
     except (KeyNotFound, FormatError, LimitError):
@@ -90,7 +90,7 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
     Raises
     ------
     FormatError
-        If what it refers to cannot be known.
+        If its chunks cannot be determined.
     """
     live.versions.add(version)
     if version == FIRST:
@@ -117,7 +117,7 @@ def _mark_files(storage: Storage, version: str, files: Iterable[str], live: Live
 
 
 def mark_outside(storage: Storage, version: str, files: Iterable[str], live: LiveChunks) -> list[str]:
-    """Take in all that a version outside of the tree refers to; return the versions that it cannot be read without."""
+    """Add everything to which a version outside of the tree refers; return the versions that it needs."""
     live.versions.add(version)
     found = read_manifest(storage, version)
     if found is not None:

@@ -1,4 +1,4 @@
-"""Report of a garbage collection: what it removed, or would remove, and what it kept. Plain data."""
+"""Report of a garbage collection: removed and kept items. Plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.runtime.printable import printable
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Files that are gone: of a version, chunks in the folder of one, manifests, or a temporary file."""
+    """Removed files: those of a version, chunks in a version's folder, manifests, or a temporary file."""
 
     what: str
     name: str
@@ -38,7 +38,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Report:
-    """What one garbage collection removed and kept.
+    """The report of one garbage collection.
 
     Attributes
     ----------
@@ -52,11 +52,11 @@ class Report:
     kept: list[Kept] = field(default_factory=list)
 
     def remove(self, what: str, name: str, files: int, size: int, why: str) -> None:
-        """Note files that were removed."""
+        """Add removed files."""
         self.removed.append(Removed(what, name, files, size, why))
 
     def keep(self, what: str, name: str, why: str) -> None:
-        """Note an item that stays."""
+        """Add an item that stays."""
         self.kept.append(Kept(what, name, why))
 
     @property
@@ -70,7 +70,7 @@ class Report:
         return sum(item.bytes for item in self.removed)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it is printed for programs."""
+        """Return the report as plain data, for JSON."""
         return {
             "dataset": self.dataset,
             "dry_run": self.dry_run,

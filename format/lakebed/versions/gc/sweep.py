@@ -1,11 +1,11 @@
-"""Find and remove everything that nothing refers to: one full mark and sweep, beside writers and readers.
+"""Find and remove everything that is not referred to: one full mark and sweep, beside writers and readers.
 
-The order makes it safe while others publish. First everything is listed: what comes into being later is not touched.
-Then the locks of all heads are looked at, and the tree is read: a writer that was at work during the listing has
-published by now, or still has a lock. Versions that are too old to be wanted are ended, by removing the file that
-readers hold, so no reader begins with them. Only then is marked what the tree and all versions that are kept refer to,
-until the tree stands still; what is listed and not marked goes. Kept are also versions that came into the tree after
-the listing and left it before it was read: they inherit chunks that are listed, and somebody may read them.
+The order makes it safe while others publish. First everything is listed; objects that appear later are not touched.
+Then the locks of all heads are checked, and the tree is read: a writer that was active during the listing has published
+by now, or still has a lock. Old versions are ended by removing the file that readers lock, so no reader begins with
+them. Only then are the objects marked to which the tree and all kept versions refer, until the tree no longer changes;
+objects that are listed but not marked are removed. Versions that came into the tree after the listing and left it
+before it was read are kept, too: they inherit listed chunks, and may be read.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree, reader_l
 from lakebed.versions.refs import read_refs
 from lakebed.versions.state import folder_of, split_chunk
 
-# If a writer is at work, unlisted files younger than this may belong to a publish under way.
+# While a writer is active, files younger than this that the tree lacks may belong to its next publish.
 _UNDER_WAY = 300.0
 _VERSIONS = "versions/"
 _MANIFESTS = manifest_key("")
 _STEP = 256
 # Seconds by which the clocks of two machines may differ.
 _SKEW = 3600.0
-# Number of versions whose manifests are read at the same time, and of files that one request removes.
+# Number of manifests that are read at the same time, and of files that one request removes.
 _AT_ONCE = 64
 _BULK = 1000
-# An object that is written to read the clock of a store.
+# Name of an object that is written to read the clock of a store.
 _CLOCK = ".lakebed/clock"
 
 
@@ -65,17 +65,17 @@ class Sweep:
     grace
         Seconds that everything stays after it was last part of the dataset.
     keep
-        So many versions that left the tree last stay for ``grace`` seconds, others only while they are being read;
-        None: all.
+        Number of versions that left the tree last and stay for ``grace`` seconds; others stay only while they are being
+        read. None keeps all for that time.
     mine
-        Branch whose writer runs this.
+        Branch of the writer that runs this.
     recent
-        Look only at the versions that left the tree last: what that takes does not grow with the history.
+        Look only at the versions that left the tree last, so that the effort does not grow with the history.
 
     Attributes
     ----------
     ended
-        Versions that were removed, but for chunks that others need.
+        Versions that were removed, except for chunks that others need.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class Sweep:
         self._live = LiveChunks()
         self._seen: set[str] = set()
         self._unlisted_wait = grace
-        self._behind = 0.0  # seconds by which the clock of the files is behind ours
+        self._behind = 0.0  # seconds by which the store's clock is behind ours
         self._to_remove: list[str] = []  # files that will be removed by one request
 
     def steps(self) -> Iterator[None]:
-        """Do it; each step takes little time, or a few requests.
+        """Run the sweep in steps; each takes little time, or a few requests.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Sweep:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def _compare_clocks(self) -> None:
-        """Read the clock of the store, if it has another one."""
+        """Read the clock of the store, if it has one of its own."""
         if traits_of(self._storage).reader_leases or self._dry_run:
             return
         self._storage.put(_CLOCK, b"now")
@@ -194,7 +194,7 @@ class Sweep:
         self._oldest = min(self._oldest, self._changed(stat))
 
     def _passing(self, tree: VersionTree) -> list[str]:
-        """Return the versions that came after the listing, and left the tree before it was read."""
+        """Return the versions that came into the tree after the listing, and left it before it was read."""
         known = {version[:DIGITS] for version in self._folders}
         prefixes = [_MANIFESTS]
         if self.recent:
@@ -210,13 +210,13 @@ class Sweep:
         return [version for version, stat in zip(unknown, stats, strict=True) if stat is not None]
 
     def _changed(self, stat: Stat) -> float:
-        """POSIX seconds of a file's last change, by our clock; where it is unknown, it might be now."""
+        """Return the time of a file's last change in POSIX seconds, by our clock; the present if it is unknown."""
         if stat.modified:
             return stat.modified / 1e9
         return stat.stored / 1e9 + self._behind if stat.stored else self._now
 
     def _stable_tree(self) -> VersionTree:
-        """Return the tree as it is after a look at the locks of all its heads."""
+        """Check the locks of all heads, and return the tree as it is afterwards."""
         tree = read_tree(self._storage)
         busy = True
         for _ in range(10):
@@ -245,7 +245,7 @@ class Sweep:
         return not is_left and self._is_locked(version)
 
     def _pinned(self) -> dict[str, str]:
-        """Versions that have a name of their own, whether or not they are in the tree."""
+        """Return the versions that saved views and tags name, with the reason, whether or not they are in the tree."""
         views = dict.fromkeys(versions_of_views(self._storage), "a saved view refers to it")
         return views | {
             tag.commit: f"tag {name!r} names it" for name, tag in read_refs(self._storage).tags.items()
@@ -254,7 +254,7 @@ class Sweep:
     # -- judging -----------------------------------------------------------------------------------------------
 
     def _judge(self, tree: VersionTree, pinned: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-        """Return the versions to end, and those that stay though they are not in the tree, with the reason."""
+        """Return the versions to end, and those outside of the tree that stay, with the reason."""
         dead, kept, tombstones = [], {}, Tombstones.of(tree)
         outside = [version for version in self._folders if version not in tree.commits]
         found = together(
@@ -276,7 +276,8 @@ class Sweep:
         rank = tombstones.rank(version)
         left = tombstones.left_at(version)
         if rank is None:
-            # The version fell out of the list, or never was in the tree, because its writer crashed or lost a race.
+            # The version left the list of tombstones, or never was in the tree because its writer crashed or lost a
+            # race.
             left = max(folder.newest, self._tree_changed() if left is None else left)
         age = max(0.0, self._now - (left or 0.0))
         if rank is not None and self._keep is not None and rank >= self._keep and age > YOUNG_SECONDS:
@@ -294,7 +295,7 @@ class Sweep:
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None
         if not traits_of(self._storage).reader_leases:
-            return None  # the version is so old that no reader opens it any more
+            return None  # without such files on the store, age alone tells that nobody opens it
         with claimed(self._storage, key) as free:
             if free is False:
                 return "somebody reads it"
@@ -304,14 +305,15 @@ class Sweep:
     # -- marking -----------------------------------------------------------------------------------------------
 
     def _marked_heads(self) -> VersionTree:
-        """Return the tree once all its heads are marked; later heads inherit from these, or are new.
+        """Mark all heads of the tree, and return it; later heads inherit from these, or are new.
 
-        At once, as a fast writer may replace, and collect, a head while the rest takes its time; then once more.
+        Heads are marked before everything else, because a fast writer may replace and collect one meanwhile; then once
+        more.
 
         Raises
         ------
         FormatError
-            If the heads go faster than they can be read.
+            If heads are replaced faster than they can be read.
         """
         for _ in range(10):
             tree = self._stable_tree()
@@ -328,7 +330,7 @@ class Sweep:
         wanted = []
         for version, node in tree.commits.items():
             if self.recent and node.time is not None and node.time < self._oldest - _SKEW:
-                self._seen.add(version)  # older than all garbage of this sweep, so it refers to none
+                self._seen.add(version)  # it is older than all garbage of this sweep, so it refers to none
             elif version not in self._live.versions:
                 wanted.append(version)
         step = 1 if traits_of(self._storage).reader_leases else _AT_ONCE
@@ -339,7 +341,7 @@ class Sweep:
             yield
 
     def _mark_outside(self, kept: dict[str, str], passing: list[str]) -> Iterator[None]:
-        """Mark versions outside of the tree, and those that came into it meanwhile."""
+        """Mark kept versions outside of the tree, and those that came into it meanwhile."""
         pending = [*kept, *passing]
         while pending:
             version = pending.pop()

@@ -1,9 +1,9 @@
-"""Versions that left the tree lately, with the time, so that a collector keeps them long enough. Pure.
+"""The versions that left the tree lately, and when, so that a collector keeps them long enough. Pure.
 
 The version tree carries, among what lakebed adds, ``"retired": {"ids": [[first 12 digits, POSIX seconds], ...],
 "since": s, "left": n, "sweep": s}``. Unlisted versions left at ``since`` or before; ``left`` counts the versions that
-left since the last full sweep, and ``sweep`` is the latest time of the next one. 3.9.52 drops all that; then the times
-of files decide.
+left since the last full sweep, and ``sweep`` is the latest time of the next one. 3.9.52 drops this record; then the
+times of files decide.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import VersionTree
 
 YOUNG_SECONDS = 2.0
-"""Time that a reader without a lease needs from reading the tree to reading a version's metadata."""
+"""Longest time in seconds between reading the tree and a version's metadata, by readers without a lease."""
 
 MOST = 256
 """Largest number of versions listed."""
@@ -35,13 +35,13 @@ class Tombstones:
     Parameters
     ----------
     times
-        When each left, in POSIX seconds, by the first digits of its id, oldest first.
+        Time at which each left, in POSIX seconds, by the first digits of its id, oldest first.
     since
-        When the others had left; None if that is not known.
+        Time at which all others had left; None if unknown.
     left
-        How many left since the last full sweep.
+        Number of versions that left since the last full sweep.
     sweep
-        When the next full sweep is due.
+        Time at which the next full sweep is due.
     """
 
     times: Mapping[str, float] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Tombstones:
         return cls(times, float(doc["since"]), int(doc["left"]), float(doc["sweep"]))
 
     def into(self, tree: VersionTree) -> VersionTree:
-        """Return the tree with this in it."""
+        """Return the tree with this record."""
         doc = {
             "ids": [[id_, round(time, 3)] for id_, time in self.times.items()],
             "since": round(self.since or 0.0, 3),
@@ -73,15 +73,15 @@ class Tombstones:
         return tree.with_own("retired", doc)
 
     def left_at(self, version: str) -> float | None:
-        """Return when a version that is not in the tree left it, at the latest; None if that is not known."""
+        """Return the latest time at which a version that is not in the tree left it; None if unknown."""
         return self.times.get(version[:DIGITS], self.since)
 
     def lists(self, version: str) -> bool:
-        """Return whether a version is known to have left, without a look at the tree."""
+        """Return whether a version is listed, and so is known to have left."""
         return version[:DIGITS] in self.times
 
     def rank(self, version: str) -> int | None:
-        """Count the versions that left after this one; None if it is not listed."""
+        """Return the number of versions that left after a listed one; None for others."""
         if version[:DIGITS] not in self.times:
             return None
         return len(self.times) - 1 - list(self.times).index(version[:DIGITS])
@@ -92,16 +92,16 @@ def _are_numbers(values: Any) -> bool:
 
 
 def _gone(before: VersionTree, after: VersionTree) -> Collection[str]:
-    """Return the versions that are in the first tree only, without a look at all of them where heads were swapped."""
+    """Return the versions that are only in the first tree; fast if only heads were swapped."""
     if len(after.commits) < len(before.commits) or before.branches.keys() - after.branches.keys():
         return before.commits.keys() - after.commits.keys()
     heads = [id_ for name, id_ in before.branches.items() if after.branches[name] != id_]
-    at_hand = Commits.of(after.commits).hot  # a head that was committed just now is among them
+    at_hand = Commits.of(after.commits).hot  # this includes a head that has just been committed
     return [id_ for id_ in heads if id_ not in at_hand]
 
 
 def with_tombstones(before: VersionTree, after: VersionTree, now: float) -> VersionTree:
-    """Note in a new tree which versions of the one before left it, at POSIX time ``now``."""
+    """Return a new tree with a record of the versions that left the previous tree, at POSIX time ``now``."""
     gone = _gone(before, after)
     known = Tombstones.of(after)
     if not gone and known.since is not None:
@@ -120,7 +120,7 @@ def with_tombstones(before: VersionTree, after: VersionTree, now: float) -> Vers
 
 
 def without_tombstones(tree: VersionTree, versions: Collection[str], *, swept: float | None) -> VersionTree:
-    """Drop versions that are no more from the list; ``swept`` is when a full sweep was done, if one was."""
+    """Drop removed versions from the list; ``swept`` is the time of a full sweep, if one was done."""
     known = Tombstones.of(tree)
     if known.since is None or not (versions or swept):
         return tree

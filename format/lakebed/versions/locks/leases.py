@@ -1,9 +1,9 @@
 """The right to write a branch: one writer at a time, kept alive by a thread, never silently lost.
 
-Two locks make a lease. The writer's lock (``lakebed.storage.lock``) keeps other processes of ours out where the
-operating system guards it. The 3.x lock file in the head's folder (FORMAT.md 14) keeps Deep Lake 3.9.52 out, and ours
-where there is no other lock; it runs out unless it is renewed. A writer that takes over from another that
-may still live raises the branch's fence in the version tree, so that the former cannot publish any more.
+A lease consists of two locks. The writer's lock (``lakebed.storage.lock``) keeps out other processes of lakebed, where
+the operating system has locks. The 3.x lock file in the head's folder (FORMAT.md 14) keeps out Deep Lake 3.9.52, and on
+stores without locks also lakebed; it expires unless it is renewed. A writer that takes over from one that may still
+live raises the branch's fence in the version tree, so that the former cannot publish any more.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from lakebed import config
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LeaseLost, LockedException, StorageError
 from lakebed.runtime import clock, process_hooks
+from lakebed.runtime.failures import OnFailure
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import concurrently
 from lakebed.storage.lock import Owner, WriterLock
@@ -32,7 +33,7 @@ _ATTEMPTS = 20
 
 
 class _Overtaken(LockedException):
-    """The head whose lock was to be taken has been replaced meanwhile: its successor may be free."""
+    """The head was replaced while its lock was being taken; its successor may be free."""
 
 
 class Lease:
@@ -54,8 +55,8 @@ class Lease:
         self._lock_files = lock_files_of(storage, branch)
         self._lost = ""
         self._written = 0.0  # when the lock files were written, by the monotonic clock
-        self.took_over = False  # whether the writer before this one ended without giving its lease back
-        self.found = LockFile()  # the lock file of the head as it was when the lease was taken
+        self.took_over = False  # whether the previous writer ended without releasing its lease
+        self.found = LockFile()  # the lock file of the head before the lease was taken
 
     @property
     def branch(self) -> str:
@@ -70,9 +71,9 @@ class Lease:
         Parameters
         ----------
         expected
-            What the head most likely is: its lock is looked at while the tree is being read.
+            The most likely head, whose lock is read at the same time as the tree.
         known
-            The tree as it was read earlier.
+            The tree, if it was read earlier.
 
         Raises
         ------
@@ -107,7 +108,7 @@ class Lease:
                 raise
             self._lock.seize(self._is_stale)
             seized = True
-        try:
+        with OnFailure(self._lock_files.forget), OnFailure(self._lock.release):
             at, found = self._read(expected, known)
             head = at.tree.head(self._branch).id
             expired = self._enter(head, found)
@@ -118,10 +119,6 @@ class Lease:
                 if now != head:  # the previous writer published once more before the fence
                     self._enter(now, None)
                     self._storage.delete(lock_key(head))
-        except BaseException:
-            self._lock.release()
-            self._lock_files.forget()
-            raise
         self._lost, self._written = "", clock.monotonic()
         _renewer.add(self)
         return at
@@ -142,13 +139,13 @@ class Lease:
         return at, locks[0] if at.tree.head(self._branch).id == expected else None
 
     def _is_stale(self, owner: Owner) -> bool:
-        """Return whether the lock file of the head says that its writer has not been seen for too long."""
+        """Return whether the owner has not renewed its lock file in the head's folder in time."""
         head = read_tree_at(self._storage).tree.head(self._branch).id
         lock = read_lock(self._storage, head).lock
         return lock is not None and lock.pid == owner.pid and lock.expiry <= clock.now()
 
     def _enter(self, head: str, found: LockFile | None) -> bool:
-        """Put our lock into a head's folder; tell whether one that ran out was there."""
+        """Write our lock into a head's folder; return whether it replaced an expired one."""
         found = found or read_lock(self._storage, head)
         try:
             if not self._is_left(found.lock):
@@ -162,11 +159,11 @@ class Lease:
         return found.lock is not None and not is_own(found.lock) and not found.lock.is_released
 
     def _is_left(self, lock: DatasetLock | None) -> bool:
-        """Return whether a lock file is of the writer whose lock the system freed: a killed container leaves both."""
+        """Return whether a lock file is that of the dead writer whose lock the operating system released."""
         return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:
-        """Raise `_Overtaken` if the branch has another head by now: the lock of this one keeps no writer out."""
+        """Raise `_Overtaken` if the branch has another head by now, so that the lock of this one does not matter."""
         if read_tree_at(self._storage).tree.branches.get(self._branch) not in (None, head):
             raise _Overtaken(*error.args) from error
 
@@ -175,17 +172,17 @@ class Lease:
         return swap(self._storage, at, updates, apply(at.tree, updates))
 
     def protect(self, version_id: str) -> None:
-        """Put a lock file into the folder of a version in the making, so that no collector takes it for garbage."""
+        """Write a lock file into the folder of an unpublished version, so that no collector takes it for garbage."""
         with self._mutex:
             self._lock_files.add(version_id)
 
     def publish(self, version_id: str, digest: str, *, leaving: bool = False) -> None:
-        """Put a lock file beside a version that is about to become the head; see :meth:`LockFiles.publish`."""
+        """Write a lock file for a version that is about to become the head; see :meth:`LockFiles.publish`."""
         with self._mutex:
             self._lock_files.publish(version_id, digest, leaving=leaving)
 
     def moved(self, head: str) -> None:
-        """Go on with a new head, whose folder has our lock file already; those of others are removed."""
+        """Note the new head, whose folder has our lock file already; remove those in other folders."""
         with self._mutex:
             self._lock_files.moved(head)
             self._written = clock.monotonic()
@@ -222,7 +219,7 @@ class Lease:
         return abs(clock.monotonic() - self._written) >= config.LEASE_SECONDS / 8
 
     def renew(self) -> None:
-        """Write the lock files anew; called by a thread every now and then."""
+        """Renew the lock files; called by a thread at intervals."""
         with self._mutex:
             try:
                 if not self._lost and self._lock.is_intact:
@@ -236,7 +233,7 @@ class Lease:
                 )
 
     def release(self) -> None:
-        """Let others write; no effect if the lease is not held."""
+        """End the lease, so that others can write; no effect if it is not held."""
         _renewer.remove(self)
         try:
             with self._mutex:
@@ -248,14 +245,14 @@ class Lease:
             self._lock.release()  # even if Ctrl-C interrupts the requests to the store
 
     def forget(self) -> None:
-        """Let go without touching the storage, as the end of the process does."""
+        """End the lease without touching the storage, as the end of the process does."""
         _renewer.remove(self)
         self._lock_files.forget()
         self._lock.release()
 
 
 class _Renewer:
-    """One thread per process that renews the leases which this process holds."""
+    """The thread that renews all leases of this process."""
 
     def __init__(self) -> None:
         self.reset()
@@ -307,7 +304,7 @@ _renewer = _Renewer()
 
 
 def renew_all() -> None:
-    """Renew all leases of this process at once; a thread does it in good time by itself."""
+    """Renew all leases of this process now, without waiting for the thread."""
     _renewer.renew_all()
 
 

@@ -1,9 +1,9 @@
-"""The lock files that one writer keeps in the folders of its head and its draft: written, renewed, taken away.
+"""The lock files of one writer, in the folders of its head and its unpublished version.
 
-There are two kinds. Where the operating system guards the writer's lock, lock files only tell Deep Lake 3.9.52, and are
-removed at the end. On a store they are the lock: each is replaced on condition that it is still the one that was
-written last, so that a takeover is never overwritten, and nothing has to be read first; at the end they stay, released,
-as a marker that 3.9.52 has not been there (``lakebed.versions.locks.marker``).
+There are two kinds. Where the operating system has locks, the files only keep out Deep Lake 3.9.52, and are removed at
+the end. On a store they are the lock: each is replaced on condition that it is still the one that was written last, so
+that a takeover is never overwritten, and nothing has to be read first. At the end they stay, marked as released, to
+show that 3.9.52 has not opened the head since (``lakebed.versions.locks.marker``).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lakebed.storage.concurrently import concurrently
 from lakebed.versions.locks.marker import LockFile, is_own, lock_file, lock_key, named, own_lock, read_lock
 
 CONFIRM_SECONDS = 0.5
-"""Seconds until a writer reads its lock file again, as 3.9.52 does, on a store without conditional writes."""
+"""Seconds after which a writer reads its lock file again, on a store without conditional writes, as 3.9.52 does."""
 
 
 class LockFiles(Protocol):
-    """Lock files of one writer. Not for several threads at once."""
+    """The lock files of one writer; not thread-safe."""
 
     def enter(self, head: str, found: LockFile) -> None:
-        """Put our lock into a head's folder, over what was found there, and keep no others.
+        """Write our lock into a head's folder in place of the one found there; forget all others.
 
         Raises
         ------
@@ -38,41 +38,41 @@ class LockFiles(Protocol):
         """
 
     def add(self, version: str) -> None:
-        """Put our lock into the folder of a version in the making."""
+        """Write our lock into the folder of an unpublished version."""
 
     def publish(self, version: str, digest: str, *, leaving: bool) -> None:
-        """Put our lock into the folder of a version that is about to become the head, with the digest of its manifest.
+        """Write our lock, with the manifest's digest, into the folder of a version that is about to become the head.
 
         Parameters
         ----------
         leaving
-            The writer leaves it afterwards: the lock is released already.
+            Write the lock as released, because the writer ends after this publish.
         """
 
     def moved(self, head: str) -> None:
-        """Go on with a head that was published; the locks of others are of no use any more."""
+        """Note the published head; the locks in other folders are no longer needed."""
 
     def lost(self, *, strictly: bool) -> str:
-        """Return why these locks are not ours any more; "" if they are.
+        """Return why these locks were lost; "" if they are still ours.
 
         Parameters
         ----------
         strictly
-            Read them even where they cannot have been replaced yet.
+            Read them even if they cannot have been replaced yet.
         """
 
     def renew(self) -> str:
-        """Write the locks anew, unless they are not ours any more; return as :meth:`lost` does."""
+        """Renew the locks unless they were lost; return as :meth:`lost` does."""
 
     def release(self) -> None:
-        """Let others write; failures are logged, since locks run out."""
+        """Release the locks; failures are only logged, because locks expire."""
 
     def forget(self) -> None:
-        """Know of no locks any more, without touching the storage."""
+        """Forget all locks without touching the storage."""
 
 
 def lock_files_of(storage: Storage, branch: str) -> LockFiles:
-    """Return the keeper of the lock files of a branch's writer."""
+    """Return the lock files of a branch's writer."""
     return (
         _PlainLockFiles(storage)
         if traits_of(storage).system_locks
@@ -81,7 +81,7 @@ def lock_files_of(storage: Storage, branch: str) -> LockFiles:
 
 
 class _PlainLockFiles:
-    """Lock files for 3.9.52; those of lakebed go by the lock of the operating system."""
+    """Lock files for 3.9.52 only; lakebed uses the lock of the operating system."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -96,7 +96,7 @@ class _PlainLockFiles:
         self._versions[version] = None
 
     def publish(self, version: str, digest: str, *, leaving: bool) -> None:
-        """Do nothing: a publish writes the lock with everything else, and first of all."""
+        """Do nothing: a publish writes the lock itself, before all other files."""
 
     def moved(self, head: str) -> None:
         old = [version for version in self._versions if version != head]
@@ -137,7 +137,7 @@ class _PlainLockFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A lock file as this process wrote it, and when, by the monotonic clock."""
+    """A lock file as this process wrote it, and the time by the monotonic clock."""
 
     etag: str
     lock: DatasetLock
@@ -145,18 +145,18 @@ class _Written:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether it is so young that no other writer can take it to have run out, if clocks agree roughly."""
+        """Return whether it is so young that no other writer can consider it expired, if clocks agree roughly."""
         half = config.LEASE_SECONDS / 2
         return self.lock.expiry - clock.now() > half and clock.monotonic() - self.at < half
 
 
 def _why(found: LockFile) -> str:
-    """Return the fate of a lock of ours in words."""
+    """Return how a lock of ours was lost, in words."""
     return "its lock file is gone" if found.lock is None else f"{named(found.lock)} has locked it meanwhile"
 
 
 class _ConditionalLockFiles:
-    """Lock files that are the lock, on a store that replaces an object on condition."""
+    """Lock files that are the lock itself, on a store with conditional puts."""
 
     def __init__(self, storage: Storage, branch: str) -> None:
         self._storage = storage
@@ -166,8 +166,8 @@ class _ConditionalLockFiles:
 
     def enter(self, head: str, found: LockFile) -> None:
         try:
-            # Write the digest that was found: if 3.9.52 has opened the version since its publish, the digest is gone
-            # and must not come back.
+            # Write the digest that was found. It is missing if 3.9.52 has opened the version since its publish, and
+            # must then stay missing.
             mine = self._write(head, own_lock(found.digest), found.etag)
             confirm(self._storage, lock_key(head), mine.lock.to_bytes())
             self._written = {head: mine}
@@ -191,7 +191,7 @@ class _ConditionalLockFiles:
         self._next[version] = _Written(etag, lock, now)
 
     def moved(self, head: str) -> None:
-        # Leave the lock of the previous head until it expires, to keep out writers that still believe in that head.
+        # Leave the lock of the previous head until it expires, to keep out writers that know only that head.
         self._written, self._next = {head: self._next.get(head)}, {}
 
     def lost(self, *, strictly: bool) -> str:
@@ -200,7 +200,7 @@ class _ConditionalLockFiles:
         return self.renew()
 
     def _check_stored(self) -> str:
-        """Look, where the store may have let another writer in at the same moment."""
+        """Read the locks, if the store may have let in two writers at the same time."""
         for version, known in self._written.items():
             found = read_lock(self._storage, version)
             if known is None or found.etag != known.etag:
@@ -243,7 +243,7 @@ class _ConditionalLockFiles:
         self._written, self._next = {}, {}
 
     def _found(self, version: str) -> _Written | None:
-        """Return a lock file of ours as it is stored; None if there is none, or another writer's."""
+        """Return a stored lock file of ours; None if it is missing or belongs to another writer."""
         found = read_lock(self._storage, version)
         if found.etag is None or found.lock is None or not is_own(found.lock):
             return None
@@ -262,16 +262,16 @@ class _ConditionalLockFiles:
 
 
 def confirm(storage: Storage, key: str, data: bytes) -> None:
-    """Make sure that a lock file is still the one that was written just now; nothing to do where conditions hold.
+    """Make sure that a lock file is still the one just written; no effect on stores with conditional puts.
 
-    Two writers that find a lock free at the same moment both write theirs, and the second one replaces the first. After
-    a pause that is long beside one request each of them reads what is there: one finds its own lock, the other one
-    gives way (FORMAT.md 14, as Deep Lake 3.9.52 does it on every store).
+    Two writers that find a lock free at the same moment both write theirs, and the second replaces the first. After a
+    pause much longer than a request, each reads the file: one finds its own lock, the other gives way (FORMAT.md 14;
+    Deep Lake 3.9.52 does so on every store).
 
     Raises
     ------
     PreconditionFailed
-        If another writer put its own there.
+        If another writer replaced it.
     """
     if is_conditional(storage):
         return

@@ -1,8 +1,8 @@
-"""Lock files in the folders of versions, in the layout of 3.x (FORMAT.md 14): who writes, and whether 3.9.52 was there.
+"""Lock files in the folders of versions, in the layout of 3.x (FORMAT.md 14): the writer, and traces of 3.9.52.
 
-Where the storage has no locks of its own, the lock file of every head that lakebed published stays when its writer is
-done, released, and carries the digest of the manifest. Deep Lake 3.9.52 overwrites it when it opens the head for
-writing and removes it at the end, so that one look at this file tells whether the manifest still counts.
+On stores without locks of their own, the lock file of every head that lakebed published stays when its writer ends,
+marked as released, with the digest of the manifest. Deep Lake 3.9.52 overwrites it when it opens the head for writing
+and removes it at the end, so this file alone tells whether the manifest is still valid.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class LockFile:
     Parameters
     ----------
     data, etag
-        What is stored, and its identity; None if there is no such file.
+        The content and its etag; None if the file is missing.
     lock
-        What it says; None if there is none, or it was cut short when it was written.
+        The parsed lock; None if the file is missing or was cut short when it was written.
     """
 
     data: bytes = b""
@@ -44,7 +44,7 @@ class LockFile:
 
     @property
     def digest(self) -> str:
-        """Digest of the manifest that it confirms; empty if it confirms none."""
+        """Digest of the manifest that it confirms; "" for none."""
         return "" if self.lock is None else self.lock.digest
 
 
@@ -54,7 +54,7 @@ def lock_key(version_id: str) -> str:
 
 
 def own_lock(digest: str = "") -> DatasetLock:
-    """Return the lock that this process writes into lock files now."""
+    """Return the lock of this process, as it is written now."""
     from lakebed.documents.lock import DatasetLock
 
     return DatasetLock.own(clock.now(), config.LEASE_SECONDS, digest=digest)
@@ -66,7 +66,7 @@ def lock_file(head: str) -> tuple[str, Data]:
 
 
 def released_file(head: str, digest: str) -> tuple[str, Data]:
-    """Return key and content of the lock file of a head that is published with a manifest and not being written."""
+    """Return key and content of the released lock file of a head that is published with a manifest."""
     return lock_key(head), own_lock(digest).released().to_bytes()
 
 
@@ -85,7 +85,7 @@ def read_lock(storage: Storage, version: str) -> LockFile:
 
 
 def live_owner(storage: Storage, head: str, found: LockFile | None = None) -> str | None:
-    """Return, in words, the other process that writes a branch at the moment; None if there is none.
+    """Return the other process that is writing a branch, in words; None if there is none.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def live_owner(storage: Storage, head: str, found: LockFile | None = None) -> st
 
 
 def is_being_written(storage: Storage, version: str) -> bool:
-    """Return whether a writer that may live, of this process or another, has its lock in a version's folder."""
+    """Return whether a version's folder has the lock of a writer, in any process, that may be alive."""
     return may_live(read_lock(storage, version).lock)
 
 
 def may_live(lock: DatasetLock | None) -> bool:
-    """Return whether there is a lock and its owner, this process or another one, may be at work."""
+    """Return whether a lock is present and its owner, in any process, may be alive."""
     return lock is not None and lock.expiry > clock.now() and not _owner_is_dead(lock)
 
 
@@ -124,7 +124,7 @@ def check_foreign_lock(storage: Storage, head: str, lock: DatasetLock | None) ->
 
 
 def named(lock: DatasetLock) -> str:
-    """Return whose lock it is, in words."""
+    """Return the owner of a lock, in words."""
     age = max(0.0, clock.now() - (lock.expiry - config.LEASE_SECONDS))
     node = lock.node[::-1].hex(":")
     return f"process {lock.pid} on machine {node} (a writer of ours or of Deep Lake 3.x, last seen {age:.0f} s ago)"
@@ -145,25 +145,25 @@ def _is_in_the_way(lock: DatasetLock) -> bool:
 
 
 def _owner_is_dead(lock: DatasetLock) -> bool:
-    """Return whether a dead process of this machine left the lock, as our killed writers do."""
+    """Return whether the owner was a process of this machine that is dead, such as a killed writer of lakebed."""
     from lakebed.documents.lock import LOCK_SECONDS, DatasetLock
 
     if lock.node != DatasetLock.own(0.0).node or not 0 < lock.pid < 1 << 31:
         return False
     if lock.expiry - LOCK_SECONDS < clock.now() - _uptime() - 1.0:
-        return True  # taken before this machine started: another process may have the number by now
+        return True  # the lock is older than the last boot: another process may have the number now
     return not process_hooks.is_alive(lock.pid)
 
 
 def _uptime() -> float:
-    """Return seconds since the machine started, or less where the system does not tell."""
+    """Return the seconds since the machine started, or fewer if the system does not tell."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def release_lock(storage: Storage, head: str) -> None:
-    """Remove the 3.x lock of a head that was published without a lease; one that stays runs out by itself.
+    """Remove the 3.x lock of a head that was published without a lease; if that fails, the lock expires.
 
-    Where the storage has no locks of its own, such a head is released from the start.
+    On stores without locks of their own, such a lock is written as released.
     """
     if not traits_of(storage).system_locks:
         return

@@ -1,8 +1,8 @@
-"""Rows that come one at a time: those that surely fit wait as they are and are encoded many at once.
+"""Buffer of rows that come one at a time; rows that surely fit wait here and are encoded many at once.
 
 Encoding a row costs the same as encoding a hundred of them, so ``append`` in a loop is as fast as ``extend``. A row is
 taken only if its values need no decision: the right dtype and rank, numbers in range, known labels, pictures that are
-stored as the files they are. All else goes the long way, where errors are found before the row counts.
+stored as unchanged files. Every other row is encoded at once, which finds errors before the row counts.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from lakebed.writing.early_chunks import Begin, EarlyChunk, EarlyChunks, EarlySa
 from lakebed.writing.encode.rows import row_length
 from lakebed.writing.encode.spec import TensorSpec
 
-# Values and bytes that may wait before they are encoded, and the largest text and the largest array or file that may
-# wait: what the processor still has in its cache when it packs them.
+# Limits of waiting values and bytes, and of the size of a text, array or file that may wait. The processor should still
+# have them in its cache when it packs them.
 _MOST_VALUES = 2048
 _MOST_BYTES = 8_000_000
 _LARGEST = 65_536
@@ -44,14 +44,13 @@ _LARGEST_ARRAY = 4_000_000
 _OBJECT = 64
 
 Check = Callable[[Any, TensorDraft], Any]
-"""Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way.
-
-It is given the tensor that the value is for.
+"""Given a value and its tensor, returns what to keep (a copy if the caller may change it); None if it must be encoded
+at once.
 """
 
 
 class _None:
-    """Stands for a missing value, since None as the result of a check means that the value is not kept."""
+    """Stands for a missing value; None from a check means that the value is not kept."""
 
 
 _NONE = _None()
@@ -66,7 +65,7 @@ class Waiting:
     values
         The values.
     early
-        The chunk files that the first of them are in, one after the other.
+        Early chunk files with the first of the values, in order.
     """
 
     values: list[Any]
@@ -75,7 +74,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _FastCheck:
-    """The check for values of a tensor, if any, and the metadata that it was made for."""
+    """The check for values of a tensor, or None, and the metadata that it was made for."""
 
     check: Check | None
     meta: TensorMeta
@@ -101,8 +100,8 @@ Row = tuple[tuple[str, ...], tuple[Any, ...]]
 class AppendBuffer:
     """Waiting values: whole rows, or values of single tensors, in the order in which they came.
 
-    A row counts from the moment at which it stands in the list, which is one step that nothing can interrupt. Forks
-    share what tells them how to check, so each replaces that as a whole.
+    A row counts as soon as it is in the list; putting it there is one step that no interrupt can divide. Forks share
+    the checks, so a fork replaces them as a whole instead of changing them.
     """
 
     begin: Begin | None = None
@@ -141,11 +140,11 @@ class AppendBuffer:
             self._names = {**self._names, place: dict(keys)}
 
     def forget_checks(self) -> None:
-        """Take nothing more until prepared again, as after a change of the schema."""
+        """Take no more rows until prepared again, as after a change of the schema."""
         self._checks, self._names = {}, {}
 
     def try_append(self, key: str, value: Any, tensors: Mapping[str, TensorDraft]) -> bool:
-        """Keep a value of one tensor if it surely fits; tell whether it was kept."""
+        """Keep a value of one tensor if it surely fits; return whether it was kept."""
         kept = self._checked(key, value, tensors)
         if kept is None:
             return False
@@ -153,7 +152,7 @@ class AppendBuffer:
         return True
 
     def try_append_row(self, group: str, row: Mapping[str, Any], tensors: Mapping[str, TensorDraft]) -> bool:
-        """Keep a row if all of it surely fits and the tensors are of one length; tell whether it was kept."""
+        """Keep a row if all of it surely fits and the tensors have one length; return whether it was kept."""
         names = self._names.get((group, frozenset(row)))
         if not names:
             return False
@@ -184,7 +183,7 @@ class AppendBuffer:
         return check.check(value, tensor)
 
     def _put(self, keys: tuple[str, ...], values: tuple[Any, ...]) -> None:
-        # Counted first: too much is counted where it ends here, and that does no harm.
+        # Count first: after an interrupt here the count is too high, which does no harm.
         self._values += len(values)
         self._nbytes += sum(map(_held, values))
         self.rows.append((keys, values))
@@ -219,7 +218,7 @@ class AppendBuffer:
 
 
 def _held(value: Any) -> int:
-    """Return the bytes of memory that a waiting value takes, about."""
+    """Estimate the memory of a waiting value in bytes."""
     kind = type(value)
     if kind is np.ndarray:
         return int(value.nbytes)
@@ -229,7 +228,7 @@ def _held(value: Any) -> int:
 
 
 def _waiting(kept: list[Any]) -> Waiting:
-    """Return values as they are encoded: those of whole early chunks stay in their files, others are read back."""
+    """Return values ready to be encoded: those of whole early chunks stay in their files, others are read back."""
     chunks: list[EarlyChunk] = []
     values: list[Any] = []
     while len(values) < len(kept) and type(kept[len(values)]) is EarlySample:
@@ -249,7 +248,7 @@ def _waiting(kept: list[Any]) -> Waiting:
 
 
 def _check_for(state: TensorState, early: EarlyChunks | None) -> Check | None:
-    """Return the check for values of a tensor; None if each needs the long way."""
+    """Return the check for values of a tensor; None if all of them must be encoded at once."""
     meta = state.meta
     if meta.htype is None or meta.is_sequence or meta.is_link:
         return None
@@ -264,7 +263,7 @@ def _check_for(state: TensorState, early: EarlyChunks | None) -> Check | None:
         return partial(_checked_document, htype.name, meta.dtype)
     if htype.storing is not Storing.ARRAY or meta.dtype is None or not meta.max_shape:
         return None
-    # Pictures may be converted, get a further axis, or a smaller companion, and large samples be tiled.
+    # Pictures may be converted, get another axis or a smaller companion, and large samples may be tiled.
     spec = TensorSpec(meta)
     if spec.converts or (spec.pads and spec.ndim != 3) or "downsample" in spec.feeds or spec.image_chunks:
         return None
@@ -284,7 +283,7 @@ def _check_for(state: TensorState, early: EarlyChunks | None) -> Check | None:
 
 
 def _check_for_files(meta: TensorMeta) -> Check | None:
-    """Return the check for pictures that are stored as the files they are; None if each needs the long way."""
+    """Return the check for pictures that are stored as unchanged files; None if all of them must be encoded at once."""
     name = normalize(meta.sample_compression)
     spec, scan = TensorSpec(meta), None if name is None else TRAITS[name].header_scan
     if (
@@ -302,7 +301,7 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
 
 
 def _checked_file(name: str, scan: HeaderScan, value: Any, _: TensorDraft) -> Any:
-    """Keep a file whose header tells everything; it is read now, because its present content is appended."""
+    """Keep a file whose header tells everything; read it now, because its present content is appended."""
     if type(value) is not Sample or not value.is_lazy:
         return None
     try:
@@ -340,10 +339,10 @@ def _checked_document(htype: str, dtype: str | None, value: Any, _: TensorDraft)
 
 
 class _Numbers:
-    """Arrays of one dtype and rank; plain numbers in range where the rank is 1; labels that are known.
+    """Check for arrays of one dtype and rank, for single numbers in range, and for known labels.
 
-    What has another dtype, and lists, are converted as the long way does, and kept if nothing speaks against it. What
-    is warned of goes the long way: labels without a name, boxes of other than four numbers, vectors of another length.
+    Lists and arrays of other dtypes are converted as in encoding at once, and kept if they then fit. Values that cause
+    a warning are encoded at once: labels without a name, boxes without four numbers, vectors of another length.
     """
 
     __slots__ = (
@@ -377,7 +376,7 @@ class _Numbers:
         self._classes, self._length = len(names), length
         # Mode of conversion; None for labels, whose numbers may have no name.
         self._by_value, self._pads = None if names else spec.by_value, spec.pads
-        # Among single numbers an empty sample stands for none, and among arrays for itself: see `keep_absent`.
+        # An empty sample means a null among single numbers, but not among arrays: see `keep_absent`.
         self._fewest = 1 if spec.meta.max_shape <= (1,) else 0
         self._kind = {"b": bool, "f": float}.get(dtype.kind, int)
         self._low: float = 0
@@ -416,13 +415,13 @@ class _Numbers:
         return value if kind is str and value in self._names else None
 
     def _labels(self, value: list[Any]) -> NDArray[Any] | None:
-        """Return names of classes as their numbers; None if one is none, or another kind of list."""
+        """Return class names as their numbers; None if one is unknown, or the list holds other values."""
         if self._ndim != 1 or set(map(type, value)) != {str} or not self._names.keys() >= set(value):
             return None
         return np.array([self._names[name] for name in value], self._dtype)
 
     def _converted(self, value: Any) -> NDArray[Any] | None:
-        """Convert a value as the long way does; None if that fails, or does more than convert."""
+        """Convert a value as encoding at once does; None if that fails, or does more than convert."""
         if self._by_value is None:
             return None
         try:

@@ -68,14 +68,14 @@ class DraftCompanions:
     # -- nulls -------------------------------------------------------------------------------------------------
 
     def can_keep_nulls(self, tensor: TensorDraft) -> bool:
-        """Return whether there is a record of the nulls of a tensor, or its name is free."""
+        """Return whether the nulls of a tensor are recorded, or could be because the name of the record is free."""
         owner, meta = tensor.meta.name or tensor.state.key, self._schema.meta
         if companion_key(meta, owner, "null") is not None:
             return True
         return companion(owner, "null") not in meta.tensor_names
 
     def null_tensor(self, tensor: TensorDraft, *, make: bool) -> TensorDraft | None:
-        """Return the hidden tensor that records nulls, made if it is wanted; None if there is none."""
+        """Return the hidden tensor that records nulls, created if wanted; None if it does not exist."""
         owner = tensor.meta.name or tensor.state.key
         name = companion(owner, "null")
         key = companion_key(self._schema.meta, owner, "null")
@@ -92,7 +92,7 @@ class DraftCompanions:
         return self._tensors[key]
 
     def extend_nulls(self, tensor: TensorDraft, nulls: NDArray[np.bool_], before: int) -> None:
-        """Record nulls in the hidden companion, made when the first null arrives; its end may lag behind."""
+        """Record nulls in the hidden companion, which the first null creates; it may end before its tensor."""
         hidden = self.null_tensor(tensor, make=True)
         if hidden is None:
             return
@@ -124,13 +124,13 @@ class DraftCompanions:
             self.extend_nulls(tensor, np.array([True]), row)
 
     def mark_many(self, tensor: TensorDraft, rows: SampleNumbers, parts: Sequence[Encoded]) -> None:
-        """Record for ascending rows, which some samples are about to fill, whether they are nulls."""
+        """Record for ascending rows, before samples fill them, whether they are nulls."""
         nulls = self.null_tensor(tensor, make=_has_nulls(parts))
         if tensor.state.sequence is not None or nulls is None:
             return
         marks, known = null_mask(parts), nulls.meta.length
         if marks[rows >= known].any():
-            # Rows behind the end of the record are no nulls.
+            # Rows beyond the end of the record are not null.
             _extend(nulls, np.zeros(int(rows[-1]) + 1 - known, np.bool_))
         inside = rows < nulls.meta.length
         if inside.any():
@@ -138,7 +138,7 @@ class DraftCompanions:
             nulls.record(diffs.with_updated(nulls.diff, rows[inside]))
 
     def mark_run(self, tensor: TensorDraft, first: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Record for neighbouring rows, which some samples are about to fill, whether they are nulls."""
+        """Record for neighbouring rows, before samples fill them, whether they are nulls."""
         nulls = self.null_tensor(tensor, make=_has_nulls(parts))
         if tensor.state.sequence is not None or nulls is None:
             return
@@ -148,7 +148,7 @@ class DraftCompanions:
         nulls.splice(first, stop, null_column(null_mask(parts), nulls.meta).parts)
 
     def mark_all(self, tensor: TensorDraft, marks: NDArray[np.bool_], *, make: bool) -> None:
-        """Record for all rows whether they are nulls, in a tensor that is made for it if it is wanted."""
+        """Record for all rows whether they are nulls, in a hidden tensor that is created if needed."""
         nulls = self.null_tensor(tensor, make=make)
         if nulls is not None:
             diff = nulls.diff
@@ -158,16 +158,16 @@ class DraftCompanions:
             nulls.record(diffs.with_transformed(diff))
 
     def keep_absent(self, tensor: TensorDraft, largest: tuple[int, ...], *, as_lists: bool = False) -> None:
-        """Put absent numbers on record as nulls before the tensor holds more than single numbers.
+        """Record absent numbers as nulls before the tensor gets samples other than single numbers.
 
-        Among single numbers an empty sample is a null; among arrays it is an empty one.
+        An empty sample means a null among single numbers, and an empty array among arrays.
 
         Parameters
         ----------
         largest
             Shape of the largest sample that is about to be added.
         as_lists
-            Whether the tensor's numbers are lists of numbers from now on, however short.
+            Whether the tensor holds lists of numbers from now on, even of length one.
         """
         if tuple(largest) <= (1,) and not as_lists:
             return
@@ -204,7 +204,7 @@ def _extend(nulls: TensorDraft, marks: NDArray[np.bool_]) -> None:
 def id_column(rows: int, meta: TensorMeta) -> Column:
     """Return random ids, one per row.
 
-    The system's random numbers start them: all of them from there would take half of what it takes to store numbers.
+    The system's random numbers only seed them: taking all ids from the system would make storing numbers twice as slow.
     """
     start, key = struct.unpack("<QQ", os.urandom(16))
     block = Block(order.distinct(rows, start, key).data.cast("B"), rows, 8, (1,))
@@ -275,8 +275,8 @@ def _with_pixels(part: Encoded, arrays: list[Any]) -> Encoded:
 def downsample(array: NDArray[Any], htype: str, factor: int) -> NDArray[Any]:
     """Reduce an image of shape (H, W) or (H, W, C) to (H // factor, W // factor[, C]).
 
-    Images are averaged bilinearly, masks take the nearest pixel; truth values, and what Pillow cannot take, are
-    sampled with a stride. An image that would become too small gives an empty array of the same rank.
+    Images are averaged bilinearly, masks take the nearest pixel; booleans, and dtypes that Pillow lacks, are sampled
+    with a stride. An image that would become too small gives an empty array of the same rank.
     """
     if array.ndim not in (2, 3) or array.size == 0:
         return _empty(array)
@@ -300,7 +300,7 @@ def downsample(array: NDArray[Any], htype: str, factor: int) -> NDArray[Any]:
 
 
 def _nearest(extent: int, smaller: int) -> NDArray[np.int64]:
-    """Return the place of the pixel nearest to the middle of each pixel of a smaller axis."""
+    """Return for each pixel of the smaller axis the position of the pixel nearest to its middle."""
     middles = (np.arange(smaller) + 0.5) * (extent / smaller)
     return np.minimum(middles.astype(np.int64), extent - 1)
 

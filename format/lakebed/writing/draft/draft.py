@@ -74,7 +74,7 @@ class Draft:
         return DraftRows(self.schema, self.companions)
 
     def fork(self) -> Draft:
-        """Return a copy to change, which may be given up; this one may not change any more."""
+        """Return a copy to change, which may be dropped; the original must not change any more."""
         copy = object.__new__(Draft)
         copy._version_id, copy._origin, copy._structure = self._version_id, self._origin, None
         copy.tensors, copy.buffer = self.tensors.fork(), self.buffer.fork()
@@ -87,7 +87,7 @@ class Draft:
         return self._version_id
 
     def publish_as(self, version_id: str) -> None:
-        """Let the version have another id; chunks that are packed stay in the folder of the first one."""
+        """Give the version another id; packed chunks stay in the folder of the old one."""
         self._version_id = self.tensors.version_id = version_id
 
     @property
@@ -98,7 +98,7 @@ class Draft:
     # -- many rows -------------------------------------------------------------------------------------------------
 
     def extend(self, columns: Mapping[str, Any], encode: Callable[[Any, TensorState], Column]) -> None:
-        """Append columns of one length, by tensor key; files that are not read yet are read a few at a time.
+        """Append columns of one length, by tensor key; unread files are read a few at a time.
 
         After an error some tensors may have new samples and others not: the draft must be given up.
         """
@@ -121,11 +121,11 @@ class Draft:
             self.rows.extend(columns)
 
     def try_append_row(self, group: str, row: Mapping[str, Any]) -> bool:
-        """Keep a row of a group if it surely fits; tell whether it was kept."""
+        """Keep a row of a group if it surely fits; return whether it was kept."""
         return self.buffer.try_append_row(group, row, self.tensors.seen)
 
     def try_append(self, key: str, sample: Any) -> bool:
-        """Keep a sample of a tensor if it surely fits; tell whether it was kept."""
+        """Keep a sample of a tensor if it surely fits; return whether it was kept."""
         return self.buffer.try_append(key, sample, self.tensors.seen)
 
     def expect_rows(self, group: str, keys: Mapping[str, str]) -> None:
@@ -157,7 +157,7 @@ class Draft:
         Parameters
         ----------
         is_final
-            Nothing changes this draft any more, but forks of it.
+            Only forks of this draft are changed from now on.
         """
         known = self._structure
         if known is not None and is_final and known.version_id == self._version_id:
@@ -175,7 +175,7 @@ class Draft:
 
 
 def _with_early(parts: list[Encoded], waiting: Waiting) -> list[Encoded]:
-    """Let a part of all samples that wait name the chunk files that they are in, where it holds them as they came."""
+    """Name the early chunk files of waiting samples in a part that holds these samples unchanged."""
     if not waiting.early or len(parts) != 1:
         return parts
     block = parts[0].block

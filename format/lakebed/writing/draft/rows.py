@@ -32,22 +32,22 @@ from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.replace_samples import SampleNumbers
 
-# From this number of neighbouring samples on, one splice is cheaper than an edit of each.
+# Replace at least this many neighbouring samples by one splice, which is then cheaper than an edit of each.
 LONG_RUN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Identities of a tensor's rows, and the record of changes to them.
+    """Ids of a tensor's rows, and the record of changes to them.
 
     Parameters
     ----------
     rows, samples
-        How many rows, and how many samples they hold; both are the same where they are no sequences.
+        Numbers of rows and of their samples; they differ for sequences only.
     ids
         Ids of the rows, uint64, shape (rows,); None if they have none.
     diffs
-        What is recorded of the tensor and its hidden companions, by key.
+        Recorded changes of the tensor and its hidden companions, by key.
     info
         Its info.
     """
@@ -60,7 +60,7 @@ class Identities:
 
 
 class DraftRows:
-    """Rows on their way into the tensors of a draft, and out of them."""
+    """Adds, replaces and removes rows in the tensors of a draft."""
 
     __slots__ = ("_companions", "_schema", "_tensors")
 
@@ -156,7 +156,7 @@ class DraftRows:
         Parameters
         ----------
         grows
-            Whether there may be more or fewer of them now, so that companions that an update leaves alone follow too.
+            Whether their number may change, so that even companions that an update leaves alone must follow.
         """
         tensor.splice(first, stop, parts)
         for hidden, link in self._companions.links(tensor, flat=True):
@@ -185,7 +185,7 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of(rows))
 
     def _can_replace_many(self, tensor: TensorDraft, rows: RowNumbers, parts: Sequence[Encoded]) -> bool:
-        """Return whether samples can be replaced chunk by chunk: ascending rows, none of them tiled."""
+        """Return whether samples can be replaced chunk by chunk: the rows ascend and none is tiled."""
         where = np.asarray(rows, np.int64)
         if not bool((np.diff(where) > 0).all()) or any(part.tiled is not None for part in parts):
             return False
@@ -197,7 +197,7 @@ class DraftRows:
         )
 
     def _replace_many(self, tensor: TensorDraft, rows: SampleNumbers, parts: Sequence[Encoded]) -> None:
-        """Replace flat samples, ascending rows, chunk by chunk: no step for each, and each chunk once."""
+        """Replace flat samples of ascending rows chunk by chunk; each chunk is rewritten once."""
         tensor.replace_many(rows, parts)
         if any(tells_names(part) for part in parts):
             tensor.record(diffs.with_info(tensor.diff))
@@ -209,7 +209,7 @@ class DraftRows:
         self._companions.mark_many(tensor, rows, parts)
 
     def _update_run(self, tensor: TensorDraft, first: int, parts: Sequence[Encoded]) -> None:
-        """Replace neighbouring flat samples, without a step for each."""
+        """Replace neighbouring flat samples by one splice."""
         stop = first + sum(part.block.count for part in parts)
         self._replace_run(tensor, first, stop, parts, grows=False)
         if any(tells_names(part) for part in parts):
@@ -247,7 +247,7 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of([flat_row]))
 
     def pad(self, key: str, count: int, ids: NDArray[np.uint64] | None = None) -> None:
-        """Append empty samples that stand for rows which were never given (FORMAT.md 4.6).
+        """Append empty samples as padding for rows that nobody gave (FORMAT.md 4.6).
 
         Parameters
         ----------
@@ -270,14 +270,14 @@ class DraftRows:
                 hidden.splice(before, before + count, [Encoded(block, hidden.meta)])
 
     def retype(self, key: str, meta: TensorMeta, info: Mapping[str, Any], parts: Iterable[Encoded]) -> None:
-        """Let a tensor, which holds neither links nor sequences, hold the same rows as samples of another type.
+        """Convert a tensor of neither links nor sequences to another type; the rows stay the same.
 
         Parameters
         ----------
         meta, info
             Settings, and info, of the tensor from now on.
         parts
-            All its samples. While they are made, nothing is changed but that chunks are written.
+            All its samples. While they are computed, chunks are written and nothing else changes.
         """
         old = self._tensors[key]
         new = self._like(old, meta, info)
@@ -305,7 +305,7 @@ class DraftRows:
                 self._companions.mark_all(new, nulls, make=bool(nulls.any()))
 
     def _like(self, tensor: TensorDraft, meta: TensorMeta, info: Mapping[str, Any]) -> TensorDraft:
-        """Return a tensor without samples that takes the place of another."""
+        """Return a tensor without samples to replace another."""
         return self._tensors.new(
             tensor.state.with_(
                 meta=meta.with_(length=0, min_shape=(), max_shape=()),
@@ -318,7 +318,7 @@ class DraftRows:
     # -- removing samples --------------------------------------------------------------------------------------
 
     def pop(self, key: str, rows: RowNumbers) -> None:
-        """Remove rows: any order, each once."""
+        """Remove rows, given in any order, each once."""
         gone = np.sort(np.asarray(rows, np.int64))
         if not len(gone):
             return
@@ -360,7 +360,7 @@ class DraftRows:
     # -- all samples at once -----------------------------------------------------------------------------------
 
     def identities(self, key: str) -> Identities:
-        """Return the identities of a tensor's rows, before others take their places."""
+        """Return the ids of a tensor's rows before others replace them."""
         tensor = self._tensors[key]
         hidden = [each for flat in (True, False) for each, _ in self._companions.links(tensor, flat=flat)]
         ids = self._companions.ids(tensor, range(tensor.state.length))
@@ -373,7 +373,7 @@ class DraftRows:
         )
 
     def replaced(self, key: str, before: Identities) -> None:
-        """Record of a tensor that was cleared, and got as many rows again, that its rows were replaced, one by one."""
+        """Record for a tensor that was cleared and filled with as many rows that each of its rows was replaced."""
         tensor, more = self._tensors[key], self._tensors[key].meta.length - before.samples
         with self._tensors.changing():
             diff = diffs.with_resized(before.diffs[key], 0, more)
@@ -401,7 +401,7 @@ class DraftRows:
 
 
 def tells_names(part: Encoded) -> bool:
-    """Return whether samples count as a change of the tensor's info, as every class label does (FORMAT.md 10.2)."""
+    """Return whether added samples count as a change of the tensor's info, as class labels do (FORMAT.md 10.2)."""
     return bool(part.info) or part.meta.htype == "class_label"
 
 

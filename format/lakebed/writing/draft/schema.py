@@ -27,12 +27,12 @@ class DraftSchema:
     tensors
         Its tensors.
     buffer
-        Rows that came one at a time, checked by the schema as it was then.
+        Rows that came one at a time, checked against the schema of that moment.
 
     Attributes
     ----------
     meta, info, diff
-        Names of the dataset, its info, and what the version says of its changes to both.
+        Names and info of the dataset, and the version's record of changes to both.
     """
 
     __slots__ = ("_buffer", "diff", "info", "meta", "tensors")
@@ -67,7 +67,7 @@ class DraftSchema:
         self.adopt_tensor(name, state, groups)
 
     def adopt_tensor(self, name: str, state: TensorState, groups: Sequence[str]) -> None:
-        """Add a tensor with the samples that it has; no other one has its key."""
+        """Add a tensor with its samples; its key must be free."""
         self._outdate()
         key, hidden = state.key, self.meta.hidden_tensors
         self.tensors[key] = self.tensors.new(state)
@@ -84,12 +84,12 @@ class DraftSchema:
         self.put_tensor(self.tensors.new(state.with_(key=key)))
 
     def put_tensor(self, tensor: TensorDraft) -> None:
-        """Let a tensor take the place of the one of its key."""
+        """Replace the tensor of the same key."""
         self._outdate()
         self.tensors[tensor.state.key] = tensor
 
     def free_key(self, name: str) -> str:
-        """Return a key that no tensor has: the name, or one made from it."""
+        """Return a free key: the name, or one made from it."""
         return name if name not in self.tensors else _free_key(name, self.tensors)
 
     def add_groups(self, groups: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ class DraftSchema:
         tensor.record(diffs.with_info(tensor.diff))
 
     def set_meta(self, key: str, meta: TensorMeta) -> None:
-        """Replace a tensor's settings, its extent excepted."""
+        """Replace a tensor's settings except its extent."""
         self._outdate()
         tensor = self.tensors[key]
         tensor.set_meta(meta)
@@ -120,7 +120,7 @@ class DraftSchema:
         tensor.record(diff if diff.created else diffs.with_info(diff))
 
     def set_default_index(self, axes: tuple[Any, ...]) -> None:
-        """Say which rows Deep Lake 3.x shows of the dataset when it opens it as a view (FORMAT.md 12)."""
+        """Set the rows that Deep Lake 3.x shows when it opens the dataset as a view (FORMAT.md 12)."""
         self.tensors.mark_changed()
         self.meta = replace(self.meta, default_index=axes)
 
@@ -186,7 +186,7 @@ class DraftSchema:
 
 
 def _free_key(name: str, taken: Mapping[str, Any]) -> str:
-    """Return another key for a name whose key an earlier rename left in use (FORMAT.md 1.4)."""
+    """Return another key for a name if a renamed tensor still uses the key of that name (FORMAT.md 1.4)."""
     number = 0
     while f"{name}_{number:04x}" in taken:
         number += 1

@@ -1,8 +1,7 @@
 """One tensor of a version in the making: samples added, changed, removed, and taken over from other versions.
 
-Samples are flat ones here, and their credentials go with them: one code for each.
-Rows, as sequences, padding and the version's diff count them, have methods of their own; hidden companions are up to
-the draft.
+Samples are flat here, and each has the code of its credentials. Sequences, padding and the version's diff count rows,
+which have separate methods; the draft takes care of hidden companions.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from lakebed.writing.replace_samples import Allocate, SampleNumbers, placed, wit
 from lakebed.writing.rewriting import Walk, by_chunk, replacing
 from lakebed.writing.tensor_chunks import TensorChunks
 
-# Samples from this size on get a separate buffer.
+# Samples of at least this size get a separate buffer.
 _LARGE = 1 << 18
 
-# Packed chunks of one tensor that may wait in memory while a large sample is being cut into tiles.
+# Limit of packed chunks of one tensor in memory while a large sample is cut into tiles.
 _SPILL_TILES = 64_000_000
-# The same while chunk after chunk is rewritten.
+# The same limit while chunk after chunk is rewritten.
 _SPILL_WALK = 24_000_000
 
 
@@ -54,12 +53,12 @@ class TensorDraft(TensorChunks):
     # -- adding ------------------------------------------------------------------------------------------------
 
     def append(self, part: Encoded, diff: CommitDiff | None = None) -> None:
-        """Add samples; the tensor takes over the metadata and info that the encoding found out.
+        """Add samples; the tensor gets the metadata and info that encoding determined.
 
         Parameters
         ----------
         diff
-            What the version says of its changes from now on; None leaves that as it is.
+            The version's new record of changes; None keeps the present one.
         """
         block = part.block
         if block.count == 0:
@@ -83,7 +82,7 @@ class TensorDraft(TensorChunks):
     def _adopt(
         self, part: Encoded, length: int, creds: CredsIndex | None, diff: CommitDiff | None = None
     ) -> None:
-        """Take over the metadata and info of encoded samples, with the new length, credentials and diff."""
+        """Set the metadata and info of encoded samples, the new length, credentials and diff."""
         state = self.state
         info = Kept({**state.info, **part.info}) if part.info else state.info
         old = state.meta
@@ -105,12 +104,12 @@ class TensorDraft(TensorChunks):
 
     @staticmethod
     def _full(creds: CredsIndex, length: int) -> CredsIndex:
-        """Return the credentials of all samples: those that the index says nothing of have none."""
+        """Return the credentials of all samples; samples missing from the index have none."""
         missing = length - creds.count
         return creds.extend(np.zeros(missing, np.uint64)) if missing > 0 else creds
 
     def _replace_codes(self, start: int, stop: int, codes: NDArray[np.integer]) -> CredsIndex | None:
-        """Return the credentials with those of samples ``start`` to ``stop`` replaced by others, more or fewer."""
+        """Return the credentials with those of samples ``start`` to ``stop`` replaced by any number of others."""
         creds = self.state.creds
         if creds is None:
             return None
@@ -144,12 +143,12 @@ class TensorDraft(TensorChunks):
     # -- from other versions -------------------------------------------------------------------------------------
 
     def adopt_chunks(self, other: TensorState, first: int, stop: int, bounds: Bounds | None) -> None:
-        """Add the samples of whole chunks of another version, by naming the chunks where they are.
+        """Add the samples of whole chunks of another version by referring to the chunks at their place.
 
         Parameters
         ----------
         first, stop
-            Rows of the other chunk table; no chunk of this tensor has the name of one of them.
+            Rows of the other chunk table; this tensor must not have chunks of the same names.
         bounds
             Smallest and largest shape of the samples.
         """
@@ -176,7 +175,7 @@ class TensorDraft(TensorChunks):
     def _follow(
         self, other: TensorState, table: ChunkTable, first: int, stop: int, bounds: Bounds | None
     ) -> None:
-        """Go on with a table to whose end rows of another version's were added."""
+        """Set a table to whose end rows of another version's table were added."""
         start, end = other.table.first(first), int(other.table.ids.last[stop - 1]) + 1
         shift = self.meta.length - start
         added = {
@@ -224,7 +223,7 @@ class TensorDraft(TensorChunks):
     # -- changing ----------------------------------------------------------------------------------------------
 
     def update(self, row: int, part: Encoded) -> None:
-        """Replace one sample; ``part`` holds one."""
+        """Replace one sample by that in ``part``."""
         creds = self.state.creds
         if creds is not None:
             creds = self._full(creds, self.meta.length).replaced(row, int(_codes(part)[0]))
@@ -251,7 +250,7 @@ class TensorDraft(TensorChunks):
             self.pack()
 
     def remove(self, rows: Sequence[int]) -> None:
-        """Remove samples: ascending rows, as they are numbered before the call."""
+        """Remove samples of ascending rows, numbered as before the call."""
         self._set(creds=self._without_codes(rows))
         packed = self._in_chunks
         for row in reversed([r for r in rows if r >= packed]):
@@ -266,7 +265,7 @@ class TensorDraft(TensorChunks):
         self._tiles = {row - int(np.searchsorted(rows, row)): shapes for row, shapes in kept.items()}
 
     def replace_many(self, rows: SampleNumbers, parts: Sequence[Encoded]) -> None:
-        """Replace many samples, none of them tiled, by new ones: at once, each chunk that they lie in once.
+        """Replace many samples, none of them tiled; each of their chunks is rewritten once.
 
         Parameters
         ----------
@@ -288,7 +287,7 @@ class TensorDraft(TensorChunks):
         self._follow_plan(walk.end())
 
     def remove_many(self, rows: SampleNumbers) -> None:
-        """Remove many samples, ascending, each once: at once, each chunk that they lie in once."""
+        """Remove many samples, given in ascending order; each of their chunks is rewritten once."""
         self.pack()
         self._set(creds=self._without_codes(rows))
         table, walk = self.state.table, self._walk()
@@ -317,11 +316,11 @@ class TensorDraft(TensorChunks):
             self._rebuild(plan)
 
     def can_replace_many(self, rows: SampleNumbers) -> bool:
-        """Return whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
+        """Return whether chunks can be rewritten: no sample is tiled, and packing again is lossless."""
         return not self._is_lossy and not self.has_tiled(rows)
 
     def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Replace samples ``start`` to ``stop`` by others, more or fewer, at once; meant for rare changes."""
+        """Replace samples ``start`` to ``stop`` by any number of others; meant for rare changes."""
         self.pack()
         pieces: list[Piece] = []
         added = 0
@@ -385,7 +384,7 @@ class TensorDraft(TensorChunks):
         self._set(meta=meta.with_(**kept))
 
     def adopt_dtype(self, theirs: TensorMeta) -> None:
-        """Take over the kind of samples of another tensor where this one, which has none, leaves it open."""
+        """Copy settings that this tensor, which has no samples, leaves open from another tensor."""
         mine = self.meta
         if mine.htype is None or mine.dtype is None:
             self._set(
@@ -400,7 +399,7 @@ class TensorDraft(TensorChunks):
 
     @property
     def diff(self) -> CommitDiff:
-        """The version's record of changes to this tensor; a fresh one if it changed nothing so far."""
+        """The version's record of changes to this tensor; a new one if nothing changed so far."""
         return diffs.touched(self.state)
 
     def record(self, diff: CommitDiff) -> None:
@@ -420,7 +419,7 @@ class TensorDraft(TensorChunks):
             self._set(sequence=SequenceIndex.from_lengths(lengths))
 
     def rows_updated(self, rows: diffs.RowNumbers) -> None:
-        """Record that rows were replaced: they stand for no missing rows any more."""
+        """Record that rows were replaced, so that they are no longer padding."""
         pad = self.state.pad
         self._set(
             diff=diffs.with_updated(self.diff, rows),
@@ -428,7 +427,7 @@ class TensorDraft(TensorChunks):
         )
 
     def rows_padded(self, rows: range | SampleNumbers) -> None:
-        """Record that rows, which were just added, stand for ones that were never given (FORMAT.md 4.6)."""
+        """Record that rows that were just added are padding (FORMAT.md 4.6)."""
         pad = self.state.pad or PadIndex.empty()
         if isinstance(rows, range):
             self._set(pad=pad.with_range(rows.start, rows.stop))
@@ -436,7 +435,7 @@ class TensorDraft(TensorChunks):
             self._set(pad=PadIndex.from_rows(np.concatenate([pad.rows(), rows])))
 
     def remove_rows(self, rows: SampleNumbers, ids: NDArray[np.uint64] | None) -> SampleNumbers:
-        """Take rows out of sequences, padding and diff; return their samples, which are to be removed next.
+        """Remove rows from sequences, padding and diff; return their samples, which the caller removes next.
 
         Parameters
         ----------
@@ -473,7 +472,7 @@ class TensorDraft(TensorChunks):
         return bool(self._tiles) and bool(np.isin(np.fromiter(self._tiles, np.int64), rows).any())
 
     def pending_sample(self, row: int) -> Block | None:
-        """Return a sample that is not in a chunk as it is now; None if it is, or if it is cut into tiles."""
+        """Return a sample that no chunk holds in its present form; None for other samples and for tiled ones."""
         if row < self._in_chunks:
             edited = self._edits.at(row)
             return edited if isinstance(edited, Block) else None
@@ -485,11 +484,11 @@ class TensorDraft(TensorChunks):
         return None
 
     def chunk_row(self, row: int) -> int:
-        """Return the number of a sample in the chunk table as it is now."""
+        """Return the number of a sample in the present chunk table."""
         return self._edits.original(row)
 
     def stored(self, row: int) -> bytes | memoryview:
-        """Return the stored bytes of a sample that is in one chunk, changes included."""
+        """Return the stored bytes of a sample that is not tiled, changes included."""
         waiting = self.pending_sample(row)
         if waiting is not None:
             return waiting.joined()
@@ -497,7 +496,7 @@ class TensorDraft(TensorChunks):
         return self._parsed(span.row).sample(span.position)
 
     def stored_many(self, rows: SampleNumbers) -> NDArray[np.uint8]:
-        """Return the stored bytes of samples of one size each, back to back; changes are made into chunks for it."""
+        """Return the stored bytes of samples of one size, back to back; pending changes are packed first."""
         self.pack()
         parts = []
         for row, _, _, at in by_chunk(self.state.table, rows):
@@ -508,14 +507,14 @@ class TensorDraft(TensorChunks):
         return np.concatenate(parts)
 
     def extents(self) -> NDArray[np.uint32]:
-        """Return the shape of each sample, none of which is tiled; changes are made into chunks for it."""
+        """Return the shape of each sample, none of which is tiled; pending changes are packed first."""
         self.pack()
         ndim = len(self.meta.max_shape)
         return np.concatenate([self._load(row).shape_array(ndim) for row in range(len(self.state.table))])
 
 
 def _check_same_kind(mine: TensorMeta, theirs: TensorMeta) -> None:
-    """Refuse samples that were encoded for a tensor of another kind: nothing could read the chunk."""
+    """Refuse samples encoded for a tensor of another kind: no reader could decode the chunk."""
     for setting in ("dtype", "sample_compression", "chunk_compression"):
         here, there = getattr(mine, setting), getattr(theirs, setting)
         if here != there and not (setting == "dtype" and here is None):
@@ -533,7 +532,7 @@ def _codes(part: Encoded) -> NDArray[np.uint64]:
 
 
 def _own(block: Block, allocate: Allocate) -> Block:
-    """Copy the bytes of a block: they are the caller's, which may change them after the call."""
+    """Copy the bytes of a block, since the caller may change them after the call."""
     if block.nbytes < _LARGE:
         return Block(memoryview(bytes(block.joined())), block.count, block.sizes, block.shapes)
     own, at = placed(block.nbytes, even_header(block.ndim or 0), allocate), 0
@@ -550,7 +549,7 @@ def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorSta
 
 
 def emptied(state: TensorState) -> TensorState:
-    """Return a tensor with its settings, but without samples; the record of changes stays."""
+    """Return a tensor with the same settings and record of changes, but without samples."""
     return state.with_(
         meta=state.meta.with_(length=0, min_shape=(), max_shape=()),
         table=empty_table(),

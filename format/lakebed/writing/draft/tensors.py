@@ -12,7 +12,7 @@ from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Pieces, Read
 
-# Pending samples of all tensors together; beyond this they are written out.
+# Limit of the pending samples of all tensors together; beyond this they are written out.
 SPILL_BYTES = 64_000_000
 _TOGETHER = 16_000_000  # bytes of chunks that are packed before they are written
 
@@ -38,7 +38,8 @@ class _Spill:
                 yield key, pieces
 
         if is_rewrite and is_uncached(self._storage):
-            # A merge may rewrite more than memory holds; files that readers of older versions use should stay cached.
+            # A merge may rewrite more than fits into memory; the cache should keep the files that readers of older
+            # versions use.
             self._storage.put_uncached(noted())
         else:
             self._storage.put_many(noted(), durable=False)
@@ -47,7 +48,7 @@ class _Spill:
     def forget(self, first: int) -> None:
         """Delete all written files after the first `first`.
 
-        A file that cannot be deleted stays; nothing refers to it, so it does no harm.
+        A file that cannot be deleted stays but is unreferenced, so it does no harm.
         """
         gone = self.keys[first:]
         del self.keys[first:]
@@ -58,14 +59,14 @@ class _Spill:
                 import logging
 
                 logging.getLogger(__name__).warning(
-                    "a chunk of %s that nothing refers to stays: %s", self._storage.url, error
+                    "an unreferenced chunk of %s could not be deleted: %s", self._storage.url, error
                 )
 
 
 class Tensors(MutableMapping[str, TensorDraft]):
     """The tensors of a draft by key.
 
-    A fork has the same ones at first; whatever it is asked for it copies, once, to be changed.
+    A fork shares them with its original, and copies a tensor when it is first asked for it to change it.
 
     Parameters
     ----------
@@ -162,18 +163,18 @@ class Tensors(MutableMapping[str, TensorDraft]):
 
     @property
     def is_changed(self) -> bool:
-        """Return whether anything of the draft may differ from what is published."""
+        """Return whether the draft may differ from the published version."""
         return self._is_changed
 
     def mark_changed(self) -> None:
-        """Let the draft be published, whatever else is changed."""
+        """Mark the draft as changed, so that it is published."""
         self._is_changed = True
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Surround a change of samples: mark the draft as changed, and bound the waiting bytes afterwards.
+        """Return a context for a change of samples: mark the draft as changed, and bound the waiting bytes afterwards.
 
-        A change that is cut off leaves the fork that it works on in doubt, which is given up then.
+        An interrupted change leaves its fork in an undefined state; the caller drops the fork.
         """
         self.mark_changed()
         yield

@@ -1,7 +1,7 @@
 """The draft of an open dataset, the copy of it that a running change works on, and the chunk files of both.
 
-A change is made on a fork of the draft, which takes its place in one assignment once all of it is done. Whatever ends a
-change before, at whatever line, leaves the draft as it was.
+A change is made on a fork of the draft. One assignment at its end puts the fork in the place of the draft, so a change
+that ends earlier, at any line, leaves the draft as it was.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PinnedChunks:
-    """Chunk files that a reader may ask for, whatever becomes of the draft: packed anew, published, given up."""
+    """Chunk files that a reader may still request after the draft was packed again, published or dropped."""
 
     __slots__ = ("__weakref__", "files")
 
@@ -27,20 +27,20 @@ class PinnedChunks:
 
 
 def _is_inside(frame: FrameType | None, sought: FrameType) -> bool:
-    """Return whether a frame is another one, or was called from it (`inspect` costs the same)."""
+    """Return whether a frame is another frame, or was called from it."""
     while frame is not None and frame is not sought:
         frame = frame.f_back
     return frame is not None
 
 
 class Unpublished(Mapping[str, bytes]):
-    """Unpublished chunk files by key, which only this process has; pieces are joined on request.
+    """Unpublished chunk files by key, which only this process has; their pieces are joined on request.
 
-    Several threads may look up chunk files at once, and nothing else.
+    Several threads may look up chunk files at the same time; nothing else is safe for threads.
     """
 
     def __init__(self) -> None:
-        # The draft, the fork of it that a change works on, and the frame that this change runs in.
+        # The draft, the fork that the running change works on, and the frame in which that change runs.
         self._now: tuple[Draft | None, Draft | None, FrameType | None] = None, None, None
         self._pinned: tuple[weakref.ref[PinnedChunks], ...] = ()
 
@@ -48,7 +48,7 @@ class Unpublished(Mapping[str, bytes]):
 
     @property
     def draft(self) -> Draft | None:
-        """The draft as a change that is running sees it, and as it is otherwise; None if nothing was begun."""
+        """The fork of the running change, or else the draft; None without changes."""
         kept, work, frame = self._now
         return kept if frame is None or not _is_inside(sys._getframe(1), frame) else work  # noqa: SLF001
 
@@ -60,7 +60,7 @@ class Unpublished(Mapping[str, bytes]):
     def work(self) -> Draft | None:
         """The draft of the change that the caller is part of; None if the caller is part of none.
 
-        After two interrupts in a row a change may have ended without notice: its frame is gone.
+        After two interrupts in a row a change may have ended without cleaning up: its frame is gone.
         """
         _, work, frame = self._now
         return work if frame is not None and _is_inside(sys._getframe(1), frame) else None  # noqa: SLF001
@@ -75,7 +75,7 @@ class Unpublished(Mapping[str, bytes]):
         return work
 
     def keep(self) -> None:
-        """End the change: its result is the draft from now on."""
+        """End the change: its fork becomes the draft."""
         _, work, _ = self._now
         self._now = work, None, None
 

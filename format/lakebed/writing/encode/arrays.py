@@ -24,7 +24,7 @@ from lakebed.writing.encode.encoded import Encoded, Samples
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 
-# Arrays from this size on are written from where they lie, without a copy.
+# Arrays of at least this size are written from their own memory, without a copy.
 _LARGE = 64_000
 
 Info = Mapping[str, Any]
@@ -61,7 +61,7 @@ def encode_arrays(rows: Samples, meta: TensorMeta, kinds: set[type] | None = Non
 def _stacked(array: NDArray[Any], spec: TensorSpec, *, owned: bool) -> list[Encoded]:
     shape = tuple(array.shape[1:]) or (1,)
     if spec.ndim is None and len(shape) == 2 and spec.meta.sample_compression is None:
-        spec.pads = False  # grey images that come as one array, before any other, stay (H, W), as in 3.x
+        spec.pads = False  # as in 3.x, grey images that come first and as one array stay (H, W)
     if spec.pads:
         shape = padded_shape(shape)
         array = array.reshape(len(array), *shape)
@@ -98,7 +98,7 @@ def _gathered(rows: list[Any], spec: TensorSpec) -> list[Encoded] | None:
         try:
             flat = cast(data.view(dtype), spec.dtype, literal=False, by_value=spec.by_value)
         except TensorDtypeMismatchError:
-            return None  # single numbers may still fit; otherwise the error will name the right sample
+            return None  # single numbers may still fit; otherwise encoding one by one names the wrong sample
         sizes = (sizes // dtype.itemsize * flat.itemsize).astype(np.uint32)
         data, dtype = flat.view(np.uint8), spec.dtype
     largest = int(sizes.max())
@@ -120,7 +120,7 @@ def _gathered(rows: list[Any], spec: TensorSpec) -> list[Encoded] | None:
 
 
 def _in_place(rows: list[Any], first: NDArray[Any], spec: TensorSpec) -> list[Encoded] | None:
-    """Do the same for large arrays, which stay where they are until they are written."""
+    """Do the same for large arrays, which are not copied before they are written."""
     for row in rows:
         if row is None:
             continue
@@ -204,7 +204,9 @@ def _run(
             [None if a is None else np.ascontiguousarray(a) for a in run], dtype, ndim
         )
     if found is None:
-        raise TensorInvalidSampleShapeError("the samples can not be put back to back")
+        raise TensorInvalidSampleShapeError(
+            "internal error: samples that were to be joined are not contiguous"
+        )
     data, shapes, sizes = found
     pixels = None
     if "downsample" in spec.feeds:

@@ -8,9 +8,9 @@ Bytes and addresses go into tensors of files, of plain bytes and of links (FORMA
     string, large_string                           link: an address in each row
     struct<path: string, creds_key: string>        link: with the name of its credentials
 
-A null is an empty sample, of shape (0, 0, ...). So is an empty list, but for axes behind the first that the Arrow type
-fixes or the htype does: no boxes have the shape (0, 4), so that they can be joined to others. What other rows hold is
-not asked, so that a row does not depend on those before it.
+A null becomes an empty sample of shape (0, 0, ...). So does an empty list, but later axes that the Arrow type or the
+htype fixes keep their extents: no boxes have the shape (0, 4), so that they can be concatenated with others. The result
+for a row does not depend on other rows.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 def is_arrow(values: Any) -> bool:
-    """Return whether values speak the Arrow interface (pyarrow, polars, arro3, nanoarrow arrays)."""
+    """Return whether values export Arrow data (arrays of pyarrow, polars, arro3, nanoarrow)."""
     return hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
 
 
 def chunks_of(values: Any) -> list[pa.Array]:
-    """Return an object with the Arrow interface as arrays of pyarrow, without views."""
+    """Convert an object that exports Arrow data to arrays of pyarrow, without view types."""
     # pyarrow takes a tenth of a second to import, so only programs that bring Arrow data pay for it.
     import pyarrow as pa
 
@@ -65,7 +65,7 @@ def chunks_of(values: Any) -> list[pa.Array]:
 
 
 def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Iterator[Encoded]:
-    """Encode an Arrow array or stream; columns that do not suit the tensor's layout become Python values.
+    """Encode an Arrow array or stream; columns that do not match the tensor's layout become Python values.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
 
 
 def _contents(array: Any) -> Any:
-    """Return the files of a column as Hugging Face has them, ``struct<bytes, path>``, as bytes; others as they are.
+    """Return the bytes of a column of files in Hugging Face's form, ``struct<bytes, path>``; other columns unchanged.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _nulls(array: Any) -> NDArray[np.bool_] | None:
 
 
 def _is_plain(meta: TensorMeta, htype: Htype, storing: Storing) -> bool:
-    """Return whether an Arrow column becomes samples as it is."""
+    """Return whether an Arrow column becomes samples without conversion to Python values."""
     if htype.name == "class_label":
         return storing is not Storing.TEXT
     if htype.storing is Storing.POLYGON or htype.name == "tag" or htype.is_image:
@@ -169,7 +169,7 @@ def _encode_bytes(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Enco
 
 
 def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Any:
-    """Convert dates and times to the unit that the tensor's numbers have, or to one that fills its dtype.
+    """Convert dates and times to the unit of the tensor's numbers, or to one of the same width.
 
     Raises
     ------
@@ -194,12 +194,12 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
     zoned = [getattr(k, "tz", None) is not None for k in (kind, array.type)]
     try:
         if kind is None:
-            raise pa.ArrowInvalid("there is no conversion between the two")
+            raise pa.ArrowInvalid("they cannot be converted")
         if zoned[0] != zoned[1]:
             raise pa.ArrowInvalid("one has a time zone and the other does not")
         found = array.cast(kind)
         is_cut = pa.types.is_timestamp(array.type) and not pa.types.is_timestamp(kind)
-        # Arrow drops the time of day without a word, or the day.
+        # Arrow would silently drop the time of day, or the day.
         if is_cut and not (pa.types.is_date(kind) and found.cast(array.type).equals(array)):
             raise pa.ArrowInvalid("a part of them would be lost")
     except pa.ArrowException as error:
@@ -210,7 +210,7 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
 
 
 def _bits_of_moments(name: str, kind: Any) -> int:
-    """Return the bits that a tensor has for each date or time.
+    """Return the width in bits of the tensor's dates or times.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def _bits_of_moments(name: str, kind: Any) -> int:
 
 
 def files(array: pa.Array) -> list[Sample | None]:
-    """Return the files of a binary array, None for nulls and for empty ones; their content is the array's memory."""
+    """Return the files of a binary array without copying them; None for nulls and empty values."""
     from lakebed.htypes.arrow import byte_ranges
 
     data, bounds, nulls = byte_ranges(array)
@@ -249,7 +249,7 @@ def arrow_links(values: Any) -> list[LinkedSample | None]:
     found: list[LinkedSample | None] = []
     for array in chunks_of(values):
         if pa.types.is_struct(array.type):
-            # `flatten` lets the fields of a null be null, too.
+            # `flatten` makes the fields of a null struct null, too.
             fields = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
             paths = fields["path"].to_pylist()
             keys = fields["creds_key"].to_pylist() if "creds_key" in fields else [None] * len(paths)
@@ -260,10 +260,10 @@ def arrow_links(values: Any) -> list[LinkedSample | None]:
 
 
 def arrow_lists(values: Any, meta: TensorMeta) -> list[Any]:
-    """Return Arrow lists as the rows of a tensor of sequences: Python lists, with numbers as arrays where it helps.
+    """Return Arrow lists as the rows of a tensor of sequences: Python lists, of arrays if they hold numbers.
 
-    Where the tensor has no dtype yet, items are arrays of theirs. Where it has one, empty items are arrays: their type
-    says how many axes they have, an empty list does not.
+    If the tensor has no dtype yet, items become arrays of their own dtype. Otherwise empty items become arrays, because
+    the rank is known from the Arrow type but not from an empty list.
     """
     import pyarrow as pa
 
@@ -290,7 +290,7 @@ def arrow_lists(values: Any, meta: TensorMeta) -> list[Any]:
 
 
 def _as_array(item: Any, dtype: np.dtype[Any], empty: tuple[int, ...]) -> Any:
-    """Return numbers as an array, of a given shape if there are none; those with gaps or of several lengths stay."""
+    """Return numbers as an array, of a given shape if empty; lists with nulls or of several lengths stay lists."""
     try:
         return item if _has_gaps(item) else np.empty(empty, dtype) if item == [] else np.array(item, dtype)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Values of any accepted kind -> encoded samples of one tensor, plus what the tensor learns from them.
+"""Values of any accepted kind -> encoded samples of one tensor, and the resulting changes of its settings.
 
-This module decides what a column is; others do the rest and none of them calls back:
+This module finds out the kind of a column, and calls the module that encodes it; none of these calls back:
 
     arrow       Arrow arrays, as they are or as Python values
     links       links to files elsewhere
@@ -58,7 +58,7 @@ def encode_column(
     name
         The tensor's name, for messages.
     linking
-        What it takes to append links: the dataset's credentials.
+        Credentials and limits for appending links.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def encode_one(
 
 
 def ranked(samples: NDArray[Any], meta: TensorMeta) -> NDArray[Any]:
-    """Return an array of samples with the axes that they would get one by one: (rows, H, W) becomes (rows, H, W, 1)."""
+    """Return an array with the axes that its samples would get one by one: (rows, H, W) becomes (rows, H, W, 1)."""
     return samples[..., np.newaxis] if samples.ndim == 3 and pads_rank(meta) else samples
 
 
@@ -117,7 +117,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
         )
     rows: Samples = values if isinstance(values, np.ndarray | list | tuple) else list(values)
     if isinstance(rows, np.ndarray) and rows.ndim == 0:
-        raise InvalidInputError("a column of samples needs a first axis that runs over the samples")
+        raise InvalidInputError("a column of samples needs a first axis, over the samples")
     rows, kinds = plain_rows(rows)
     if _are_moments(rows, kinds, meta):
         import pyarrow as pa
@@ -148,7 +148,7 @@ def flattened(rows: Samples) -> tuple[Samples, NDArray[np.int64]]:
     Raises
     ------
     TensorDtypeMismatchError
-        If a row is no sequence.
+        If a row is not a sequence.
     """
     if isinstance(rows, np.ndarray) and rows.dtype != object:
         if rows.ndim < 2:
@@ -187,7 +187,7 @@ def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bo
     """Return whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
     if meta.is_sequence or meta.is_link or htype_named(meta.htype).name != "generic":
         return False
-    if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":  # it counts as NumPy does
+    if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":  # stored as NumPy's own integers
         return False
     if kinds is None:
         return isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "mM"
@@ -195,7 +195,7 @@ def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bo
 
 
 def _in_arrow_units(rows: Samples) -> Samples:
-    """Return moments of NumPy in the units that Arrow has: days, which are dates, and seconds and their parts."""
+    """Return dates and times of NumPy in units of Arrow: days (as dates), seconds and their fractions."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "mM":
         unit = np.datetime_data(rows.dtype)[0]
         is_date = rows.dtype.kind == "M" and unit in _OF_DATES
@@ -204,7 +204,7 @@ def _in_arrow_units(rows: Samples) -> Samples:
 
 
 def in_arrow_unit(value: Any) -> Any:
-    """Return a moment of NumPy in a unit that Arrow has, a date where it is one, None for NaT; others as they are."""
+    """Convert a date or time of NumPy to a unit of Arrow, days to a date, NaT to None; other values stay."""
     if not isinstance(value, np.datetime64 | np.timedelta64):
         return value
     if np.isnat(value):
@@ -218,19 +218,19 @@ def in_arrow_unit(value: Any) -> Any:
 
 
 def _exactly(moments: Any) -> Any:
-    """Return moments of other units in seconds, or nanoseconds where they are finer.
+    """Convert dates and times of other units to seconds, or of finer units to nanoseconds.
 
     Raises
     ------
     InvalidInputError
-        If they would not be the same: months and years have no length, and nothing here is finer than nanoseconds.
+        If this would change a value: months and years have no fixed length, and nanoseconds are the finest unit.
     """
     unit = np.datetime_data(moments.dtype)[0]
     found = moments.astype(f"{moments.dtype.kind}8[{'ns' if unit in _FINER else 's'}]")
     is_length = moments.dtype.kind == "m" and unit in ("Y", "M")
     if is_length or not np.all((found.astype(moments.dtype) == moments) | np.isnat(moments)):
         raise InvalidInputError(
-            f"{moments.dtype} holds what no date, time or duration of seconds to nanoseconds says: choose a unit, as "
+            f"{moments.dtype} cannot be converted exactly to seconds or nanoseconds: choose a unit, as "
             "in values.astype('timedelta64[D]') or values.astype('datetime64[ns]')"
         )
     return found

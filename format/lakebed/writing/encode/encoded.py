@@ -1,4 +1,4 @@
-"""Samples on their way into a tensor: encoded, checked, not yet packed."""
+"""Samples for a tensor that are encoded and checked, but not yet packed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.codecs.block import Block
 from lakebed.documents.tensor_meta import Bounds, TensorMeta
 
 Samples = Sequence[Any] | NDArray[Any]
-"""Flat samples as they come: an array with an axis that runs over them, or one by one."""
+"""Flat samples as callers give them: an array whose first axis runs over them, or one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,18 @@ class Encoded:
     info
         Changes of the tensor's info (new class names, logical type).
     owned
-        Whether the block's bytes are ours to keep; borrowed ones may change after the call.
+        Whether the block owns its bytes; borrowed ones may change after the call.
     infos
-        What a hidden ``_info`` tensor records, one mapping per sample; None records ``{}`` for each.
+        Entries for a hidden ``_info`` tensor, one mapping per sample; None stands for ``{}`` each.
     shapes
-        What a hidden ``_shape`` tensor records where that differs from the block's shapes (links: shapes of what they
-        point to), one tuple per sample.
+        Entries for a hidden ``_shape`` tensor if they differ from the block's shapes, one tuple per sample; for links
+        the shapes of the files.
     creds
         Codes of the credentials of links: uint32, shape (count,); None means no credentials.
     tiled
-        Set when this is one sample that is cut into tiles; the block then holds no data, only the sample's shape.
+        Set if this is one sample in tiles; the block then has its shape but no data.
     pixels
-        Returns the decoded array of sample i, for downsampled companions; None if there is none to decode.
+        Returns the decoded array of sample i for downsampled companions, or None.
     """
 
     block: Block
@@ -75,7 +75,7 @@ class Encoded:
     def bounds(self) -> Bounds | None:
         """Return the smallest and largest shape of the samples, for links those of the files; None without any.
 
-        Links of which none was followed, or all lead to nothing, have none.
+        None also if no link was followed, or all are empty.
         """
         if not self.meta.is_link:
             return self.block.shape_bounds()
@@ -105,7 +105,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class _Shifted:
-    """The pixels of one sample of several."""
+    """Returns the pixels of one of several samples."""
 
     pixels: Callable[[int], NDArray[Any]]
     start: int
@@ -121,7 +121,7 @@ class Column:
     Parameters
     ----------
     parts
-        Flat samples in order; each part continues with the metadata that the part before it set.
+        Flat samples in order; each part begins with the metadata that the part before it ended with.
     items
         Sequences: number of flat samples of each row, int64, shape (rows,); None for other tensors.
     """

@@ -1,4 +1,4 @@
-"""Files, and arrays that are encoded as files -> samples of a tensor that is compressed by sample (FORMAT.md 5.3)."""
+"""Files, and arrays encoded as files -> samples of a tensor with compression by sample (FORMAT.md 5.3)."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shap
 Info = Mapping[str, Any]
 
 RECAST: ContextVar[list[tuple[str, str]] | None] = ContextVar("RECAST", default=None)
-"""List that collects files of another kind that were encoded anew: path of the file, and its new kind."""
+"""List that collects files of another kind that were encoded again: path of the file, and its new kind."""
 
 _HEADERS = {"jpeg": native.jpeg_headers, "png": native.png_headers}
 
-# Files that are held in memory at the same time while a long column of them is encoded.
+# Limit of files in memory while a long column of them is encoded.
 _FILES_AT_ONCE = 64
 
 
 def in_turns(columns: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Cut columns of one length so that files which are not read yet are read, and forgotten, a few at a time."""
+    """Cut columns of one length so that unread files are read, and dropped again, a few at a time."""
     count = len(next(iter(columns.values()), ()))
     unread = {name for name, values in columns.items() if _are_unread(values)}
     step = _FILES_AT_ONCE if unread else max(count, 1)
     for start in range(0, count, step):
         part = {name: values[start : start + step] for name, values in columns.items()} if unread else columns
-        # The copies hold the contents, and are dropped after their turn.
+        # The copies hold the contents and are dropped with their slice; the caller's objects stay unread.
         yield {name: [s.copy() for s in rows] if name in unread else rows for name, rows in part.items()}
 
 
@@ -58,7 +58,7 @@ def _are_unread(values: Any) -> bool:
 def encode_files(rows: Samples, meta: TensorMeta) -> list[Encoded]:
     """Encode samples for a tensor whose samples are image, sound, video, scan or mesh files.
 
-    A file of the tensor's own kind is stored byte for byte; an image of another kind is decoded and encoded anew.
+    A file of the tensor's own kind is stored byte for byte; an image of another kind is decoded and encoded again.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def encode_files(rows: Samples, meta: TensorMeta) -> list[Encoded]:
 
 
 class _FileBatch:
-    """Samples being encoded: those that are not tiled wait, to become one block."""
+    """Samples being encoded; those that are not tiled wait to become one block."""
 
     def __init__(self, spec: TensorSpec) -> None:
         self.spec = spec
@@ -88,7 +88,7 @@ class _FileBatch:
 
     def _start(self) -> None:
         self.files: list[Buffer] = []
-        # None: not looked at yet (a file of the tensor's own kind), or an empty sample.
+        # None for an empty sample, and for a file of the tensor's own kind until its header is read.
         self.shapes: list[tuple[int, ...] | None] = []
         self.samples: list[Sample | None] = []
         self.infos: list[Info] = []
@@ -129,7 +129,7 @@ class _FileBatch:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def _verbatim(self, sample: Sample) -> bool:
-        """Take a file of the tensor's own kind as it is; tell whether it was."""
+        """Take a file if it is of the tensor's own kind; return whether it was taken."""
         spec = self.spec
         name = spec.meta.sample_compression
         if sample.compression != name:
@@ -160,16 +160,15 @@ class _FileBatch:
         self._keep(data, value.shape, info, array=value)
 
     def _shown(self, sample: Sample) -> tuple[NDArray[Any], FileCodec]:
-        """Return the picture of an image file of another kind, and the codec that loses least of it."""
+        """Decode an image file of another kind, and choose the codec that loses least of it."""
         spec, codec, noted = self.spec, picture_codec(self.codec.name), RECAST.get()
         if noted is not None and not sample.is_told and sample.compression != self.codec.name:
             noted.append((sample.path or "", f"{str(sample.compression).upper()} {became(self.codec.name)}"))
         if spec.converts:
             array = converted_file(sample, spec.htype.name)
         else:
-            array = (
-                sample.shown if spec.htype.is_image else sample.array
-            )  # numbers of a palette are those of a mask
+            # In a mask, palette indices are the values.
+            array = sample.shown if spec.htype.is_image else sample.array
         return (array, self.codec) if codec is None else sample.recast(array, codec)
 
     def _array(self, row: Any) -> tuple[NDArray[Any] | None, Info, FileCodec]:
@@ -255,7 +254,7 @@ class _FileBatch:
                 self.infos[i] = sample_info(sample, self.spec)
 
     def _plain_info(self, i: int, shape: tuple[int, ...]) -> Info:
-        """Return the same as ``sample_info`` for an image without EXIF data, without parsing it again."""
+        """Return what ``sample_info`` returns for an image without EXIF data, without parsing the file again."""
         sample = self.samples[i]
         if "info" not in self.feeds or sample is None:
             return {}
@@ -300,7 +299,7 @@ class _FileBatch:
 
 def _codec(spec: TensorSpec) -> FileCodec:
     if spec.files is None:
-        raise SampleCompressionError(f"{spec.meta.sample_compression!r} is no compression by files")
+        raise SampleCompressionError(f"{spec.meta.sample_compression!r} is not a compression by files")
     return spec.files
 
 

@@ -1,4 +1,4 @@
-"""Links -> samples of a link tensor: their addresses, and what the files behind them are (FORMAT.md 5.3, 8, 13)."""
+"""Links -> samples of a link tensor: their addresses, and facts about the linked files (FORMAT.md 5.3, 8, 13)."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Linking:
     Parameters
     ----------
     keys
-        The credentials of the dataset; None for one that has none.
+        The credentials of the dataset; None if it has none.
     known
-        What was found behind links that were looked at before.
+        Facts about linked files that were read before.
     dataset
-        Path of the dataset on this machine whose links the user makes by calls of this process; None if they come from
-        anywhere else: a table, another dataset, an import.
+        Path of a dataset on this machine if the user of this process wrote the links; None if they come from elsewhere:
+        a table, another dataset, an import.
     """
 
     keys: Keys | None = None
@@ -60,7 +60,7 @@ class Linking:
     dataset: str | None = None
 
     def of_others(self) -> Linking:
-        """Return the same for links that somebody else has made."""
+        """Return a copy for links that somebody else has made."""
         return self if self.dataset is None else replace(self, dataset=None)
 
     def code(self, key: str | None) -> int:
@@ -84,16 +84,16 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, linking: Linking | None 
     Parameters
     ----------
     linking
-        The dataset's credentials, and what is known of the links.
+        The dataset's credentials, and known facts about the links.
 
     Raises
     ------
     TensorDtypeMismatchError
-        If a value is no link.
+        If a value is not a link.
     SampleHtypeMismatchError
-        If the htype would have to convert what is behind the link.
+        If the htype would have to convert the linked file.
     TensorInvalidSampleShapeError
-        If the linked data has another rank than that before it.
+        If the linked data has another rank than earlier data.
     BadLinkError, MissingCredsError
         If a file cannot be read, or its credentials are not known; the cause says why.
     """
@@ -118,7 +118,7 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, linking: Linking | None 
 
 
 def _mixed(rows: Sequence[Any], spec: TensorSpec, linking: Linking) -> list[Encoded]:
-    """Encode rows of which some are grids of links, which stand alone."""
+    """Encode rows that include grids of links, each of which becomes a separate part."""
     done: list[Encoded] = []
     run: list[LinkedSample | None] = []
     for row in rows:
@@ -185,7 +185,7 @@ def _learned(facts: list[Found | None], spec: TensorSpec) -> TensorMeta:
 
 
 def _facts(run: LinkRun, spec: TensorSpec, linking: Linking) -> list[Found | None]:
-    """Look behind all links at the same time; the first that leads nowhere is raised."""
+    """Read the headers of all linked files at the same time; raise the error of the first bad link."""
     from lakebed.links.verify import inspect_all
 
     facts: list[Found | None] = []
@@ -207,12 +207,12 @@ def looked_at(
     linking: Linking,
     watched: Callable[[list[LinkedSample]], Iterable[LinkedSample]] = iter,
 ) -> Linking:
-    """Look behind all links of some rows at the same time, so that encoding them one by one asks no server.
+    """Read the headers of all files that some rows link to at once, before the rows are encoded one by one.
 
     Parameters
     ----------
     watched
-        Shows how far it is.
+        Shows the progress.
     """
     if not meta.verify:
         return linking
@@ -234,7 +234,7 @@ def looked_at(
 
 
 def _refused(link: LinkedSample, linking: Linking) -> BadLinkError | None:
-    """Return the error of a link whose credentials there are not."""
+    """Return the error for a link with unknown credentials."""
     if link.creds_key is None:
         return None
     try:
@@ -248,7 +248,7 @@ def _refused(link: LinkedSample, linking: Linking) -> BadLinkError | None:
 
 
 def leads_nowhere(row: Any, linking: Linking) -> bool:
-    """Return whether a link of a row that was looked at is broken."""
+    """Return whether a row has a link that is known to be broken."""
     return any(isinstance(linking.known.get(link), BadLinkError) for link in _links_of(row))
 
 
@@ -258,7 +258,7 @@ def _links_of(row: Any) -> Iterable[LinkedSample]:
 
 
 def _ranked(shapes: list[tuple[int, ...]], spec: TensorSpec) -> list[tuple[int, ...]]:
-    """Give grey images among colour ones a third axis, and refuse other differences in rank."""
+    """Give grey images among colour images a third axis, and refuse other differences in rank."""
     ndim = spec.ndim
     found = []
     for shape in shapes:
@@ -272,7 +272,7 @@ def _ranked(shapes: list[tuple[int, ...]], spec: TensorSpec) -> list[tuple[int, 
 
 
 def _tiled(value: LinkedTiledSample, spec: TensorSpec, linking: Linking) -> Encoded:
-    """Encode a grid of links, whose files must have one shape; of an unverified tensor the first says which."""
+    """Encode a grid of links, whose files must have one shape; in an unverified tensor only the first file is read."""
     from lakebed.links.verify import inspect_tiled
 
     code = linking.code(value.creds_key)

@@ -31,13 +31,13 @@ Kinds = set[type]
 _NONE = type(None)
 
 SPELLED = ("period", "interval")
-"""Beginnings of the dtypes of pandas whose values are stored as text: Arrow has numbers without their meaning."""
+"""Prefixes of dtypes of pandas whose values are stored as text: in Arrow they are numbers that lose their meaning."""
 
 
 def plain_column(values: Any) -> Any:
-    """Return a column of pandas, or one that is masked, as an array, a list with None, or an Arrow array.
+    """Convert a column of pandas, or a masked array, to an array, a list with None, or an Arrow array.
 
-    All others come back as they are.
+    Other columns are returned unchanged.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def plain_column(values: Any) -> Any:
 
 
 def plain_rows(rows: Samples) -> tuple[Samples, Kinds | None]:
-    """Return samples, None for all that stands for a missing one, and their types; None for numbers in an array."""
+    """Return samples, with None for missing values, and their types; no types for numbers in an array."""
     if isinstance(rows, np.ndarray) and rows.dtype != object:
         return rows, None
     kinds = set(map(type, rows))
@@ -67,25 +67,25 @@ def plain_rows(rows: Samples) -> tuple[Samples, Kinds | None]:
 
 
 def plain_sample(value: Any) -> Any:
-    """Return a sample, None for all that stands for a missing one."""
+    """Return a sample; None if it is any kind of missing value."""
     return None if type(value) in _other_types() else value
 
 
 def _other_types() -> set[type]:
-    """Return the types of missing values other than None."""
+    """Return the types of missing values except None."""
     masks, pandas = _masks(), _pandas()
     found: Kinds = set() if masks is None else {type(masks.masked)}
     return found if pandas is None else found | {type(pandas.NA), type(pandas.NaT)}
 
 
 def _masks() -> Any:
-    """Return numpy.ma, which takes long to import, if the program has imported it: nothing else is masked."""
+    """Return numpy.ma if the program has imported it: otherwise it has no masked values, and the import is slow."""
     masks = sys.modules.get("numpy.ma")
     return masks if hasattr(masks, "masked") and hasattr(masks, "MaskedArray") else None
 
 
 def _pandas() -> Any:
-    """Return pandas if the program has imported it: no other program has values of its types."""
+    """Return pandas if the program has imported it: otherwise it has no values of pandas' types."""
     pandas = sys.modules.get("pandas")
     if pandas is None:
         return None
@@ -126,7 +126,7 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
 
         try:
             array = pa.array(values)
-        except (pa.ArrowException, TypeError, ValueError):  # a type that Arrow does not know
+        except (pa.ArrowException, TypeError, ValueError):  # not a type of Arrow
             array = None
         if isinstance(array, pa.Array | pa.ChunkedArray) and not pa.types.is_null(array.type):
             # Text in Arrow columns may be JSON or an address; text of pandas is plain text.
@@ -137,7 +137,7 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
 
 
 def missing_rows(rows: Samples, kinds: Kinds | None) -> Mask | None:
-    """Return True for the rows that are None: shape (rows,); None if no row is.
+    """Return a mask of the rows that are None, shape (rows,); None if no row is.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def with_nulls(parts: Sequence[Encoded], nulls: Mask | None, logical: object) ->
     nulls
         One per sample; None if no sample is null.
     logical
-        What the tensor's info says that its values are.
+        Logical type in the tensor's info.
     """
     if nulls is None or not parts or (_are_single_numbers(parts) and not _is_list(logical)):
         return list(parts)
@@ -171,9 +171,9 @@ def with_nulls(parts: Sequence[Encoded], nulls: Mask | None, logical: object) ->
 
 
 def with_absent(parts: Sequence[Encoded], state: TensorState) -> Sequence[Encoded]:
-    """Return parts of which those before the first array of several numbers have their empty samples as nulls.
+    """Mark empty samples as nulls in all parts before the first array of several numbers.
 
-    As long as a tensor holds single numbers, an empty sample is a null; see ``DraftCompanions.keep_absent``.
+    While a tensor holds only single numbers, an empty sample is a null; see ``DraftCompanions.keep_absent``.
     """
     if list(state.meta.max_shape) not in ([], [1]) or _is_list(state.info.get("logical_type")):
         return parts
@@ -199,7 +199,7 @@ def _is_list(logical: object) -> bool:
 
 
 def _are_single_numbers(parts: Sequence[Encoded]) -> bool:
-    """Return whether a tensor that takes in these samples holds nothing but single numbers, as far as one knows."""
+    """Return whether a tensor with these samples added holds only single numbers, as far as is known."""
     meta: TensorMeta = parts[-1].meta
     if htype_named(meta.htype).storing is not Storing.ARRAY or meta.is_link:
         return False

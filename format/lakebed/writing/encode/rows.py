@@ -76,7 +76,7 @@ def _largest(rows: Samples) -> int:
 
 
 def _warn_of_unnamed(rows: Samples, names: Any, meta: TensorMeta) -> None:
-    """Tell of a number that is no class; 3.x takes it without a word, and so do we."""
+    """Warn of a label without a class name; like 3.x, accept it nevertheless."""
     if not isinstance(names, list | tuple) or not names:
         return
     largest = _largest(rows)
@@ -90,7 +90,7 @@ def _warn_of_unnamed(rows: Samples, names: Any, meta: TensorMeta) -> None:
 
 
 def row_length(meta: TensorMeta) -> int:
-    """Return how many numbers a box, or a vector of an embedding, has; 0 if that is not known, or any number."""
+    """Return the length of a box, or of a vector of an embedding; 0 if it is unknown or free."""
     if meta.htype == "bbox":
         return 4
     if meta.htype != "embedding" or not meta.max_shape or meta.min_shape[-1] not in (0, meta.max_shape[-1]):
@@ -115,7 +115,7 @@ def _warn_of_other_lengths(rows: Samples, meta: TensorMeta) -> None:
 
 
 def _first(rows: Samples) -> list[Any]:
-    """Return the arrays among the first samples: boxes that are wrong are usually all wrong."""
+    """Return the arrays among the first samples, which are enough to check: if boxes are wrong, usually all are."""
     return [row for row in rows[:100] if isinstance(row, np.ndarray)]
 
 
@@ -142,7 +142,7 @@ def infer_htype(meta: TensorMeta, rows: Iterable[Any]) -> TensorMeta:
 
 
 def _holds_objects(value: Any) -> bool:
-    """Return whether a value is more than numbers: integers beyond 64 bits, or None and dicts in a list."""
+    """Return whether a value cannot be an array of numbers: integers beyond 64 bits, or None or dicts in a list."""
     if isinstance(value, int):
         return not -(2**63) <= value < 2**64
     if not isinstance(value, list | tuple | np.ndarray):
@@ -154,7 +154,7 @@ def _holds_objects(value: Any) -> bool:
 
 
 def _has_text(rows: Samples) -> bool:
-    """Return whether there may be names among labels."""
+    """Return whether labels may include names."""
     kinds = set(map(type, rows))
     if kinds <= {int, bool, float, type(None)}:
         return False

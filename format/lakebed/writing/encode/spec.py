@@ -28,18 +28,18 @@ class TensorSpec:
     Attributes
     ----------
     dtype
-        Dtype that values must have; None while it is open.
+        Required dtype of values; None if the tensor has none yet.
     ndim
-        Rank that samples must have; None while it is open.
+        Required rank of samples; None if the tensor has none yet.
     pads
-        Whether samples of fewer than three axes get further ones.
+        Whether samples with fewer than three axes get more.
     converts
         Whether images are converted to the channels of the htype.
     by_value
-        Whether arrays of any width are taken if their values fit. Not those of pixels and sound: 200 of 255 is another
-        brightness than 200 of 65,535.
+        Whether arrays of any width are accepted if their values fit. This excludes pixels and sound: 200 of 255 is not
+        the brightness of 200 of 65,535.
     threshold
-        Bytes above which a sample is tiled; negative for never.
+        Samples of more bytes are tiled; negative for never.
     """
 
     __slots__ = ("by_value", "converts", "dtype", "htype", "meta", "ndim", "pads", "threshold")
@@ -57,17 +57,17 @@ class TensorSpec:
 
     @property
     def takes_files(self) -> bool:
-        """Return whether samples may come as pictures, sounds or other files, whatever they are stored as."""
+        """Return whether samples may be given as pictures, sounds or other files."""
         return self.htype.is_image or self.htype.has_info_tensor or self.files is not None
 
     @property
     def files(self) -> FileCodec | None:
-        """Codec of the files that samples are stored as."""
+        """Codec of samples that are stored as files."""
         return file_codec(self.meta.sample_compression)
 
     @property
     def image_chunks(self) -> FileCodec | None:
-        """Codec of the images that chunks are stored as."""
+        """Codec of chunks that are stored as images."""
         name = self.meta.chunk_compression
         if name is None or name in BYTE_NAMES:
             return None
@@ -99,18 +99,19 @@ class TensorSpec:
 
 
 def with_dtype(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
-    """Return the metadata of a tensor with the dtype of encoded values, which the first of them sets.
+    """Return the metadata of a tensor with the dtype of encoded values; the first value determines it.
 
     Raises
     ------
     TensorDtypeMismatchError
-        If the tensor has another one: the values were not converted. Of links it describes files, which may differ.
+        If the tensor has another dtype, since the values were not converted. For links the dtype is that of files,
+        which may differ.
     """
     if dtype is None or (meta.dtype is not None and meta.is_link):
         return meta
     if meta.dtype is None:
         return meta.with_(htype=meta.htype or "generic", dtype=dtype.name, typestr=dtype.str)
-    # Compared as dtypes: NumPy takes None for float64.
+    # Compare dtypes, since NumPy reads None as float64.
     if meta.dtype != "object" and dtype_named(meta.dtype) != dtype:
         raise TensorDtypeMismatchError(
             f"values of dtype {dtype} were encoded for a tensor of dtype {meta.dtype}: nothing was stored"
@@ -119,6 +120,6 @@ def with_dtype(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
 
 
 def as_htype(meta: TensorMeta, name: str) -> TensorMeta:
-    """Return the metadata with the htype that the first value asks for."""
+    """Return the metadata with the htype of the first value."""
     htype = htype_named(name)
     return meta.with_(htype=name, dtype=htype.dtype, extra={**htype.meta_extra, **meta.extra})

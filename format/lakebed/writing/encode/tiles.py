@@ -41,7 +41,7 @@ def tile_shape_of(spec: TensorSpec, shape: tuple[int, ...], nbytes: int) -> tupl
     try:
         tile = _chosen(spec, shape, nbytes, limit)
     except InvalidInputError:
-        # A long vector whose only axis is never cut: 3.9.52 refuses it, we store it whole.
+        # The only axis of a long vector is never cut: 3.9.52 refuses such a vector, we store it whole.
         return None
     return None if math.prod(grid(shape, tile)) == 1 else tile
 
@@ -66,7 +66,7 @@ def encode_tiled(
     info: dict[str, Any] | None,
     codec: FileCodec | None = None,
 ) -> Encoded:
-    """Encode one sample as tiles, by the given codec if any; tiles are compressed on iteration."""
+    """Encode one sample as tiles, with the given codec if any; each tile is compressed when it is iterated over."""
     shape = tuple(int(n) for n in array.shape)
     compress = _compressor(spec) if codec is None else codec.encode
 
@@ -92,7 +92,7 @@ def _compressor(spec: TensorSpec) -> Callable[[NDArray[Any]], bytes]:
 
 
 def encode_partial(value: PartialSample, spec: TensorSpec) -> Encoded:
-    """Encode a promised sample: tiles without data.
+    """Encode a sample whose data follows later: tiles without data.
 
     Raises
     ------

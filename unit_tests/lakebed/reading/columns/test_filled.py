@@ -66,7 +66,7 @@ def test_a_fill_that_would_round_is_refused() -> None:
 
     with pytest.raises(InvalidInputError, match=f"would round {2**60 + 1} of tensor 't'"):
         large.numpy(fill=float("nan"))
-    with pytest.raises(InvalidInputError, match="which is no number"):
+    with pytest.raises(InvalidInputError, match="which is not a number"):
         large.numpy(fill="x")
     with pytest.raises(InvalidInputError, match="holds text"):
         tensor(["a", None], htype="text").numpy(fill=3)

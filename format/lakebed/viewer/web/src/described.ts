@@ -69,6 +69,7 @@ function tensorOf(tensor: Tensor): TensorMeta {
     rows: tensor.length,
     sequence: tensor.isSequence,
     link: tensor.isLink,
+    format: tensor.sampleCompression === "lz4" ? null : tensor.sampleCompression,
     class_names: tensor.classNames,
     coords: kind === "bbox" ? coords(info.coords) : null,
     skeleton: isSkeleton ? pairs.map(([from, to]) => [from, to] as [number, number]) : [],

@@ -45,3 +45,8 @@ export function linked(session: Session): Linked {
   OF.set(session, found);
   return found;
 }
+
+/** Let the pictures of a session follow the camera of another one. */
+export function follow(session: Session, leader: Session): void {
+  OF.set(session, linked(leader));
+}

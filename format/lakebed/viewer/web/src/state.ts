@@ -1,5 +1,35 @@
 /** What is shown: one value that can be written into the fragment of an address and read back. */
 
+/** What is shown beside the rows that are open, and how the boxes of both are matched. */
+export interface Compare {
+  /** Values beside each other, boxes matched by their overlap, or crops of predictions. */
+  how: "sides" | "match" | "crops";
+  /** Dataset and version at the right; null takes those at the left. */
+  dataset: number | null;
+  at: string | null;
+  /**
+   * Tensors: `left` and `right` beside each other; of a match `truth`, `predicted`, the labels of each, and `scores`. The
+   * page chooses those that are missing, and uses none where the name is empty.
+   */
+  tensors: { [role: string]: string };
+  /** Least intersection over union of a match. */
+  iou: number;
+  /** Count that was clicked on: `tp`, `fp` or `fn` and a class, or `cell` and two classes. */
+  pick: string[];
+  /** Screen of the list. */
+  page: number;
+}
+
+/** A map of vectors, whose points are rows. */
+export interface VectorMap {
+  /** The vectors; empty takes the first embedding. */
+  tensor: string;
+  /** The labels or numbers that colour points; empty takes the first labels, null colours none. */
+  colour: string | null;
+  /** Where one looks: x, y and scale, or an orbit; empty shows all. */
+  view: number[];
+}
+
 export interface ViewState {
   /** Number of the dataset in the lake; null is the page of the lake. */
   dataset: number | null;
@@ -36,6 +66,10 @@ export interface ViewState {
   panel: "" | "statistics" | "versions" | "views" | "help";
   /** Versions whose difference is shown. */
   diff: { a: string; b: string } | null;
+  compare: Compare | null;
+  map: VectorMap | null;
+  /** Where one looks from at a point cloud or mesh: turn, tilt, zoom and move; empty shows all. */
+  orbit: number[];
   /** Rows of the version that are chosen. */
   selected: number[];
 }
@@ -59,8 +93,13 @@ export const initial: Readonly<ViewState> = Object.freeze({
   window: null,
   panel: "",
   diff: null,
+  compare: null,
+  map: null,
+  orbit: [],
   selected: [],
 });
+
+export const initialCompare: Readonly<Compare> = Object.freeze({ how: "sides", dataset: null, at: null, tensors: {}, iou: 0.5, pick: [], page: 0 });
 
 const VERSION = 1;
 
@@ -118,6 +157,14 @@ export function fromFragment(fragment: string): ViewState {
   take("window", (value) => are(value, "low", "high"));
   take("panel", (value) => ["", "statistics", "versions", "views", "help"].includes(value as string));
   take("diff", (value) => isRecord(value) && isText(value.a) && isText(value.b));
+  const isCompare = ({ how, dataset, at, tensors, iou, pick, page }: Record<string, unknown>) =>
+    ["sides", "match", "crops"].includes(how as string) && (dataset === null || isCount(dataset)) && (at === null || isText(at)) &&
+    isRecord(tensors) && Object.values(tensors).every(isText) && isShare(iou) && isTexts(pick) && isCount(page);
+  if (isRecord(found.compare)) found.compare = { ...initialCompare, ...found.compare };
+  take("compare", (value) => isRecord(value) && isCompare(value));
+  const isLook = (value: unknown) => Array.isArray(value) && value.length <= 5 && value.every(Number.isFinite);
+  take("map", (value) => isRecord(value) && isText(value.tensor) && (value.colour === null || isText(value.colour)) && isLook(value.view));
+  take("orbit", isLook);
   if (typeof found.selected === "string") state.selected = unpacked(found.selected);
   return state;
 }

@@ -86,7 +86,31 @@ export class Header {
     if (this.axes === null) return null;
     const row = rowOf(this.shapeLast, sample);
     if (row === this.shapeLast.length) return new Array<number>(this.axes).fill(0);
-    return [...this.shapes.subarray(row * this.axes, (row + 1) * this.axes)];
+    const found = new Array<number>(this.axes);
+    for (let axis = 0; axis < this.axes; axis++) found[axis] = this.shapes[row * this.axes + axis]!;
+    return found;
+  }
+
+  /** Whether all samples have so many bytes. */
+  allOf(size: number): boolean {
+    return this.sizes.length === 1 && this.sizes[0] === size;
+  }
+
+  /** Where each of some samples ends in the data, the start of the first before them; and their shapes one after another. */
+  spans(from: number, to: number): { ends: Float64Array; shapes: Uint32Array; axes: number | null } {
+    const ends = new Float64Array(to - from + 1);
+    const axes = this.axes ?? 0;
+    const shapes = new Uint32Array(axes * (to - from));
+    ends[0] = from < this.count ? this.place(from)[0] : 0;
+    for (let sample = from, row = rowOf(this.last, from); sample < to; sample++) {
+      while (row < this.last.length && this.last[row]! < sample) row++;
+      ends[sample - from + 1] = ends[sample - from]! + (this.sizes[row] ?? 0);
+    }
+    for (let sample = from, row = rowOf(this.shapeLast, from); axes > 0 && sample < to; sample++) {
+      while (row < this.shapeLast.length && this.shapeLast[row]! < sample) row++;
+      for (let axis = 0; axis < axes && row < this.shapeLast.length; axis++) shapes[(sample - from) * axes + axis] = this.shapes[row * axes + axis]!;
+    }
+    return { ends, shapes, axes: this.axes };
   }
 
   /** Whether there is no data though the samples have extents: they read as zeros (FORMAT.md 5.5). */

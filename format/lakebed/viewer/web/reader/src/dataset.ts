@@ -29,6 +29,8 @@ export class Dataset {
     readonly info: Info,
     /** Visible tensors by name, in the order in which they were made. */
     readonly tensors: Map<string, Tensor>,
+    /** Tensors of the format's own by name, such as the shapes of another's samples. */
+    private readonly hidden: Map<string, Tensor>,
     readonly groups: string[],
   ) {}
 
@@ -55,10 +57,10 @@ export class Dataset {
         return [name, await Tensor.open(version, name, key, nulls ?? null, hidden.has(key), signal)];
       }),
     );
-    const visible = new Map(opened.filter(([, tensor]) => !tensor.hidden));
+    const [visible, behind] = [false, true].map((isHidden) => new Map(opened.filter(([, tensor]) => tensor.hidden === isHidden)));
     const groups = Array.isArray(meta.groups) ? meta.groups.map(String) : [];
     const head = [...tree.branches].find(([, version]) => version === id)?.[0] ?? null;
-    return new Dataset(version, commit, head, info, visible, groups);
+    return new Dataset(version, commit, head, info, visible!, behind!, groups);
   }
 
   get place(): string {
@@ -100,6 +102,22 @@ export class Dataset {
   /** The same dataset at another version. */
   at(ref: string, signal?: AbortSignal): Promise<Dataset> {
     return Dataset.at(this.version.tree, this.version.source, ref, signal);
+  }
+
+  /** The hidden tensor that tells something of each sample of another, such as its `id` or `shape`. */
+  companion(name: string, what: string): Tensor | undefined {
+    const { key } = this.tensor(name);
+    const at = key.lastIndexOf("/") + 1;
+    return [...this.hidden.values()].find((tensor) => tensor.key === `${key.slice(0, at)}_${key.slice(at)}_${what}`);
+  }
+
+  /** The ids of a tensor's samples, which stay theirs in other versions; null where it has none. */
+  async ids(name: string, signal?: AbortSignal): Promise<BigUint64Array | null> {
+    const { length, isSequence } = this.tensor(name);
+    const ids = this.companion(name, "id");
+    if (isSequence || ids?.length !== length) return null;
+    const { data } = await ids.column(0, length, signal);
+    return data instanceof BigUint64Array ? data : null;
   }
 
   tensor(name: string): Tensor {

@@ -26,8 +26,9 @@ export async function open(place: string | Blob | Source, options: Options = {})
 }
 
 export { Dataset } from "./dataset";
-export { Tensor } from "./tensor";
+export { Tensor, type Run } from "./tensor";
 export { FormatError, LIMITS, LimitError, MissingError, SourceError, UnsupportedError } from "./errors";
+export { xxh3 } from "./xxh3";
 export { traffic, type Part, type Source } from "./source";
 export type { Commit } from "./tree";
 export type { Json } from "./json";

@@ -2,6 +2,7 @@
 
 import { NO_BYTES, viewOf, type Bytes } from "./bytes";
 import { FormatError, UnsupportedError, check } from "./errors";
+import { fastBlock } from "./fast";
 
 /** A block behind its uncompressed size (FORMAT.md 5.3); no bytes, and five zeros, are empty. */
 export function decodeSized(data: Bytes, what: string): Bytes {
@@ -13,6 +14,9 @@ export function decodeSized(data: Bytes, what: string): Bytes {
   check("chunkBytes", size, what);
   // One byte stands for 255 at most: a larger promise is a lie.
   if (size > 256 * data.length) throw new FormatError(`${what}: a block of ${data.length} bytes does not decode to ${size}`);
+  const found = fastBlock(data.subarray(4), size);
+  if (found === null) throw damaged(what);
+  if (found !== undefined) return found;
   const out = new Uint8Array(size);
   decodeBlock(data, 4, out, what);
   return out;

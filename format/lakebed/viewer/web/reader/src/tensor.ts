@@ -1,6 +1,6 @@
 /** One tensor of a version: where its samples lie, and what they are. */
 
-import { NO_BYTES, textOf, type Bytes } from "./bytes";
+import { NO_BYTES, cut, textOf, type Bytes } from "./bytes";
 import { Cache } from "./cache";
 import { Header, known } from "./chunk";
 import { document, folderOf, type Info, type Version } from "./dataset";
@@ -9,7 +9,7 @@ import { decodeSized } from "./lz4";
 import { BLOCK, folderName, tensorKey, type Places } from "./manifest";
 import { ChunkIndex, SequenceIndex, parseTiles, rowOf, type Tiling } from "./tables";
 import { FIRST } from "./tree";
-import { arrayOf, decode, isImage, isText, itemSize, product, zeros, type NumberArray, type Storing, type Value } from "./values";
+import { arrayOf, decode, isImage, isText, itemSize, numbers, product, zeros, type NumberArray, type Storing, type Value } from "./values";
 import { xxh3 } from "./xxh3";
 
 /** Chunks whose samples are read one by one are larger than this. */
@@ -24,6 +24,18 @@ interface Loaded {
 }
 
 const chunks = new Cache<Loaded>(CACHED, (chunk) => chunk.data.length + 1000);
+
+/** Samples of one chunk, stored as they are: bytes of all, where each ends, and their shapes. */
+export interface Run {
+  /** First row, and how many there are. */
+  row: number;
+  count: number;
+  data: Bytes;
+  ends: Float64Array;
+  shapes: Uint32Array;
+  /** Null where only empty samples of unknown rank are in the chunk. */
+  axes: number | null;
+}
 
 interface Index {
   chunks: ChunkIndex;
@@ -87,7 +99,9 @@ export class Tensor {
     const index = ids === null ? ChunkIndex.empty : ChunkIndex.parse(ids, `${key}/chunks_index`);
     const places = version.manifest?.places(key) ?? null;
     if (places !== null && places.sizes.length !== index.length)
-      throw new FormatError(`${key}: ${places.sizes.length} places are known of ${index.length} chunks`);
+      throw new FormatError(
+        `${key}: the manifest has the places of ${places.sizes.length} chunks, the tensor has ${index.length}`,
+      );
     return new Tensor(version, name, key, meta, info ?? {}, hidden || meta.hidden === true, nulls, {
       chunks: index,
       tiles: tiles === null ? new Map() : parseTiles(tiles, `${key}/tiles_index`),
@@ -122,8 +136,7 @@ export class Tensor {
 
   /** Rows from `start` to before `stop`; each chunk is fetched once. */
   async rows(start: number, stop: number, signal?: AbortSignal): Promise<Value[]> {
-    if (!(Number.isSafeInteger(start) && Number.isSafeInteger(stop) && start >= 0 && start <= stop && stop <= this.length))
-      throw new RangeError(`rows ${start} to ${stop} are not among the ${this.length} of ${this.name}`);
+    this.checkRows(start, stop);
     const { sequence } = this.index;
     const missing = await this.missing(start, stop, signal);
     const wanted: number[] = [];
@@ -145,6 +158,107 @@ export class Tensor {
     });
   }
 
+  /** Whether `runs` reads it: samples lie in its chunks as they are. */
+  get isPlain(): boolean {
+    const { sample, chunk, isLink, htype } = this.storing;
+    return !isLink && !this.isSequence && sample === null && (chunk === null || chunk === "lz4") && htype !== "polygon" && this.index.tiles.size === 0;
+  }
+
+  /** The last row of each chunk, where chunks count rows. */
+  get chunkEnds(): Float64Array {
+    return this.isSequence ? new Float64Array(0) : this.index.chunks.last;
+  }
+
+  /** What the manifest tells of the bytes of each chunk, which statistics of them are found by; null without one. */
+  get places(): Places | null {
+    return this.index.places;
+  }
+
+  /** A file of the dataset that is of no version, such as a cache; null where there is none. */
+  async beside(key: string, signal?: AbortSignal): Promise<Bytes | null> {
+    try {
+      return await this.version.source.read(key, signal);
+    } catch (error) {
+      if (error instanceof MissingError) return null;
+      throw error;
+    }
+  }
+
+  /** Rows from `start` to before `stop`, chunk by chunk, with no value made for each; of tensors that are `isPlain`. */
+  async runs(start: number, stop: number, signal?: AbortSignal): Promise<Run[]> {
+    const { last } = this.index.chunks;
+    const rows: number[] = [];
+    for (let row = rowOf(last, start); row < last.length && (row === 0 ? 0 : last[row - 1]! + 1) < stop; row++) rows.push(row);
+    const found = new Array<Run>(rows.length);
+    let next = 0;
+    const work = async (): Promise<void> => {
+      for (let at = next++; at < rows.length; at = next++) {
+        const [begin, count] = this.index.chunks.span(rows[at]!);
+        const { header, data } = await this.load(rows[at]!, count, signal);
+        const [from, to] = [Math.max(0, start - begin), Math.min(count, stop - begin)];
+        const spans = header.spans(from, to);
+        const what = this.what(begin + from);
+        if (header.isUnwritten(data.length)) throw new UnsupportedError(`${what} was never written`);
+        if (spans.ends[to - from]! > data.length) throw new FormatError(`${what} leaves its chunk`);
+        found[at] = { row: begin + from, count: to - from, data, ...spans };
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, rows.length) }, work));
+    return found;
+  }
+
+  /** 1 for each row from `start` to before `stop` that is marked as null; null where none is. */
+  async nullMask(start: number, stop: number, signal?: AbortSignal): Promise<Uint8Array | null> {
+    const marked = await this.marked(signal);
+    if (marked === null) return null;
+    const end = Math.min(stop, marked.length);
+    const mask = new Uint8Array(stop - start);
+    for (const { row, data, ends, count } of await marked.runs(start, Math.max(start, end), signal))
+      for (let i = 0; i < count; i++) for (let at = ends[i]!; at < ends[i + 1]!; at++) if (data[at] !== 0) mask[row - start + i] = 1;
+    return mask.includes(1) ? mask : null;
+  }
+
+  get hasMarks(): boolean {
+    return this.nulls !== null;
+  }
+
+  /** Rows as one array with a new first axis, where all have the largest shape; zeros for those without numbers, which are `missing`. */
+  async column(start: number, stop: number, signal?: AbortSignal): Promise<NumberArray & { missing: number[] }> {
+    this.checkRows(start, stop);
+    if (!this.isArray || this.isSequence) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
+    const { sample } = this.storing;
+    const dtype = this.dtype ?? "uint8";
+    const size = product(this.maxShape) * itemSize(dtype);
+    check("sampleBytes", size * (stop - start), this.name);
+    const out = new Uint8Array(size * (stop - start));
+    const without = new Set(await this.missing(start, stop, signal));
+    const { last } = this.index.chunks;
+    let next = stop > start ? rowOf(last, start) : last.length;
+    const end = stop > start ? rowOf(last, stop - 1) : -1;
+    const work = async (): Promise<void> => {
+      for (let row = next++; row <= end; row = next++) {
+        signal?.throwIfAborted();
+        const [begin, count] = this.index.chunks.span(row);
+        const [first, behind] = [Math.max(begin, start), Math.min(begin + count, stop)];
+        const { header, data } = await this.load(row, count, signal);
+        if (header.isUnwritten(data.length)) continue;
+        const isWhole = sample === null && header.allOf(size) && data.length >= count * size;
+        if (isWhole) out.set(data.subarray((first - begin) * size, (behind - begin) * size), (first - start) * size);
+        for (let at = first; at < behind && !isWhole; at++) {
+          const [from, to] = header.place(at - begin);
+          const stored = cut(data, from, to - from, this.what(at));
+          const bytes = sample === null ? stored : decodeSized(stored, this.what(at));
+          if (bytes.length === size) out.set(bytes, (at - start) * size);
+          else if (bytes.length === 0) without.add(at);
+          else throw new UnsupportedError(`${this.name} has samples of several shapes`);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    const missing = [...without].map((row) => row - start).sort((a, b) => a - b);
+    return { kind: "array", dtype, shape: [stop - start, ...this.maxShape], data: numbers(out, dtype), missing };
+  }
+
   /** Shapes of rows, without their data: null where a row is null; of sequences the largest of their items, and how many. */
   async shapes(start: number, stop: number, signal?: AbortSignal): Promise<({ shape: number[]; items: number | null } | null)[]> {
     const missing = await this.missing(start, stop, signal);
@@ -159,6 +273,29 @@ export class Tensor {
     return Promise.all(Array.from({ length: stop - start }, (_, i) => one(start + i)));
   }
 
+  /** Return where rows lie, as text: rows of two versions that lie at the same places are equal. */
+  async locations(signal?: AbortSignal): Promise<(row: number) => string> {
+    const { chunks: index, sequence } = this.index;
+    const paths = await Promise.all(Array.from({ length: index.length }, (_, row) => this.path(row, signal)));
+    const marks = await (await this.marked(signal))?.locations(signal);
+    const placeOf = (sample: number): string => {
+      let row = rowOf(index.last, sample);
+      let found = `${paths[row]} ${sample - index.span(row)[0]}`;
+      while (index.last[row + 1] === sample) found += ` ${paths[++row]}`; // further tiles
+      return found;
+    };
+    return (row) => {
+      const [first, last] = sequence?.span(row) ?? [row, row + 1];
+      const items = Array.from({ length: last - first }, (_, i) => placeOf(first + i));
+      return `${items.join()} ${marks && row < this.marks!.length ? marks(row) : ""}`;
+    };
+  }
+
+  private async marked(signal?: AbortSignal): Promise<Tensor | null> {
+    if (this.nulls !== null) this.marks ??= await Tensor.open(this.version, this.nulls, this.nulls, null, true, signal);
+    return this.marks;
+  }
+
   private async shapeAt(sample: number, signal?: AbortSignal): Promise<number[]> {
     const tiling = this.index.tiles.get(sample);
     if (tiling !== undefined) return tiling.sample;
@@ -170,13 +307,23 @@ export class Tensor {
     return header.shape(sample - begin) ?? new Array<number>(this.maxShape.length).fill(0);
   }
 
+  /** Whether samples are stored as arrays, not as texts or files. */
+  private get isArray(): boolean {
+    const { chunk, sample, htype } = this.storing;
+    return !isText(this.storing) && htype !== "polygon" && [chunk, sample].every((one) => one === null || one === "lz4");
+  }
+
+  private checkRows(start: number, stop: number): void {
+    if (!(Number.isSafeInteger(start) && Number.isSafeInteger(stop) && start >= 0 && start <= stop && stop <= this.length))
+      throw new RangeError(`rows ${start} to ${stop} are not among the ${this.length} of ${this.name}`);
+  }
+
   /** The rows that are marked as null. */
   private async missing(start: number, stop: number, signal?: AbortSignal): Promise<Set<number> | null> {
-    if (this.nulls === null) return null;
-    this.marks ??= await Tensor.open(this.version, this.nulls, this.nulls, null, true, signal);
-    const end = Math.min(stop, this.marks.length);
-    if (end <= start) return null;
-    const marks = await this.marks.rows(start, end, signal);
+    const marked = await this.marked(signal);
+    const end = Math.min(stop, marked?.length ?? 0);
+    if (marked === null || end <= start) return null;
+    const marks = await marked.rows(start, end, signal);
     return new Set(marks.flatMap((mark, i) => (mark !== null && mark.kind === "array" && mark.data.some(Boolean) ? [start + i] : [])));
   }
 
@@ -216,7 +363,11 @@ export class Tensor {
     const size = places?.sizes[row] ?? 0;
     const isWorth = members.length === 1 && size > LARGE && this.storing.chunk === null;
     if (isWorth) return [[first, await this.alone(row, first, begin, count, size, signal)]];
-    const { header, data } = await this.load(row, count, signal);
+    const loaded = await this.load(row, count, signal);
+    // Aligned once, numbers of several bytes need no copies of their own.
+    const width = this.isArray ? Math.min(8, itemSize(this.dtype ?? "uint8")) : 1;
+    if (members.length > 1 && loaded.data.byteOffset % width !== 0) loaded.data = loaded.data.slice();
+    const { header, data } = loaded;
     return members.map((sample) => [sample, this.valueIn(header, data, sample - begin, this.what(sample))]);
   }
 
@@ -236,7 +387,7 @@ export class Tensor {
   }
 
   /** Whether samples are single numbers of which some are missing: those are stored as empty ones. */
-  private get isNullable(): boolean {
+  get isNullable(): boolean {
     const most = this.maxShape.join();
     const cameAsList = /^(fixed_size_)?list\b/.test(String(this.info.logical_type ?? ""));
     return (most === "1" || most === "0") && this.minShape.join() === "0" && this.dtype !== null && !cameAsList;

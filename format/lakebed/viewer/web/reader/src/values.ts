@@ -17,7 +17,11 @@ export type Numbers =
   | Float32Array
   | Float64Array;
 
-/** Numbers in C order. Booleans are 0 and 1, a `float16` is a number of 32 bits, a complex number two numbers. */
+/**
+ * Numbers in C order. Booleans are 0 and 1, a `float16` is a number of 32 bits, a complex number two numbers.
+ *
+ * Arrays and files may lie in the memory of their chunk, as other samples do: copy before you change or transfer them.
+ */
 export interface NumberArray {
   kind: "array";
   dtype: string;
@@ -76,25 +80,28 @@ const IMAGES = new Set(
 );
 export const isImage = (format: string | null): format is string => format !== null && IMAGES.has(format);
 
-const ARRAYS: { [dtype: string]: [number, (buffer: ArrayBuffer) => Numbers] } = {
-  bool: [1, (buffer) => new Uint8Array(buffer)],
-  uint8: [1, (buffer) => new Uint8Array(buffer)],
-  int8: [1, (buffer) => new Int8Array(buffer)],
-  uint16: [2, (buffer) => new Uint16Array(buffer)],
-  int16: [2, (buffer) => new Int16Array(buffer)],
-  uint32: [4, (buffer) => new Uint32Array(buffer)],
-  int32: [4, (buffer) => new Int32Array(buffer)],
-  uint64: [8, (buffer) => new BigUint64Array(buffer)],
-  int64: [8, (buffer) => new BigInt64Array(buffer)],
-  float16: [2, halves],
-  float32: [4, (buffer) => new Float32Array(buffer)],
-  float64: [8, (buffer) => new Float64Array(buffer)],
-  complex64: [8, (buffer) => new Float32Array(buffer)],
-  complex128: [16, (buffer) => new Float64Array(buffer)],
+type View = { BYTES_PER_ELEMENT: number; new (buffer: ArrayBuffer, at: number, length: number): Numbers };
+
+/** Bytes of a number, and the array of it. */
+const ARRAYS: { [dtype: string]: [number, View] } = {
+  bool: [1, Uint8Array],
+  uint8: [1, Uint8Array],
+  int8: [1, Int8Array],
+  uint16: [2, Uint16Array],
+  int16: [2, Int16Array],
+  uint32: [4, Uint32Array],
+  int32: [4, Int32Array],
+  uint64: [8, BigUint64Array],
+  int64: [8, BigInt64Array],
+  float16: [2, Uint16Array],
+  float32: [4, Float32Array],
+  float64: [8, Float64Array],
+  complex64: [8, Float32Array],
+  complex128: [16, Float64Array],
 };
 
-function halves(buffer: ArrayBuffer): Float32Array {
-  return Float32Array.from(new Uint16Array(buffer), (bits) => {
+function halves(words: Uint16Array): Float32Array {
+  return Float32Array.from(words, (bits) => {
     const sign = bits & 0x8000 ? -1 : 1;
     const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
     if (exponent === 31) return fraction ? NaN : sign * Infinity;
@@ -109,10 +116,14 @@ export function itemSize(dtype: string): number {
   return found[0];
 }
 
+/** Numbers of little-endian bytes: in the same memory, where they are aligned there. */
 export function numbers(bytes: Bytes, dtype: string): Numbers {
   const size = itemSize(dtype);
   if (bytes.length % size !== 0) throw new FormatError(`${bytes.length} bytes are no numbers of dtype ${dtype}`);
-  return ARRAYS[dtype]![1](bytes.slice().buffer);
+  const View = ARRAYS[dtype]![1];
+  const { buffer, byteOffset } = bytes.byteOffset % View.BYTES_PER_ELEMENT === 0 ? bytes : bytes.slice();
+  const found = new View(buffer, byteOffset, bytes.length / View.BYTES_PER_ELEMENT);
+  return dtype === "float16" ? halves(found as Uint16Array) : found;
 }
 
 export function product(shape: number[]): number {

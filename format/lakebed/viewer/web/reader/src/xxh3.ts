@@ -1,5 +1,7 @@
 /** XXH3 of 64 bits without a seed, as 16 hexadecimal digits: the checksum of chunks and manifests (xxHash 0.8.3). */
 
+import { fastSums } from "./fast";
+
 const P32 = [0x9e3779b1, 0x85ebca77, 0xc2b2ae3d] as const;
 const P64 = [
   0x9e3779b185ebca87n,
@@ -101,8 +103,15 @@ function digest(bytes: Uint8Array): bigint {
   return avalanche((sum + mixed(length - 16, 119)) & MASK);
 }
 
-/** Eight sums of 64 bits, as halves. */
 function long(bytes: Uint8Array): bigint {
+  const sums = fastSums(bytes) ?? plainSums(bytes);
+  let sum = BigInt(bytes.length) * P64[0];
+  for (let i = 0; i < 4; i++) sum += folded(sums[2 * i]! ^ secret(11 + 16 * i), sums[2 * i + 1]! ^ secret(19 + 16 * i));
+  return avalanche(sum & MASK);
+}
+
+/** Eight sums of 64 bits, added up as halves. */
+export function plainSums(bytes: Uint8Array): BigUint64Array {
   const length = bytes.length;
   const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
   const data = new Uint32Array(aligned.buffer, aligned.byteOffset, length >> 2);
@@ -120,10 +129,7 @@ function long(bytes: Uint8Array): bigint {
   }
   const last = new Uint32Array(bytes.slice(length - 64).buffer);
   accumulate(low, high, last, 0, LAST_WORDS, 0);
-  let sum = BigInt(length) * P64[0];
-  const whole = (i: number): bigint => (BigInt(high[i]!) << 32n) | BigInt(low[i]!);
-  for (let i = 0; i < 4; i++) sum += folded(whole(2 * i) ^ secret(11 + 16 * i), whole(2 * i + 1) ^ secret(19 + 16 * i));
-  return avalanche(sum & MASK);
+  return BigUint64Array.from(low, (word, i) => (BigInt(high[i]!) << 32n) | BigInt(word));
 }
 
 function accumulate(low: Uint32Array, high: Uint32Array, data: Uint32Array, at: number, keys: Uint32Array, key: number): void {

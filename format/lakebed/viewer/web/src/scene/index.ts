@@ -178,8 +178,9 @@ function besideOf(
   const objects = owners?.every((one) => one !== null) ? (owners as number[]) : null;
   const fits = (length: number) => (objects ? length > Math.max(-1, ...objects) : length === count);
   const labels = nearest(tensor, [...words].filter(([, texts]) => fits(texts.length)).map(([name]) => name));
+  const isTheirs = (name: string) => groupOf(name) !== groupOf(tensor.name) && tensors.some((one) => one.kind === tensor.kind && groupOf(one.name) === groupOf(name));
   const scores = tensors
-    .filter((one) => SCORE.test(one.name) && one.name !== tensor.name && ["scalar", "array"].includes(one.kind))
+    .filter((one) => SCORE.test(one.name) && one.name !== tensor.name && ["scalar", "array"].includes(one.kind) && !isTheirs(one.name))
     .filter((one) => fits(numbersOf(values.get(one.name) ?? null)?.length ?? Number.NaN))
     .map((one) => one.name);
   const scored = nearest(tensor, scores);

@@ -1,0 +1,144 @@
+/** Bound expressions, and their values over rows that are here; after Python's `relations/bound.py` and `evaluate.py`. */
+
+import { Constant, collect, flags, flagsOf, inPlaces, placesOf, rowsOf, take, truth, wholes, type Column, type Mask, type Rows, type Val } from "./columns";
+import { FLAG, NUMBER, type Given, type Info } from "./functions";
+import { logical, mapped } from "./numbers";
+
+/** The column of a grouped relation that counts the rows of each group. */
+export const COUNT_ALL = "";
+
+export interface Apply {
+  is: "apply";
+  name: string;
+  compute(given: Given): Column;
+  operands: Bound[];
+  info: Info;
+  at: number;
+  cost: number;
+  mayFail: boolean;
+  key?: ((column: Column) => Column) | undefined;
+}
+
+export type Bound =
+  | { is: "value"; value: Val; info: Info; exact?: Val; isRead?: boolean }
+  | { is: "input"; name: string; info: Info }
+  | Apply
+  | { is: "logic"; operator: "and" | "or"; operands: Bound[]; info: Info }
+  | { is: "not"; operand: Bound; info: Info }
+  | { is: "missing"; operand: Bound; info: Info }
+  | { is: "shape"; name: string; info: Info }
+  | { is: "number"; info: Info }
+  | { is: "cases"; branches: [Bound | null, Bound][]; info: Info };
+
+export const value = (given: Val, info: Info, isRead = false): Bound => ({ is: "value", value: given, info, isRead });
+export const not = (operand: Bound): Bound => ({ is: "not", operand, info: FLAG });
+export const and = (operands: Bound[]): Bound => ({ is: "logic", operator: "and", operands, info: FLAG });
+export const or = (operands: Bound[]): Bound => ({ is: "logic", operator: "or", operands, info: FLAG });
+export const rowNumber: Bound = { is: "number", info: NUMBER };
+
+export function parts(node: Bound): Bound[] {
+  switch (node.is) {
+    case "apply": case "logic": return node.operands;
+    case "not": case "missing": return [node.operand];
+    case "cases": return node.branches.flatMap(([told, value]) => (told === null ? [value] : [told, value]));
+    default: return [];
+  }
+}
+
+/** The column whose missing values are recorded separately; null where only the values tell. */
+export const onRecord = (node: Bound): string | null => (node.is === "missing" && node.operand.is === "input" && node.operand.info.nullsApart ? node.operand.name : null);
+
+/** What an expression needs: columns, whether their values, their shapes, or only which of them are missing. */
+export function needs(node: Bound, found = new Map<string, Set<"data" | "shape" | "missing">>()): Map<string, Set<"data" | "shape" | "missing">> {
+  const add = (name: string, what: "data" | "shape" | "missing"): void => void (found.get(name) ?? found.set(name, new Set()).get(name)!).add(what);
+  const record = onRecord(node);
+  if (record !== null) add(record, "missing");
+  else if (node.is === "input") add(node.name, "data");
+  else if (node.is === "shape") add(node.name, "shape");
+  else for (const part of parts(node)) needs(part, found);
+  return found;
+}
+
+export const inputs = (node: Bound): string[] => [...needs(node).keys()];
+export const isByPlace = (node: Bound): boolean => node.is === "number" || parts(node).some(isByPlace);
+export const mayFail = (node: Bound): boolean => (node.is === "apply" && node.mayFail) || parts(node).some(mayFail);
+
+export function cost(node: Bound): number {
+  if (node.is === "input") return node.info.cost + 0.5;
+  return (node.is === "apply" ? node.cost : 0.01) + (node.is === "shape" ? 0.5 : 0) + parts(node).reduce((sum, part) => sum + cost(part), 0);
+}
+
+/** Rows whose columns were read. */
+export class Scope {
+  constructor(
+    readonly count: number,
+    readonly columns: Map<string, Column>,
+    readonly shapes: Map<string, Column>,
+    readonly missing: Map<string, Mask>,
+    /** Positions of the rows in their relation. */
+    readonly places: Rows,
+  ) {}
+
+  only(mask: Uint8Array): Scope {
+    const kept = placesOf(mask);
+    const some = (columns: Map<string, Column>): Map<string, Column> => new Map([...columns].map(([name, column]) => [name, take(column, kept)]));
+    const missing = new Map([...this.missing].map(([name, own]): [string, Mask] => [name, own && Uint8Array.from(kept, (row) => own[row]!)]));
+    return new Scope(kept.length, some(this.columns), some(this.shapes), missing, Int32Array.from(kept, (row) => this.places[row]!));
+  }
+}
+
+export function evaluate(node: Bound, scope: Scope): Column {
+  switch (node.is) {
+    case "value": return new Constant(node.value, scope.count);
+    case "input": return scope.columns.get(node.name)!;
+    case "shape": return scope.shapes.get(node.name)!;
+    case "number": return wholes(scope.places);
+    case "apply": return node.compute({ columns: node.operands.map((operand) => evaluate(operand, scope)), count: scope.count, infos: node.operands.map((operand) => operand.info) });
+    case "logic": return node.operands.map((operand) => flags(evaluate(operand, scope))).reduce((a, b) => logical(node.operator, a, b));
+    case "not": return mapped(flags(evaluate(node.operand, scope)), "NOT", () => "bool", (own) => (own ? 0 : 1));
+    case "missing": return flagsOf(missing(node, scope));
+    case "cases": return casesOf(node.branches, scope);
+  }
+}
+
+function missing(node: Bound & { is: "missing" }, scope: Scope): Uint8Array {
+  const name = onRecord(node);
+  const found = name !== null ? (scope.missing.get(name) ?? null) : evaluate(node.operand, scope).missing;
+  return found ?? new Uint8Array(scope.count);
+}
+
+function casesOf(branches: [Bound | null, Bound][], scope: Scope): Column {
+  const left = new Uint8Array(scope.count).fill(1);
+  const [found, places]: [Column[], Rows[]] = [[], []];
+  for (const [condition, result] of branches) {
+    let chosen = left.slice();
+    if (condition !== null) {
+      chosen = new Uint8Array(scope.count);
+      const told = isTrue(condition, scope.only(left));
+      placesOf(left).forEach((row, i) => (chosen[row] = told[i]!));
+    }
+    if (chosen.includes(1)) {
+      const column = evaluate(result, scope.only(chosen));
+      found.push(column instanceof Constant ? collect(rowsOf(column)) : column);
+      places.push(placesOf(chosen));
+    }
+    chosen.forEach((one, i) => one && (left[i] = 0));
+  }
+  return found.length ? inPlaces(found, places) : new Constant(null, scope.count);
+}
+
+/** Whether a condition is true for each row: for arrays, for all values, of which there is at least one. */
+export function isTrue(node: Bound, scope: Scope): Uint8Array {
+  if (node.is === "not") return isTrue(node.operand, scope).map((one) => 1 - one);
+  if (node.is === "missing") return missing(node, scope);
+  if (node.is !== "logic") return truth(evaluate(node, scope));
+  const found = isTrue(node.operands[0]!, scope).slice();
+  const isAnd = node.operator === "and";
+  for (const operand of node.operands.slice(1)) {
+    if (!found.includes(isAnd ? 1 : 0)) break;
+    const told = isTrue(operand, scope);
+    for (let i = 0; i < found.length; i++) found[i] = isAnd ? found[i]! & told[i]! : found[i]! | told[i]!;
+  }
+  return found;
+}
+

@@ -1,0 +1,468 @@
+/** Columns: the values of many rows, as typed arrays, as a list, or one for all; after Python's `values/columns.py`. */
+
+import type { Json } from "../../reader/src";
+import { NeedsView, QueryError } from "./errors";
+
+export type Dtype =
+  | "bool" | "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64" | "float16" | "float32" | "float64";
+export type Data =
+  | Uint8Array | Int8Array | Uint16Array | Int16Array | Uint32Array | Int32Array | Float32Array | Float64Array | BigInt64Array | BigUint64Array;
+export type Mask = Uint8Array | null;
+export type Rows = Int32Array;
+
+/** b of booleans, i and u of integers, f of floats. */
+export const kindOf = (dtype: Dtype): "b" | "i" | "u" | "f" => dtype[0] as "b" | "i" | "u" | "f";
+export const isWhole = (dtype: Dtype): boolean => kindOf(dtype) !== "f";
+
+/** Room for numbers of a dtype; those of 64 bits are numbers of JavaScript, as long as all of them are exact. */
+export function room(dtype: Dtype, length: number): Data {
+  switch (dtype) {
+    case "bool": case "uint8": return new Uint8Array(length);
+    case "int8": return new Int8Array(length);
+    case "int16": return new Int16Array(length);
+    case "uint16": return new Uint16Array(length);
+    case "int32": return new Int32Array(length);
+    case "uint32": return new Uint32Array(length);
+    case "float32": case "float16": return new Float32Array(length);
+    default: return new Float64Array(length);
+  }
+}
+
+export const isWide = (data: Data): data is BigInt64Array | BigUint64Array => data instanceof BigInt64Array || data instanceof BigUint64Array;
+
+/** Numbers of 64 bits as numbers of JavaScript where these hold them exactly. */
+export function narrowed(data: Data): Data {
+  if (!isWide(data)) return data;
+  const found = new Float64Array(data.length);
+  // Words are read faster than numbers of any length.
+  const words = new Uint32Array(data.buffer, data.byteOffset, data.length * 2);
+  const isSigned = data instanceof BigInt64Array;
+  for (let i = 0; i < data.length; i++) {
+    const high = isSigned ? words[2 * i + 1]! | 0 : words[2 * i + 1]!;
+    if (high >= 0x200000 || high < -0x200000) return data;
+    found[i] = high * 4294967296 + words[2 * i]!;
+  }
+  return found;
+}
+
+/** An array of any shape in C order. */
+export class Nd {
+  constructor(
+    readonly dtype: Dtype,
+    readonly shape: readonly number[],
+    readonly data: Data,
+  ) {}
+}
+
+/** A number of the query's text: in comparisons it takes the dtype of the array beside it. */
+export class Num {
+  constructor(
+    readonly value: number | bigint,
+    readonly type: "bool" | "int" | "float",
+  ) {}
+
+  get dtype(): Dtype {
+    if (this.type !== "int") return this.type === "bool" ? "bool" : "float64";
+    return this.value > 2n ** 63n - 1n ? "uint64" : "int64";
+  }
+}
+
+/** One value: numbers and booleans that are no `Num` are of JSON. */
+export type Val = null | string | Num | Nd | number | bigint | boolean | Val[] | { [key: string]: Json };
+
+/** Arrays of one shape (`shape`), or of one rank and any shapes (`shapes`, rank numbers for each row). */
+export class Arrays {
+  private made: Float64Array | null = null;
+  /** How far each number may be from the one of Python, which adds in another order; null where all are the same. */
+  error: Float64Array | null = null;
+  /** Whether the numbers are of JSON, of which nothing tells whether 1 was written 1 or 1.0. */
+  loose = false;
+
+  constructor(
+    readonly dtype: Dtype,
+    readonly data: Data,
+    readonly length: number,
+    readonly shape: readonly number[] | null,
+    readonly shapes: ArrayLike<number> | null,
+    readonly rank: number,
+    readonly missing: Mask = null,
+  ) {}
+
+  static even(dtype: Dtype, data: Data, length: number, shape: readonly number[], missing: Mask = null): Arrays {
+    return new Arrays(dtype, data, length, shape, null, shape.length, missing);
+  }
+
+  static ragged(dtype: Dtype, data: Data, length: number, shapes: ArrayLike<number>, rank: number, missing: Mask = null): Arrays {
+    return new Arrays(dtype, data, length, null, shapes, rank, missing);
+  }
+
+  /** One number or flag for each row. */
+  static scalars(dtype: Dtype, data: Data, missing: Mask = null): Arrays {
+    return new Arrays(dtype, data, data.length, [], null, 0, missing);
+  }
+
+  /** The same places with other numbers. */
+  like(dtype: Dtype, data: Data, missing: Mask = this.missing): Arrays {
+    const found = new Arrays(dtype, data, this.length, this.shape, this.shapes, this.rank, missing);
+    found.made = this.made;
+    found.loose = this.loose;
+    return found;
+  }
+
+  withError(error: Float64Array | null): this {
+    this.error = error;
+    return this;
+  }
+
+  isLoose(loose: boolean): this {
+    this.loose = loose;
+    return this;
+  }
+
+  /** Numbers of each sample of one shape. */
+  get size(): number {
+    return product(this.shape!);
+  }
+
+  /** Where each row begins in the data, and the end of the last. */
+  get offsets(): Float64Array {
+    if (this.made === null) {
+      this.made = new Float64Array(this.length + 1);
+      const size = this.shape === null ? 0 : this.size;
+      for (let i = 0; i < this.length; i++) {
+        let own = size;
+        if (this.shapes !== null) {
+          own = 1;
+          for (let axis = 0; axis < this.rank; axis++) own *= this.shapes[i * this.rank + axis]!;
+        }
+        this.made[i + 1] = this.made[i]! + own;
+      }
+    }
+    return this.made;
+  }
+
+  shapeOf(row: number): readonly number[] {
+    return this.shape ?? Array.from({ length: this.rank }, (_, axis) => this.shapes![row * this.rank + axis]!);
+  }
+
+  row(i: number): Nd | null {
+    if (this.missing?.[i]) return null;
+    const at = this.offsets;
+    return new Nd(this.dtype, this.shapeOf(i), this.data.subarray(at[i]!, at[i + 1]!));
+  }
+}
+
+/** Texts, JSON values, lists, and arrays of several ranks; `isText` where all are texts. */
+export class Items {
+  constructor(
+    readonly items: Val[],
+    readonly isText: boolean = false,
+  ) {}
+
+  get length(): number {
+    return this.items.length;
+  }
+
+  get missing(): Mask {
+    const found = Uint8Array.from(this.items, (item) => (item === null ? 1 : 0));
+    return found.includes(1) ? found : null;
+  }
+}
+
+/** One value for all rows. */
+export class Constant {
+  constructor(
+    readonly value: Val,
+    readonly length: number,
+  ) {}
+
+  get missing(): Mask {
+    return this.value === null ? new Uint8Array(this.length).fill(1) : null;
+  }
+}
+
+export type Column = Arrays | Items | Constant;
+
+export const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
+export const flagsOf = (data: Uint8Array): Arrays => Arrays.scalars("bool", data);
+export const wholes = (numbers: ArrayLike<number>, missing: Mask = null): Arrays => Arrays.scalars("int64", Float64Array.from(numbers), missing);
+export const texts = (items: (string | null)[]): Items => new Items(items, true);
+export const scalar = (dtype: Dtype, value: number): Nd => new Nd(dtype, [], Float64Array.of(value));
+export const isDocument = (value: Val): value is { [key: string]: Json } =>
+  value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Nd) && !(value instanceof Num);
+
+/** The values of all rows, null for missing ones. */
+export function rowsOf(column: Column): Val[] {
+  if (column instanceof Items) return column.items;
+  if (column instanceof Constant) return new Array<Val>(column.length).fill(column.value);
+  if (column.error !== null) throw new NeedsView("a function of numbers that are rounded");
+  if (column.loose) {
+    const at = column.offsets;
+    return Array.from({ length: column.length }, (_, i) => (column.missing?.[i] ? null : column.rank === 0 ? valueAt(column, at[i]!) : column.row(i)));
+  }
+  return Array.from({ length: column.length }, (_, i) => column.row(i));
+}
+
+/** A number of JSON as the value that it was. */
+const valueAt = (column: Arrays, at: number): Val => (column.dtype === "bool" ? column.data[at] === 1 : column.data[at]!);
+
+/** The values of all rows as functions take them: missing ones are empty arrays or texts. */
+export function computedRows(column: Column): Val[] {
+  const found = rowsOf(column);
+  if (column instanceof Items) return column.isText ? found.map((text) => text ?? "") : found;
+  if (column instanceof Constant || column.missing === null) return found;
+  const empty = new Nd(column.dtype, [0], room(column.dtype, 0));
+  return found.map((value) => value ?? empty);
+}
+
+/** The rows that numbers select. */
+export function take(column: Column, rows: Rows): Column {
+  if (column instanceof Constant) return new Constant(column.value, rows.length);
+  if (column instanceof Items) return new Items(Array.from(rows, (row) => column.items[row]!), column.isText);
+  const { data, offsets: at } = column;
+  const missing = column.missing === null ? null : Uint8Array.from(rows, (row) => column.missing![row]!);
+  let total = 0;
+  for (let i = 0; i < rows.length; i++) total += at[rows[i]! + 1]! - at[rows[i]!]!;
+  const picked = new (data.constructor as new (length: number) => Data)(total);
+  const error = column.error === null ? null : new Float64Array(total);
+  let place = 0;
+  for (let i = 0; i < rows.length; i++) {
+    const [start, stop] = [at[rows[i]!]!, at[rows[i]! + 1]!];
+    for (let from = start; from < stop; from++) {
+      if (error !== null) error[place] = column.error![from]!;
+      picked[place++] = data[from]!;
+    }
+  }
+  const { rank } = column;
+  let shapes: Float64Array | null = null;
+  if (column.shapes !== null) {
+    shapes = new Float64Array(rows.length * rank);
+    for (let i = 0; i < rows.length; i++) for (let axis = 0; axis < rank; axis++) shapes[i * rank + axis] = column.shapes[rows[i]! * rank + axis]!;
+  }
+  return new Arrays(column.dtype, picked, rows.length, column.shape, shapes, rank, missing).withError(error).isLoose(column.loose);
+}
+
+export function placesOf(mask: Uint8Array): Rows {
+  let count = 0;
+  for (let i = 0; i < mask.length; i++) count += mask[i]!;
+  const found = new Int32Array(count);
+  for (let i = 0, at = 0; i < mask.length; i++) if (mask[i]) found[at++] = i;
+  return found;
+}
+
+export const span = (start: number, stop: number): Rows => Int32Array.from({ length: stop - start }, (_, i) => start + i);
+
+/** The column that holds values; null is missing. */
+export function collect(values: Val[]): Column {
+  let [hasText, hasNumber, isOther, isLoose] = [false, false, false, false];
+  for (const value of values) {
+    if (value === null) continue;
+    if (typeof value === "string") hasText = true;
+    else if (value instanceof Nd || value instanceof Num) hasNumber = true;
+    else if (typeof value === "number" || typeof value === "boolean") {
+      hasNumber = true;
+      isLoose ||= typeof value === "number";
+    } else isOther = true;
+  }
+  if (isOther || hasText === hasNumber) return new Items(values);
+  return hasText ? texts(values as string[]) : (numbersOf(values)?.isLoose(isLoose) ?? new Items(values));
+}
+
+/** A number as an array. */
+export function asNd(value: Nd | Num | number | boolean): Nd {
+  if (value instanceof Nd) return value;
+  if (value instanceof Num) {
+    if (typeof value.value === "bigint") throw new NeedsView("arithmetic beyond 2^53");
+    return scalar(value.dtype, value.value);
+  }
+  return typeof value === "boolean" ? scalar("bool", Number(value)) : scalar(Number.isInteger(value) ? "int64" : "float64", value);
+}
+
+function numbersOf(values: Val[]): Arrays | null {
+  const arrays = values.map((value) => (value === null ? null : asNd(value as Nd)));
+  const known = arrays.filter((one) => one !== null);
+  const missing = known.length < arrays.length ? Uint8Array.from(arrays, (one) => (one === null ? 1 : 0)) : null;
+  const dtype = joint(known.map((one) => one.dtype));
+  const { shape } = known[0]!;
+  if (known.every((one) => one.shape.length === shape.length && one.shape.every((extent, axis) => extent === shape[axis]))) {
+    const size = product(shape);
+    const data = roomFor(dtype, known, size * arrays.length);
+    arrays.forEach((one, i) => one !== null && data.set(one.data as never, i * size));
+    return Arrays.even(dtype, data, arrays.length, shape, missing);
+  }
+  const rank = Math.max(1, ...known.map((one) => one.shape.length));
+  const isOdd = (one: Nd): boolean => Math.max(1, one.shape.length) !== rank;
+  if (known.some((one) => isOdd(one) && one.data.length > 0)) return null;
+  const shapes = new Float64Array(arrays.length * rank);
+  const data = roomFor(dtype, known, known.reduce((sum, one) => sum + one.data.length, 0));
+  let at = 0;
+  arrays.forEach((one, i) => {
+    if (one === null || isOdd(one)) return;
+    shapes.set(one.shape.length ? one.shape : [1], i * rank);
+    data.set(one.data as never, at);
+    at += one.data.length;
+  });
+  return Arrays.ragged(dtype, data, arrays.length, shapes, rank, missing);
+}
+
+function roomFor(dtype: Dtype, parts: { data: Data }[], length: number): Data {
+  const wide = parts.filter(({ data }) => isWide(data));
+  if (!wide.length) return room(dtype, length);
+  if (wide.length < parts.length) throw new NeedsView("integers beyond 2^53 beside others");
+  return dtype === "uint64" ? new BigUint64Array(length) : new BigInt64Array(length);
+}
+
+const ORDER: Dtype[] = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"];
+
+/** The dtype that holds numbers of several, as NumPy finds it; integers of both signs are int64. */
+export function joint(dtypes: Dtype[]): Dtype {
+  return dtypes.reduce((a, b) => {
+    if (a === b) return a;
+    if (isWhole(a) && isWhole(b)) {
+      const wider = ORDER.indexOf(a) > ORDER.indexOf(b) ? a : b;
+      const isMixed = kindOf(a) !== kindOf(b) && kindOf(a) !== "b" && kindOf(b) !== "b";
+      return isMixed ? "int64" : wider;
+    }
+    const bits = (one: Dtype): number => Number(/\d+/.exec(one)?.[0] ?? 1);
+    const need = (one: Dtype): number => (isWhole(one) ? (bits(one) <= 8 ? 16 : bits(one) <= 16 ? 32 : 64) : bits(one));
+    return `float${Math.max(need(a), need(b))}` as Dtype;
+  });
+}
+
+/** Columns one behind the other. */
+export function concatenated(given: Column[]): Column {
+  const parts = given.some((part) => part.length) ? given.filter((part) => part.length) : given.slice(0, 1);
+  if (parts.length === 1) return parts[0]!;
+  if (parts.every((part) => part instanceof Items && part.isText)) return texts(parts.flatMap((part) => (part as Items).items as string[]));
+  if (!parts.every((part) => part instanceof Arrays)) return collect(parts.flatMap(rowsOf));
+  const arrays = parts as Arrays[];
+  const first = arrays[0]!;
+  const isEven = arrays.every((part) => part.shape !== null && part.shape.join() === first.shape?.join());
+  const ragged = isEven ? arrays : arrays.map(asRagged);
+  if (!isEven && !ragged.every((part) => part.rank === ragged[0]!.rank)) return collect(parts.flatMap(rowsOf));
+  const length = ragged.reduce((sum, part) => sum + part.length, 0);
+  const dtype = joint(ragged.map((part) => part.dtype));
+  const data = roomFor(dtype, ragged, ragged.reduce((sum, part) => sum + part.data.length, 0));
+  const missing = ragged.some((part) => part.missing !== null) ? new Uint8Array(length) : null;
+  const { rank } = ragged[0]!;
+  const shapes = isEven ? null : new Float64Array(length * rank);
+  const error = ragged.some((part) => part.error !== null) ? new Float64Array(data.length) : null;
+  let [at, row] = [0, 0];
+  for (const part of ragged) {
+    data.set(part.data as never, at);
+    if (part.error !== null) error!.set(part.error, at);
+    if (part.missing !== null) missing!.set(part.missing, row);
+    if (shapes !== null) shapes.set(Float64Array.from(part.shapes!), row * rank);
+    at += part.data.length;
+    row += part.length;
+  }
+  return new Arrays(dtype, data, length, isEven ? first.shape : null, shapes, rank, missing).withError(error).isLoose(arrays.some((part) => part.loose));
+}
+
+/** Arrays of one shape as a ragged column; single numbers become arrays of one. */
+export function asRagged(column: Arrays): Arrays {
+  if (column.shape === null) return column;
+  const shape = column.shape.length ? column.shape : [1];
+  const shapes = new Float64Array(column.length * shape.length);
+  for (let i = 0; i < column.length; i++) if (!column.missing?.[i]) shapes.set(shape, i * shape.length);
+  let { data, error } = column;
+  if (column.missing !== null) {
+    const kept = take(column, placesOf(column.missing.map((gone) => 1 - gone))) as Arrays;
+    [data, error] = [kept.data, kept.error];
+  }
+  return Arrays.ragged(column.dtype, data, column.length, shapes, shape.length, column.missing).withError(error).isLoose(column.loose);
+}
+
+/** Columns one behind the other, with their rows in the given places, which are all from 0 on. */
+export function inPlaces(parts: Column[], places: Rows[]): Column {
+  const whole = concatenated(parts);
+  const inverse = new Int32Array(whole.length);
+  let row = 0;
+  for (const some of places) for (const place of some) inverse[place] = row++;
+  return take(whole, inverse);
+}
+
+/** One number for each row and the mask of missing ones; null where rows hold several. */
+export function scalars(column: Column): { data: Data; missing: Mask; dtype: Dtype; error: Float64Array | null } | null {
+  if (!(column instanceof Arrays)) return null;
+  const { dtype, data, missing, error } = column;
+  if (column.shape !== null) return column.length && column.size !== 1 ? null : { dtype, data, missing, error };
+  const at = column.offsets;
+  const gone = new Uint8Array(column.length);
+  const found = new (data.constructor as new (length: number) => Data)(column.length);
+  const errors = error === null ? null : new Float64Array(column.length);
+  for (let i = 0; i < column.length; i++) {
+    const size = at[i + 1]! - at[i]!;
+    if (size > 1) return null;
+    gone[i] = 1 - size;
+    if (size) found[i] = data[at[i]!]!;
+    if (size && errors !== null) errors[i] = error![at[i]!]!;
+  }
+  return { dtype, data: found, missing: gone, error: errors };
+}
+
+export function either(first: Mask, second: Mask): Mask {
+  if (first === null || second === null) return first ?? second;
+  return first.map((one, i) => one | second[i]!);
+}
+
+/** Mark more rows as missing. */
+export function withoutValue(column: Column, missing: Mask): Column {
+  if (missing === null || !missing.includes(1)) return column;
+  if (column instanceof Arrays && column.shape !== null) return column.like(column.dtype, column.data, either(column.missing, missing)).withError(column.error);
+  if (column instanceof Constant && !missing.includes(0)) return new Constant(null, column.length);
+  return new Items(rowsOf(column).map((value, i) => (missing[i] ? null : value)), column instanceof Items && column.isText);
+}
+
+// -- truth values -----------------------------------------------------------------------------------------------------
+
+/** Whether each row has a value, and all of its values are true. */
+export function truth(column: Column): Uint8Array {
+  if (column instanceof Constant) return new Uint8Array(column.length).fill(isTrue(column.value) ? 1 : 0);
+  if (column instanceof Items) return Uint8Array.from(column.items, (item) => (isTrue(item) ? 1 : 0));
+  const { data, missing } = column;
+  if (column.error !== null) column.error.forEach((error, i) => error > 0 && Math.abs(Number(data[i])) <= error && rounded());
+  const found = new Uint8Array(column.length);
+  if (column.shape !== null && column.size === 1) {
+    for (let i = 0; i < found.length; i++) found[i] = data[i] && !missing?.[i] ? 1 : Number.isNaN(data[i]) && !missing?.[i] ? 1 : 0;
+    return found;
+  }
+  const at = column.offsets;
+  for (let i = 0; i < found.length; i++) {
+    let is = at[i + 1]! > at[i]! && !missing?.[i];
+    for (let j = at[i]!; is && j < at[i + 1]!; j++) is = data[j] != 0;
+    found[i] = is ? 1 : 0;
+  }
+  return found;
+}
+
+export function rounded(): never {
+  throw new NeedsView("a comparison of numbers that differ by less than rounding");
+}
+
+export function isTrue(value: Val): boolean {
+  if (value === null) return false;
+  if (value instanceof Num) return value.value != 0;
+  if (value instanceof Nd) return value.data.length > 0 && value.data.every((one: number | bigint) => one != 0);
+  if (Array.isArray(value)) return value.length > 0 && value.every(isTrue);
+  if (typeof value === "object") return Object.keys(value).length > 0;
+  return typeof value === "number" ? value !== 0 : Boolean(value);
+}
+
+/** The operand of AND, OR and NOT: arrays as they are, the truth values of texts and constants. */
+export function flags(column: Column): Column {
+  if (column instanceof Items) return column.isText ? flagsOf(truth(column)) : column;
+  if (column instanceof Constant && column.value !== null && !(column.value instanceof Nd)) return new Constant(new Num(isTrue(column.value) ? 1 : 0, "bool"), column.length);
+  return column;
+}
+
+/** Call a function for each row, where no faster way is known. */
+export function byRow(count: number, columns: Column[], compute: (...values: Val[]) => Val): Column {
+  const lists = columns.map(computedRows);
+  const found: Val[] = [];
+  for (let i = 0; i < count; i++) found.push(compute(...lists.map((values) => values[i]!)));
+  return collect(found);
+}
+
+/** An error of single rows: Python may not come to them, where conditions before leave few, or LIMIT ends early. */
+export const rowError = (message: string, kind = "runtime"): QueryError => new QueryError(kind, message);

@@ -1,0 +1,71 @@
+/** What goes wrong with a query: with its text, with the data, or because this engine does not answer it. */
+
+/** The text is no query, or does not fit the data. `position` is the place in the text, counted in letters. */
+export class QueryError extends Error {
+  override name = "QueryError";
+  constructor(
+    readonly kind: string,
+    message: string,
+    readonly position: number | null = null,
+  ) {
+    super(message);
+  }
+}
+
+/** The engine of Python answers it, and this one does not: nothing is answered rather than something else. */
+export class NeedsView extends Error {
+  override name = "NeedsView";
+  constructor(readonly what: string) {
+    super(`this needs \`lakebed view\`: ${what}`);
+  }
+}
+
+const SHOWN = 100;
+const LISTED = 12;
+
+/** An error at a place, with the line and a caret below the place. */
+export function errorAt(text: string, at: number, kind: string, message: string): QueryError {
+  const letters = Array.from(text);
+  const place = Math.min(at, letters.length);
+  const start = letters.lastIndexOf("\n", place - 1) + 1;
+  const next = letters.indexOf("\n", place);
+  const end = next < 0 ? letters.length : next;
+  const line = letters.slice(0, place).filter((letter) => letter === "\n").length + 1;
+  const first = Math.max(start, Math.min(place - SHOWN / 2, end - SHOWN));
+  const shown = letters.slice(first, Math.min(end, first + SHOWN)).join("").replace(/[\t\r]/g, " ");
+  return new QueryError(kind, `${message} (line ${line}, column ${place - start + 1})\n    ${shown}\n    ${" ".repeat(place - first)}^`, place);
+}
+
+/** Add a place to errors that have none. */
+export function placed<T>(text: string, at: number, compute: () => T): T {
+  try {
+    return compute();
+  } catch (error) {
+    if (error instanceof QueryError && error.position === null) throw errorAt(text, at, error.kind, error.message);
+    throw error;
+  }
+}
+
+/** The end of an error about an unknown name: the most similar one, or those that are known. */
+export function near(name: string, known: readonly string[]): string {
+  let [best, least] = ["", Math.max(2, name.length / 2)];
+  for (const other of known) {
+    const apart = distance(name.toLowerCase(), other.toLowerCase(), least);
+    if (apart < least) [best, least] = [other, apart];
+  }
+  if (best !== "") return `; did you mean '${best}'?`;
+  const more = known.length > LISTED ? ` and ${known.length - LISTED} more` : "";
+  return known.length ? `; there are ${known.slice(0, LISTED).join(", ")}${more}` : "";
+}
+
+/** How many letters differ. */
+function distance(a: string, b: string, most: number): number {
+  if (Math.abs(a.length - b.length) > most || a.length > 100) return Infinity;
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 0; i < a.length; i++) {
+    const next = [i + 1];
+    for (let j = 0; j < b.length; j++) next.push(Math.min(row[j]! + (a[i] === b[j] ? 0 : 1), row[j + 1]! + 1, next[j]! + 1));
+    row = next;
+  }
+  return row[b.length]!;
+}

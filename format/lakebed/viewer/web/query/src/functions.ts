@@ -1,0 +1,581 @@
+/** Functions of numbers, arrays, vectors and boxes by name, and what all functions share; after Python's `functions`. */
+
+import {
+  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, flags, flagsOf, isDocument, isWhole, isWide, kindOf, product, room, rowError, rowsOf, scalars, truth, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
+} from "./columns";
+import { NeedsView, QueryError } from "./errors";
+import { arithmetic, compare, compareTexts, equal, extreme, listed, logical, mapped } from "./numbers";
+import { arrayOf, itemsOf, reduced } from "./reductions";
+
+/** Properties of a column that are known before it is read. */
+export interface Info {
+  kind: "array" | "text" | "json" | "any";
+  dtype: Dtype | null;
+  rank: number | null;
+  classNames: string[] | null;
+  htype: string;
+  coords: string;
+  logical: string;
+  isGroup: boolean;
+  isKey: boolean;
+  /** Whether missing values are recorded separately, so that IS NULL reads no values. */
+  nullsApart: boolean;
+  /** Relative cost of reading a row. */
+  cost: number;
+}
+
+export const ANY: Info = { kind: "any", dtype: null, rank: null, classNames: null, htype: "", coords: "LTWH", logical: "", isGroup: false, isKey: false, nullsApart: false, cost: 1 };
+export const NUMBER: Info = { ...ANY, kind: "array" };
+export const FLAG: Info = { ...NUMBER, dtype: "bool" };
+export const TEXT: Info = { ...ANY, kind: "text" };
+export const JSON_INFO: Info = { ...ANY, kind: "json" };
+export const TIME: Info = { ...NUMBER, dtype: "int64", logical: "timestamp[us]" };
+
+/** The properties that several columns share. */
+export function merged(infos: Info[]): Info {
+  const known = infos.filter((info) => info !== ANY);
+  const [first] = known;
+  if (first === undefined) return ANY;
+  if (known.every((info) => info === first)) return first;
+  const found = { ...ANY };
+  for (const name of ["kind", "dtype", "rank", "classNames", "htype", "coords", "logical", "isGroup", "isKey"] as const)
+    if (known.every((info) => JSON.stringify(info[name]) === JSON.stringify(first[name]))) Object.assign(found, { [name]: first[name] });
+  return found;
+}
+
+export interface Given {
+  columns: Column[];
+  count: number;
+  infos: Info[];
+}
+
+export interface Function {
+  name: string;
+  least: number;
+  most: number;
+  compute(given: Given): Column;
+  info: Info | ((infos: Info[]) => Info);
+  cost: number;
+  /** Whether it may fail for single rows. */
+  mayFail: boolean;
+  /** The column that ORDER BY sorts by, for values that are not single numbers. */
+  key?: (column: Column) => Column;
+}
+
+export const FUNCTIONS = new Map<string, Function>();
+
+export function define(names: string, least: number, most: number, compute: (given: Given, name: string) => Column, info: Function["info"] = NUMBER, more: Partial<Function> = {}): void {
+  for (const name of names.split(" ")) FUNCTIONS.set(name, { name, least, most, compute: (given) => compute(given, name), info, cost: 0.1, mayFail: false, ...more });
+}
+
+const sameShape = (infos: Info[]): Info => ({ ...NUMBER, rank: infos[0]!.rank });
+const sameMeaning = (infos: Info[]): Info => ({ ...NUMBER, logical: infos[0]!.logical });
+
+/** An argument that must be the same for all rows. */
+export function constant(given: Given, number: number, name: string): Val {
+  const column = given.columns[number]!;
+  if (!(column instanceof Constant)) throw new QueryError("type", `argument ${number + 1} of ${name} must be the same for all rows`);
+  return column.value;
+}
+
+/** An argument that must be one whole number for all rows. */
+export function wholeNumber(given: Given, number: number, name: string): number {
+  const value = constant(given, number, name);
+  const found = value instanceof Num ? value.value : value instanceof Nd && value.data.length === 1 ? value.data[0]! : null;
+  if (found === null || (typeof found === "number" && !Number.isInteger(found))) throw new QueryError("type", `argument ${number + 1} of ${name} is one whole number`);
+  return Number(found);
+}
+
+export function textOf(given: Given, number: number, message: string, mayBeEmpty = true): string {
+  const value = constant(given, number, message.split(" ")[0]!);
+  if (typeof value !== "string" || (!value && !mayBeEmpty)) throw new QueryError("type", message);
+  return value;
+}
+
+// -- reductions -------------------------------------------------------------------------------------------------------
+
+const axisOf = (given: Given, name: string): number | null => (given.columns.length > 1 ? wholeNumber(given, 1, name) : null);
+const REDUCED: { [name: string]: string } = { MEAN: "AVG", MIN: "AMIN", MAX: "AMAX", ARGMIN: "ARG_MIN", ARGMAX: "ARG_MAX" };
+const reduction = (given: Given, name: string): Column => reduced(REDUCED[name] ?? name, given.columns[0]!, axisOf(given, name));
+
+define("SUM PROD AVG MEAN STD MEDIAN ARG_MIN ARGMIN ARG_MAX ARGMAX", 1, 2, reduction, NUMBER, { mayFail: true });
+define("MIN AMIN MAX AMAX", 1, 2, reduction, sameMeaning, { mayFail: true });
+define("ANY ALL ALL_STRICT", 1, 2, reduction, FLAG);
+define("L1_NORM L2_NORM LINF_NORM", 1, 1, reduction);
+define("LEN LENGTH CHAR_LENGTH", 1, 1, (given) => itemsOf(given.columns[0]!));
+define("VAR", 1, 2, (given) => {
+  const apart = reduced("STD", given.columns[0]!, axisOf(given, "VAR"));
+  return arithmetic("*", apart, apart);
+}, NUMBER, { mayFail: true });
+
+const isThere = (value: Val): boolean => value !== null && !(value instanceof Nd && value.data.length === 0);
+
+define("COUNT", 1, 1, (given) => {
+  const [column] = given.columns as [Column];
+  if (given.infos[0]!.isGroup) {
+    if (!(column instanceof Items)) return itemsOf(column);
+    return wholes(column.items.map((value) => (Array.isArray(value) ? value.filter(isThere).length : 0)));
+  }
+  if (column instanceof Items && column.isText) return wholes(column.items.map((item) => (item === null ? 0 : 1)));
+  return column instanceof Arrays ? reduced("COUNT", column) : itemsOf(column);
+});
+
+/** Count the different values of a sample, or of a group. */
+export function countDistinct(given: Given): Column {
+  const [column] = given.columns as [Column];
+  const different = (data: ArrayLike<number | bigint>): number => new Set(Array.from(data, (one) => (typeof one === "number" ? one + 0 : one))).size;
+  if (column instanceof Arrays) {
+    if (column.error !== null) throw new NeedsView("COUNT of numbers that are rounded");
+    const at = column.offsets;
+    return wholes(Float64Array.from({ length: column.length }, (_, i) => (column.missing?.[i] ? 0 : different(column.data.subarray(at[i]!, at[i + 1]!)))));
+  }
+  return wholes(rowsOf(column).map((value) => {
+    if (!Array.isArray(value) || !value.every((item) => item === null || typeof item === "string")) throw new NeedsView("COUNT(DISTINCT ...) of such values");
+    return new Set(value.filter((item) => item !== null)).size;
+  }));
+}
+
+// -- numbers ----------------------------------------------------------------------------------------------------------
+
+/** The dtype of a function that computes in float32 for float32, else in float64. */
+const floating = (dtype: Dtype): Dtype => (dtype === "float32" ? "float32" : "float64");
+const unit = (dtype: Dtype): number => (dtype === "float32" ? 2 ** -22 : 2 ** -51);
+
+/** Functions that libraries round in their own ways: a few units of the last place apart. */
+function estimated(name: string, compute: (value: number) => number): void {
+  define(name, 1, 1, (given) => {
+    const [column] = given.columns as [Column];
+    const dtype = floating(column instanceof Arrays ? column.dtype : "float64");
+    const isSure = (value: number): boolean => value === 0 || !Number.isFinite(value);
+    return mapped(column, name, floating, (value, own) => (own === "float32" ? Math.fround(compute(value)) : compute(value)), (value, error) => {
+      if (error > 0) throw new NeedsView(`${name} of numbers that are rounded`);
+      return isSure(value) ? 0 : Math.abs(value) * 8 * unit(dtype) + 1e-300;
+    });
+  }, sameShape);
+}
+
+for (const [name, compute] of Object.entries({
+  EXP: Math.exp, LN: Math.log, LOG2: Math.log2, LOG10: Math.log10, ASIN: Math.asin, ACOS: Math.acos, ATAN: Math.atan,
+  DEGREES: (value: number) => (value * 180) / Math.PI, RADIANS: (value: number) => (value * Math.PI) / 180,
+})) estimated(name, compute);
+for (const [name, compute] of Object.entries({ SIN: Math.sin, COS: Math.cos, TAN: Math.tan }))
+  estimated(name, (value) => {
+    // Libraries that are a few units off near 1 may be far off where the argument is large.
+    if (Math.abs(value) > 1e4) throw new NeedsView(`${name} of large numbers`);
+    return compute(value);
+  });
+define("LOG", 1, 2, (given) => {
+  if (given.columns.length === 1) return FUNCTIONS.get("LOG10")!.compute(given);
+  const [base, value] = given.columns.map((column) => FUNCTIONS.get("LN")!.compute({ columns: [column], count: given.count, infos: [NUMBER] }));
+  return arithmetic("/", value!, base!);
+});
+define("SQRT", 1, 1, (given) => mapped(given.columns[0]!, "SQRT", floating, (value) => Math.sqrt(value), (value, error) => (error === 0 ? 0 : error / Math.max(value, Math.sqrt(error)))), sameShape);
+
+const absolute = (dtype: Dtype): Dtype => (kindOf(dtype) === "i" ? "int64" : dtype);
+define("ABS", 1, 1, (given) => mapped(given.columns[0]!, "ABS", absolute, Math.abs, (_, error) => error), sameShape);
+
+/** To the nearest whole number, the even one of two. */
+function even(value: number): number {
+  const found = Math.round(value);
+  return Math.abs(value % 1) === 0.5 && found % 2 !== 0 ? found - 1 : Object.is(value, -0) || (value < 0 && found === 0) ? -0 : found;
+}
+
+/** A function that grows with its argument: of rounded numbers it is known where both ends have one value. */
+function stepped(column: Column, name: string, compute: (value: number, dtype: Dtype) => number): Column {
+  const given = column instanceof Arrays && column.error !== null ? column : null;
+  if (given === null) return mapped(column, name, (dtype) => dtype, (value, dtype) => (isWhole(dtype) ? value : compute(value, dtype)));
+  const data = room(given.dtype, given.data.length);
+  given.data.forEach((value: number | bigint, i: number) => {
+    const [low, high] = [compute(Number(value) - given.error![i]!, given.dtype), compute(Number(value) + given.error![i]!, given.dtype)];
+    if (low !== high && !Number.isNaN(low)) throw new NeedsView(`${name} of numbers that are rounded`);
+    data[i] = low;
+  });
+  return given.like(given.dtype, data);
+}
+
+for (const [name, compute] of Object.entries({ FLOOR: Math.floor, CEIL: Math.ceil, CEILING: Math.ceil, TRUNC: Math.trunc }))
+  define(name, 1, 1, (given) => stepped(given.columns[0]!, name, compute), sameShape);
+define("ROUND", 1, 2, (given) => {
+  const digits = axisOf(given, "ROUND") ?? 0;
+  const scale = 10 ** Math.abs(digits);
+  if (Math.abs(digits) > 15 || (digits < 0 && !(given.columns[0] instanceof Arrays && !isWhole(given.columns[0].dtype)))) throw new NeedsView("ROUND to so many digits");
+  return stepped(given.columns[0]!, "ROUND", (value, dtype) => {
+    const narrow = dtype === "float32" ? Math.fround : (one: number): number => one;
+    if (digits === 0 || !Number.isFinite(value)) return even(value);
+    return digits > 0 ? narrow(even(narrow(value * scale)) / scale) : narrow(even(narrow(value / scale)) * scale);
+  });
+}, sameShape);
+define("SIGN", 1, 1, (given) => mapped(given.columns[0]!, "SIGN", (dtype) => (dtype === "bool" ? "uint8" : dtype), Math.sign), sameShape);
+define("ISNAN ISINF", 1, 1, (given, name) => mapped(given.columns[0]!, name, () => "bool", (value) => Number(name === "ISNAN" ? Number.isNaN(value) : Math.abs(value) === Infinity)), sameShape);
+define("POWER POW", 2, 2, (given) => arithmetic("^", given.columns[0]!, given.columns[1]!), NUMBER, { mayFail: true });
+define("MOD", 2, 2, (given) => arithmetic("%", given.columns[0]!, given.columns[1]!), NUMBER, { mayFail: true });
+define("LOGICAL_AND LOGICAL_OR", 2, 2, (given, name) => logical(name === "LOGICAL_AND" ? "and" : "or", flags(given.columns[0]!), flags(given.columns[1]!)), FLAG, { mayFail: true });
+define("GREATEST LEAST", 2, Infinity, (given, name) => given.columns.reduce((a, b) => extreme(name as "LEAST", a, b)), (infos) => (new Set(infos.map((info) => info.logical)).size === 1 ? sameMeaning(infos) : NUMBER), { mayFail: true });
+define("CLIP", 3, 3, (given) => {
+  const [low, high] = [1, 2].map((at) => constant(given, at, "CLIP"));
+  const [column] = given.columns as [Column];
+  if (!(low instanceof Num && high instanceof Num) || typeof low.value === "bigint" || typeof high.value === "bigint") throw new NeedsView("CLIP to other than two numbers");
+  const [least, most] = [low.value, high.value];
+  const dtype = column instanceof Arrays ? column.dtype : "float64";
+  const edge = room(isWhole(dtype) && ![least, most].every(Number.isInteger) ? "float64" : dtype, 2);
+  [edge[0], edge[1]] = [least, most];
+  if (isWhole(dtype) && !([low, high].every((one) => one.type === "int") && edge[0] === least && edge[1] === most)) throw new NeedsView("CLIP of integers to such numbers");
+  return mapped(column, "CLIP", (own) => own, (value) => (Number.isNaN(value) ? value : Math.min(Math.max(value, edge[0] as number), edge[1] as number)));
+}, sameShape);
+
+// -- arrays -----------------------------------------------------------------------------------------------------------
+
+const flat = (value: Val): Nd => {
+  const found = arrayOf(value);
+  if (!(found instanceof Nd)) throw new NeedsView("a function of lists of texts");
+  return new Nd(found.dtype, [found.data.length], found.data);
+};
+const ofRows = (given: Given, compute: (value: Val) => Val, keepsMissing: boolean): Column => withoutValue(byRow(given.count, given.columns, compute), keepsMissing ? given.columns[0]!.missing : null);
+
+define("NONZERO", 1, 1, (given) => ofRows(given, (value) => {
+  const places: number[] = [];
+  flat(value).data.forEach((one: number | bigint, i: number) => one != 0 && places.push(i));
+  return new Nd("int64", [places.length], Float64Array.from(places));
+}, false), NUMBER, { cost: 1 });
+define("FLATTEN", 1, 1, (given) => {
+  const [column] = given.columns as [Column];
+  if (column instanceof Arrays && column.shape !== null && column.missing === null) return Arrays.even(column.dtype, column.data, column.length, [column.size]);
+  return ofRows(given, flat, true);
+}, NUMBER, { cost: 0.5 });
+const ascending = (a: number, b: number): number => (Number.isNaN(a) ? (Number.isNaN(b) ? 0 : 1) : Number.isNaN(b) ? -1 : a - b);
+function sortedList(value: Val[]): Val[] {
+  if (value.every((item) => typeof item === "string")) return [...value].sort((a, b) => compareTexts(a as string, b as string));
+  if (value.every((item) => typeof item === "number" && !Number.isNaN(item))) return [...value].sort((a, b) => (a as number) - (b as number));
+  throw new NeedsView("SORT of such lists");
+}
+define("SORT", 1, 1, (given) => ofRows(given, (value) => {
+  if (Array.isArray(value)) return sortedList(value);
+  const found = flat(value);
+  if (isWide(found.data)) throw new NeedsView("SORT of integers beyond 2^53");
+  if (value instanceof Nd && value.shape.length > 1) throw new NeedsView("SORT of arrays of several axes");
+  return new Nd(found.dtype, value instanceof Nd ? value.shape : [], found.data.slice().sort(ascending as never));
+}, false), sameShape, { cost: 1 });
+define("UNIQUE", 1, 1, (given) => ofRows(given, (value) => {
+  if (Array.isArray(value)) return sortedList([...new Set(value)]);
+  const found = flat(value);
+  const data = [...new Set(Array.from(found.data as Float64Array, (one) => one + 0))].sort(ascending);
+  const out = room(found.dtype, data.length);
+  out.set(data as never);
+  return new Nd(found.dtype, [data.length], out);
+}, true), NUMBER, { cost: 1 });
+
+// -- any values -------------------------------------------------------------------------------------------------------
+
+/** Values as a column; single numbers take the shape of the arrays among them. */
+function collected(values: Val[]): Column {
+  const arrays = values.filter((value) => value instanceof Nd);
+  const isBare = (value: Val): value is Num | number | boolean => value instanceof Num || typeof value === "number" || typeof value === "boolean";
+  if (arrays.length && arrays.every((one) => one.data.length === 1) && values.some(isBare))
+    return collect(values.map((value) => (value instanceof Nd || isBare(value) ? new Nd(asNd(value).dtype, arrays[0]!.shape, asNd(value).data) : value)));
+  return collect(values);
+}
+
+define("COALESCE", 1, Infinity, coalesced, merged);
+define("IFNULL", 2, 2, coalesced, merged);
+function coalesced(given: Given): Column {
+  let [found, ...others] = given.columns as [Column, ...Column[]];
+  if (found instanceof Constant) found = collected(rowsOf(found));
+  for (const column of others) {
+    const own = found;
+    const empty: Mask = own instanceof Arrays && own.shape === null ? Uint8Array.from({ length: own.length }, (_, i) => (own.offsets[i + 1] === own.offsets[i] ? 1 : 0)) : null;
+    const gone = either(own.missing, empty);
+    if (gone === null || !gone.includes(1)) return own;
+    const [first, second] = [rowsOf(own), rowsOf(column)];
+    found = collected(first.map((value, i) => (gone[i] ? second[i]! : value)));
+  }
+  return found;
+}
+define("NULLIF", 2, 2, (given) => {
+  const alike = truth(compare("=", given.columns[0]!, given.columns[1]!));
+  return collected(rowsOf(given.columns[0]!).map((value, i) => (alike[i] ? null : value)));
+}, (infos) => infos[0]!);
+
+/** One number per row, 0 for missing ones. */
+export function weightsOf(column: Column): Float64Array {
+  if (column instanceof Constant && (column.value instanceof Num || column.value instanceof Nd)) {
+    const value = column.value instanceof Num ? column.value.value : column.value.data[0]!;
+    if (column.value instanceof Nd && column.value.data.length !== 1) throw new QueryError("type", "one number per row is needed here, not text or an array");
+    return new Float64Array(column.length).fill(Number(value));
+  }
+  if (column instanceof Items && !column.isText) return Float64Array.from(column.items, (value) => (typeof value === "number" || typeof value === "boolean" ? Number(value) : 0));
+  const found = scalars(column);
+  if (found === null) throw new QueryError("type", "one number per row is needed here, not text or an array");
+  if (found.error !== null) throw new NeedsView("weights that are rounded");
+  return Float64Array.from({ length: column.length }, (_, i) => (found.missing?.[i] ? 0 : Number(found.data[i])));
+}
+
+/** The sum or the largest of the weights whose conditions are true; columns are conditions and weights in turn. */
+export function weighed(given: Given, isSum: boolean): Column {
+  const found = new Float64Array(given.count).fill(isSum ? 0 : -Infinity);
+  for (let pair = 0; pair < given.columns.length; pair += 2) {
+    const [told, weights] = [truth(given.columns[pair]!), weightsOf(given.columns[pair + 1]!)];
+    for (let i = 0; i < given.count; i++) if (told[i]) found[i] = isSum ? found[i]! + weights[i]! : Math.max(found[i]!, weights[i]!);
+  }
+  return Arrays.scalars("float64", found.map((value) => (value === -Infinity ? 0 : value)));
+}
+
+// -- IN and CONTAINS --------------------------------------------------------------------------------------------------
+
+export function isIn(given: Given): Column {
+  const [column] = given.columns as [Column];
+  const wanted = constant(given, 1, "IN") as Val[];
+  if (column instanceof Items && column.isText) {
+    const known = new Set(wanted.filter((value) => typeof value === "string"));
+    return flagsOf(Uint8Array.from(column.items, (item) => (item !== null && known.has(item as string) ? 1 : 0)));
+  }
+  if (column instanceof Arrays) {
+    if (column.error !== null) throw new NeedsView("IN of numbers that are rounded");
+    if (column.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");
+    const known = new Set<number | bigint>();
+    for (const value of wanted) {
+      const one = value instanceof Num ? value.value : typeof value === "number" || typeof value === "bigint" ? value : typeof value === "boolean" ? Number(value) : value instanceof Nd && value.data.length === 1 ? value.data[0]! : null;
+      if (one === null) continue;
+      const isLiteral = value instanceof Num && value.type === "float";
+      const own = column.dtype === "float32" && isLiteral ? Math.fround(Number(one)) : one;
+      if (typeof own === "number" && Number.isInteger(own) && isWide(column.data)) known.add(BigInt(own));
+      else known.add(typeof own === "bigint" && !isWide(column.data) ? Number(own) : typeof own === "number" ? own + 0 : own);
+    }
+    const { data } = column;
+    const found = new Uint8Array(data.length);
+    for (let i = 0; i < data.length; i++) found[i] = known.has(data[i] as number) && !Number.isNaN(data[i]) ? 1 : 0;
+    return column.like("bool", found).isLoose(false);
+  }
+  const kept = wanted.filter((value) => value !== null);
+  return byRow(given.count, [column], (value) => {
+    const isOne = (item: Val): boolean => kept.some((other) => equal(item, other));
+    if (Array.isArray(value)) return new Nd("bool", [value.length], Uint8Array.from(value, (item) => (isOne(item) ? 1 : 0)));
+    if (value instanceof Nd) return new Nd("bool", value.shape, Uint8Array.from(value.data as Float64Array, (item) => (isOne(item) ? 1 : 0)));
+    return value !== null && isOne(value);
+  });
+}
+
+function isInside(value: Val, wanted: Val): boolean {
+  const one = wanted instanceof Nd && wanted.data.length === 1 ? wanted.data[0]! : wanted;
+  if (value === null || one === null) return false;
+  if (typeof value === "string") return typeof one === "string" && value.includes(one);
+  if (Array.isArray(value)) return value.some((item) => equal(item, one));
+  if (isDocument(value)) return typeof one === "string" && Object.hasOwn(value, one);
+  if (one instanceof Nd) throw new NeedsView("CONTAINS of arrays in arrays");
+  return value instanceof Nd ? (listed(new Nd(value.dtype, [value.data.length], value.data)) as Val[]).some((item) => equal(item, one)) : equal(value, one);
+}
+
+define("CONTAINS", 2, 2, (given) => {
+  const [column, wanted] = given.columns as [Column, Column];
+  if (column instanceof Items && column.isText && wanted instanceof Constant) {
+    const { value } = wanted;
+    if (typeof value !== "string") throw new QueryError("type", "a text contains text");
+    return flagsOf(Uint8Array.from(column.items, (item) => (item !== null && (item as string).includes(value) ? 1 : 0)));
+  }
+  if (column instanceof Arrays && wanted instanceof Constant) return reduced("ANY", compare("=", column, wanted));
+  const found = byRow(given.count, [column, wanted], isInside);
+  const gone = [column, wanted].map((side) => (side instanceof Items && side.isText ? side.missing : null)).reduce(either);
+  return gone === null ? found : flagsOf(truth(found).map((one, i) => one & (1 - gone[i]!)));
+}, FLAG, { cost: 3 });
+
+// -- vectors ----------------------------------------------------------------------------------------------------------
+
+/** Numbers of vectors in the precision that Python computes them in. */
+type Measure = (a: ArrayLike<number>, b: ArrayLike<number>, bits: number) => [number, number];
+
+/** A sum of products or the like: no error where its parts are whole multiples of a power of two that stay small. */
+function sumOf(count: number, bits: number, part: (i: number) => number): [number, number] {
+  let [sum, most] = [0, 0];
+  for (let i = 0; i < count; i++) {
+    const value = part(i);
+    sum += value;
+    most += Math.abs(value);
+  }
+  if (most === 0 || !Number.isFinite(most)) return [sum, 0];
+  const scale = 2 ** (bits - 1 - Math.floor(Math.log2(most)));
+  for (let i = 0; i < count; i++) if (!Number.isInteger(part(i) * scale)) return [sum, 2 * (count + 2) * 2 ** -bits * most];
+  return [sum, 0];
+}
+
+const narrowing = (bits: number): ((value: number) => number) => (bits === 24 ? Math.fround : (value) => value);
+const dot: Measure = (a, b, bits) => sumOf(a.length, bits, (i) => a[i]! * b[i]!);
+
+const MEASURES: { [name: string]: Measure } = {
+  DOT: dot,
+  COSINE_SIMILARITY: (a, b, bits) => {
+    const round = narrowing(bits);
+    const [[product, ep], [own, eo], [other, eq]] = [dot(a, b, bits), dot(a, a, bits), dot(b, b, bits)];
+    const [x, y] = [round(Math.sqrt(own)), round(Math.sqrt(other))];
+    const found = round(product / round(x * y));
+    if (ep + eo + eq === 0) return [found, 0];
+    return [found, (ep + Math.abs(product) * (eo / own + eq / other + 8 * 2 ** -bits)) / (x * y)];
+  },
+  L1_DISTANCE: (a, b, bits) => {
+    const round = narrowing(bits);
+    return sumOf(a.length, bits, (i) => Math.abs(round(a[i]! - b[i]!)));
+  },
+  L2_DISTANCE: (a, b, bits) => {
+    const round = narrowing(bits);
+    const [sum, error] = sumOf(a.length, bits, (i) => round(a[i]! - b[i]!) ** 2);
+    const found = Math.sqrt(sum);
+    return [round(found), error === 0 ? 0 : error / Math.max(found, Math.sqrt(error)) + found * 2 ** (1 - bits)];
+  },
+  LINF_DISTANCE: (a, b, bits) => {
+    const round = narrowing(bits);
+    let most = 0;
+    for (let i = 0; i < a.length; i++) {
+      const value = Math.abs(round(a[i]! - b[i]!));
+      most = Number.isNaN(most) || Number.isNaN(value) ? NaN : Math.max(most, value);
+    }
+    return [most, 0];
+  },
+  HAMMING_DISTANCE: (a, b) => {
+    let found = 0;
+    for (let i = 0; i < a.length; i++) if (a[i] != b[i]) found++;
+    return [found, 0];
+  },
+};
+
+function vectors(given: Given, name: string): Column {
+  let [left, right] = given.columns as [Column, Column];
+  if (left instanceof Constant && right instanceof Arrays && right.shape !== null) [left, right] = [right, left];
+  const isMatrix = (column: Column): boolean => column instanceof Constant ? column.value !== null : column instanceof Arrays && column.shape !== null && column.missing === null;
+  const dtype: Dtype = name === "HAMMING_DISTANCE" ? "int64" : "float32";
+  if (!(given.count && left instanceof Arrays && isMatrix(left) && isMatrix(right))) return vectorsByRow(given.count, left, right, name, dtype);
+  const [size, other] = [left.size, right instanceof Arrays ? right.size : asVector(right as Constant).data.length];
+  if (size !== other) throw rowError(`${name} of vectors of ${size} and ${other} numbers`, "shape");
+  const one = right instanceof Constant ? asVector(right) : null;
+  const { data, errors } = measured(name, left, one === null ? (right as Arrays) : one, given.count, size, dtype);
+  return Arrays.scalars(dtype, data).withError(errors);
+}
+
+function measured(name: string, left: Arrays, right: Arrays | Nd, count: number, size: number, dtype: Dtype): { data: ReturnType<typeof room>; errors: Float64Array | null } {
+  if ([left.data, right.data].some(isWide) || left.dtype === "float16" || right.dtype === "float16") throw new NeedsView(`${name} of such numbers`);
+  if ((left instanceof Arrays && left.error !== null) || (right instanceof Arrays && right.error !== null)) throw new NeedsView(`${name} of numbers that are rounded`);
+  const isHamming = name === "HAMMING_DISTANCE";
+  const bits = !isHamming && (left.dtype === "float64" || (right instanceof Arrays && right.dtype === "float64")) ? 53 : 24;
+  if (bits === 53 && right instanceof Arrays && right.dtype !== left.dtype) throw new NeedsView(`${name} of vectors of two precisions`);
+  const exact = (given: ArrayLike<number>, own: Dtype): ArrayLike<number> => (isHamming || bits === 53 || own === "float32" ? given : Float32Array.from(given));
+  const [a, b] = [exact(left.data as Float64Array, left.dtype), exact(right.data as Float64Array, right.dtype)] as [Float64Array, Float64Array];
+  const data = room(dtype, count);
+  const errors = new Float64Array(count);
+  const measure = MEASURES[name]!;
+  let isSure = true;
+  for (let i = 0; i < count; i++) {
+    const [value, error] = measure(a.subarray(i * size, (i + 1) * size), right instanceof Nd ? b : b.subarray(i * size, (i + 1) * size), bits);
+    data[i] = value;
+    errors[i] = error === 0 ? (bits === 53 && !isHamming && Math.fround(value) !== value ? Math.abs(value) * 2 ** -24 : 0) : error + Math.abs(value) * 2 ** -23;
+    if (bits === 53 && error === 0) errors[i] = 0;
+    isSure &&= errors[i] === 0;
+  }
+  return { data, errors: isSure ? null : errors };
+}
+
+function asVector({ value }: Constant): Nd {
+  const found = value instanceof Nd ? value : value instanceof Num ? asNd(value) : null;
+  if (found === null) throw new QueryError("type", "a vector is an array of numbers");
+  return found;
+}
+
+/** Pairs of vectors of any lengths. */
+function vectorsByRow(count: number, left: Column, right: Column, name: string, dtype: Dtype): Column {
+  const [first, second] = [rowsOf(left), rowsOf(right)];
+  const [data, errors, gone] = [room(dtype, count), new Float64Array(count), new Uint8Array(count)];
+  for (let i = 0; i < count; i++) {
+    const [a, b] = [first[i]!, second[i]!].map((value) => (value === null ? null : value instanceof Nd || value instanceof Num ? asNd(value) : isVectorError()));
+    if (a === null || b === null || !a || !b || a.data.length === 0 || b.data.length === 0) {
+      gone[i] = 1;
+      continue;
+    }
+    if (a.data.length !== b.data.length) throw rowError(`${name} of vectors of ${a.data.length} and ${b.data.length} numbers`, "shape");
+    const found = measured(name, Arrays.even(a.dtype, a.data, 1, [a.data.length]), b, 1, a.data.length, dtype);
+    [data[i], errors[i]] = [found.data[0]!, found.errors?.[0] ?? 0];
+  }
+  return Arrays.scalars(dtype, data, gone.includes(1) ? gone : null).withError(errors.some((error) => error > 0) ? errors : null);
+}
+
+function isVectorError(): never {
+  throw new QueryError("type", "a vector is an array of numbers");
+}
+
+define(Object.keys(MEASURES).join(" "), 2, 2, vectors, NUMBER, { cost: 1, mayFail: true });
+
+// -- boxes ------------------------------------------------------------------------------------------------------------
+
+function boxesOf(value: Val): Nd {
+  const found = arrayOf(value);
+  if (!(found instanceof Nd) || isWide(found.data)) throw rowError("a box is four numbers", "type");
+  if (found.data.length === 0) return new Nd("float64", [0, 4], new Float64Array(0));
+  const last = found.shape[found.shape.length - 1];
+  if (last !== 4) throw rowError(`a box is four numbers, not ${last ?? 1}`, "shape");
+  return new Nd("float64", found.shape, Float64Array.from(found.data as Float64Array));
+}
+
+/** Boxes as left, top, right, bottom. */
+function corners(value: Val, mode: string): Float64Array {
+  const found = boxesOf(value).data as Float64Array;
+  if (found.length && !["LTWH", "CCWH", "LTRB", "TLBR"].includes(mode)) throw new QueryError("unsupported", `boxes have an unknown mode '${mode}'`);
+  for (let at = 0; at < found.length; at += 4)
+    for (let axis = 0; axis < 2; axis++) {
+      if (mode === "CCWH") found[at + axis]! -= found[at + axis + 2]! / 2;
+      if (mode === "CCWH" || mode === "LTWH") found[at + axis + 2]! += found[at + axis]!;
+    }
+  return found;
+}
+
+/** Overlaps of each box with each other: areas are products of two lengths, one subtraction each, as in Python. */
+function overlaps(a: Float64Array, b: Float64Array): Nd {
+  const [rows, columns] = [a.length / 4, b.length / 4];
+  const data = new Float64Array(rows * columns);
+  const area = (box: Float64Array, at: number): number => (box[at + 2]! - box[at]!) * (box[at + 3]! - box[at + 1]!);
+  const least = (x: number, y: number): number => (x < y || Number.isNaN(x) ? x : y);
+  const most = (x: number, y: number): number => (x > y || Number.isNaN(x) ? x : y);
+  for (let i = 0; i < rows; i++)
+    for (let j = 0; j < columns; j++) {
+      const side = (axis: number): number => most(least(a[4 * i + 2 + axis]!, b[4 * j + 2 + axis]!) - most(a[4 * i + axis]!, b[4 * j + axis]!), 0);
+      const common = side(0) * side(1);
+      const union = area(a, 4 * i) + area(b, 4 * j) - common;
+      data[i * columns + j] = union > 0 ? common / union : 0;
+    }
+  return new Nd("float64", [rows, columns], data);
+}
+
+define("IOU", 2, 2, (given) => {
+  const [one, other] = given.infos.map((info) => info.coords) as [string, string];
+  return byRow(given.count, given.columns, (a, b) => overlaps(corners(a, one), corners(b, other)));
+}, NUMBER, {
+  cost: 20,
+  mayFail: true,
+  // The mean of the best overlaps of the first boxes.
+  key: (column) => {
+    const found = rowsOf(column).map((table): [number, number] | null => {
+      if (!(table instanceof Nd) || table.data.length === 0) return null;
+      const [rows = 1] = table.shape;
+      const columns = product(table.shape) / rows;
+      const best = Float64Array.from({ length: rows }, (_, i) => Math.max(...(table.data as Float64Array).subarray(i * columns, (i + 1) * columns)));
+      const [sum, error] = sumOf(rows, 53, (i) => best[i]!);
+      return [sum / rows, error === 0 ? 0 : error / rows + 2 ** -52];
+    });
+    const errors = Float64Array.from(found, (one) => one?.[1] ?? 0);
+    const missing = Uint8Array.from(found, (one) => (one === null ? 1 : 0));
+    return Arrays.scalars("float64", Float64Array.from(found, (one) => one?.[0] ?? 0), missing.includes(1) ? missing : null).withError(errors.some((error) => error > 0) ? errors : null);
+  },
+});
+
+define("NORMALIZE", 2, 2, (given) => {
+  const mode = given.infos[0]!.coords;
+  return byRow(given.count, given.columns, (boxes, window) => {
+    const frame = arrayOf(window);
+    if (!(frame instanceof Nd) || frame.data.length !== 4) throw rowError("a window is four numbers: left, top, right, bottom", "shape");
+    const [left, top, right, bottom] = Array.from(frame.data as Float64Array, Number) as [number, number, number, number];
+    const [wide, high] = [right - left, bottom - top];
+    if (!(wide > 0 && high > 0)) throw rowError("the right and bottom of a window lie beyond its left and top");
+    const found = boxesOf(boxes);
+    const isCorners = mode === "LTRB" || mode === "TLBR";
+    const data = Float32Array.from(found.data as Float64Array, (value, i) => {
+      const moved = i % 4 < 2 || isCorners ? value - (i % 2 ? top : left) : value;
+      return moved / (i % 2 ? high : wide);
+    });
+    return new Nd("float32", found.shape, data);
+  });
+}, NUMBER, { cost: 5, mayFail: true });
+

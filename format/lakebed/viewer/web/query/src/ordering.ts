@@ -1,0 +1,274 @@
+/** ORDER BY, the codes of groups and of DISTINCT, and SAMPLE BY; after Python's `values/ordering.py`, `keys.py` and `sampling.py`. */
+
+import { Arrays, Constant, Items, Nd, Num, isDocument, rounded, rowError, scalars, span, type Column, type Rows, type Val } from "./columns";
+import { NeedsView, QueryError } from "./errors";
+import { compareTexts, listed } from "./numbers";
+
+export interface Key {
+  column: Column;
+  isDescending: boolean;
+  nulls: "" | "first" | "last";
+}
+
+/** Numbers that ascend in the order of a key, and classes that decide before the numbers do. */
+interface Ranks {
+  values: ArrayLike<number | bigint>;
+  classes: Int8Array | null;
+  errors: Float64Array | null;
+  sign: number;
+}
+
+/** Positions of rows in order: missing values last, NaN before them; equal keys keep the order of their rows, reversed for DESC. */
+export function ordered(keys: Key[], most: number | null): Rows {
+  const ranks = keys.map(ranked);
+  const count = ranks[0]!.values.length;
+  const isReversed = keys[keys.length - 1]!.isDescending;
+  const compare = (a: number, b: number): number => {
+    for (const { values, classes, sign } of ranks) {
+      if (classes !== null && classes[a] !== classes[b]) return classes[a]! - classes[b]!;
+      const [x, y] = [values[a]!, values[b]!];
+      if (x < y) return -sign;
+      if (x > y) return sign;
+    }
+    return isReversed ? b - a : a - b;
+  };
+  const only = ranks.length === 1 && most !== null && most * 8 < count && ranks[0]!.errors === null ? few(ranks[0]!, most) : null;
+  const found = (only ?? span(0, count)).sort(compare);
+  check(ranks, found, most ?? count);
+  return most === null ? found : found.slice(0, most);
+}
+
+/** The rows that can be among the first of an order. */
+function few({ values, classes, sign }: Ranks, most: number): Rows | null {
+  if (classes !== null || most <= 0) return null;
+  const sorted = Array.from(values).sort((a, b) => (a < b ? -sign : a > b ? sign : 0));
+  const edge = sorted[most - 1]!;
+  const near: number[] = [];
+  for (let i = 0; i < values.length; i++) if (sign > 0 ? values[i]! <= edge : values[i]! >= edge) near.push(i);
+  return Int32Array.from(near);
+}
+
+/** Refuse an order that rounding may have decided. */
+function check(ranks: Ranks[], found: Rows, most: number): void {
+  for (const { values, classes, errors } of ranks) {
+    if (errors === null) continue;
+    let largest = 0;
+    for (const error of errors) if (error > largest) largest = error;
+    for (let i = 1; i < found.length && i <= most; i++) {
+      const [a, b] = [found[i - 1]!, found[i]!];
+      if (classes !== null && classes[a] !== classes[b]) continue;
+      const error = i === most ? errors[a]! + largest : errors[a]! + errors[b]!;
+      if (error > 0 && !(Math.abs(Number(values[a]) - Number(values[b])) > error)) rounded();
+    }
+  }
+}
+
+function ranked({ column, isDescending, nulls }: Key): Ranks {
+  const { values, gone, errors } = numbersOf(column);
+  const isFirst = nulls === "first" || (nulls === "" && column instanceof Items && !column.isText && !isDescending);
+  let classes: Int8Array | null = null;
+  for (let i = 0; i < values.length; i++) {
+    const isNaN = Number.isNaN(values[i]);
+    if (!gone?.[i] && !isNaN) continue;
+    classes ??= new Int8Array(values.length);
+    classes[i] = gone?.[i] ? (isFirst ? -1 : 2) : 1;
+  }
+  if (classes !== null) {
+    const own = Array.from(values);
+    classes.forEach((one, i) => one !== 0 && (own[i] = 0));
+    return { values: own, classes, errors, sign: isDescending ? -1 : 1 };
+  }
+  return { values, classes, errors, sign: isDescending ? -1 : 1 };
+}
+
+function numbersOf(column: Column): { values: ArrayLike<number | bigint>; gone: Uint8Array | null; errors: Float64Array | null } {
+  if (column instanceof Constant) return { values: new Int8Array(column.length), gone: null, errors: null };
+  if (column instanceof Items) {
+    const classOf = (value: Val): [number, string | number | bigint] | null => {
+      const one = value instanceof Nd && value.data.length === 1 ? value.data[0]! : value instanceof Num ? value.value : value;
+      if (one === null) return null;
+      if (typeof one === "string") return [0, one];
+      if (typeof one === "boolean") return [1, Number(one)];
+      if (typeof one === "number" || typeof one === "bigint") return [1, one];
+      throw new QueryError("type", "ORDER BY needs one number, text or JSON value per row, not a list");
+    };
+    const keys = column.items.map(classOf);
+    const gone = Uint8Array.from(keys, (key) => (key === null ? 1 : 0));
+    if (keys.some((key) => typeof key?.[1] === "number" && Number.isNaN(key[1]))) throw new NeedsView("ORDER BY of JSON values with NaN");
+    const compare = (a: [number, string | number | bigint], b: [number, string | number | bigint]): number =>
+      a[0] - b[0] || (a[0] === 0 ? compareTexts(a[1] as string, b[1] as string) : a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0);
+    const known = [...new Map(keys.filter((key) => key !== null).map((key) => [`${key[0]} ${key[1]}`, key])).values()].sort(compare);
+    const places = new Map(known.map((key, i) => [`${key[0]} ${key[1]}`, i]));
+    return { values: Float64Array.from(keys, (key) => (key === null ? 0 : places.get(`${key[0]} ${key[1]}`)!)), gone: gone.includes(1) ? gone : null, errors: null };
+  }
+  const found = scalars(column);
+  if (found === null) throw new QueryError("type", "ORDER BY needs one number, text or JSON value per row, not an array");
+  return { values: found.data, gone: found.missing, errors: found.error };
+}
+
+// -- codes ------------------------------------------------------------------------------------------------------------
+
+/** A number for each row, equal where the values are, -1 for missing ones. */
+export function codes(column: Column, refuseArrays: boolean): Int32Array {
+  if (column instanceof Constant) return new Int32Array(column.length);
+  const known = new Map<unknown, number>();
+  const numbered = (key: unknown): number => {
+    let found = known.get(key);
+    if (found === undefined) known.set(key, (found = known.size));
+    return found;
+  };
+  const found = scalars(column);
+  if (found !== null) {
+    if (found.error !== null) throw new NeedsView("groups of numbers that are rounded");
+    const { data, missing } = found;
+    return Int32Array.from({ length: column.length }, (_, i) => (missing?.[i] ? -1 : numbered(typeof data[i] === "bigint" ? data[i] : (data[i] as number) + 0)));
+  }
+  if (column instanceof Arrays) {
+    if (refuseArrays) throw new QueryError("type", "a key is one number, text or JSON value per row, not an array");
+    return Int32Array.from({ length: column.length }, (_, i) => {
+      const value = column.row(i);
+      return value === null ? -1 : numbered(hashable(value));
+    });
+  }
+  return Int32Array.from(column.items, (item) => (item === null ? -1 : numbered(hashable(item))));
+}
+
+/** A key of a map that is equal for equal values. */
+export function hashable(value: Val): unknown {
+  if (value instanceof Nd) {
+    if (value.data.length === 1) return hashable(value.dtype === "bool" ? value.data[0] === 1 : (value.data[0] as number));
+    return `${value.dtype} ${value.shape.join()} ${value.data.join()}`;
+  }
+  if (value instanceof Num) return hashable(value.value as number);
+  if (typeof value === "boolean") return Number(value);
+  if (typeof value === "string") return `'${value}`;
+  if (typeof value === "number") return value + 0;
+  if (Array.isArray(value) || isDocument(value)) return `[${canonical(value)}`;
+  return value;
+}
+
+/** JSON with the keys in order, as Python writes it, but for numbers: 1 and 1.0 cannot be told apart here. */
+function canonical(value: Val): string {
+  if (value instanceof Nd) return canonical(value.data.length === 1 && value.shape.length === 0 ? value.data[0]! : listed(value));
+  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
+  if (isDocument(value)) return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key] as Val)}`).join()}}`;
+  if (typeof value === "number" && !Number.isInteger(value)) return String(value);
+  return typeof value === "bigint" ? String(value) : JSON.stringify(value);
+}
+
+export function joined(parts: Int32Array[]): Int32Array {
+  if (parts.length === 1) return parts[0]!;
+  const known = new Map<string, number>();
+  return Int32Array.from(parts[0]!, (_, i) => {
+    const key = parts.map((part) => part[i]).join();
+    let found = known.get(key);
+    if (found === undefined) known.set(key, (found = known.size));
+    return found;
+  });
+}
+
+/** Rows of all groups, ordered by the first row of each, and where each group begins. */
+export function groups(keys: Int32Array): { members: Rows; ends: Float64Array } {
+  const lists = new Map<number, number[]>();
+  keys.forEach((key, row) => {
+    const own = lists.get(key);
+    if (own === undefined) lists.set(key, [row]);
+    else own.push(row);
+  });
+  const members = new Int32Array(keys.length);
+  const ends = new Float64Array(lists.size + 1);
+  let [at, number] = [0, 0];
+  for (const own of lists.values()) {
+    for (const row of own) members[at++] = row;
+    ends[++number] = at;
+  }
+  return { members, ends };
+}
+
+/** The first row of each key, in order. */
+export function firsts(keys: Int32Array): Rows {
+  const seen = new Set<number>();
+  return Int32Array.from(span(0, keys.length).filter((row) => !seen.has(keys[row]!) && seen.add(keys[row]!)));
+}
+
+// -- chance -----------------------------------------------------------------------------------------------------------
+
+const WORD = 0xffffffff;
+const [M64, M128] = [(1n << 64n) - 1n, (1n << 128n) - 1n];
+
+/** Words from a seed, as NumPy's SeedSequence mixes them. */
+function seeded(seed: bigint, count: number): number[] {
+  const entropy: number[] = [];
+  for (let left = seed; left > 0n || entropy.length === 0; left >>= 32n) entropy.push(Number(left & BigInt(WORD)));
+  let constant = 0x43b0d7e5;
+  const hash = (value: number): number => {
+    let found = (value ^ constant) >>> 0;
+    constant = Math.imul(constant, 0x931e8875) >>> 0;
+    found = Math.imul(found, constant) >>> 0;
+    return (found ^ (found >>> 16)) >>> 0;
+  };
+  const mix = (x: number, y: number): number => {
+    const found = (Math.imul(0xca01f9dd, x) - Math.imul(0x4973f715, y)) >>> 0;
+    return (found ^ (found >>> 16)) >>> 0;
+  };
+  const pool = Array.from({ length: 4 }, (_, i) => hash(entropy[i] ?? 0));
+  for (let from = 0; from < 4; from++) for (let to = 0; to < 4; to++) if (from !== to) pool[to] = mix(pool[to]!, hash(pool[from]!));
+  for (let from = 4; from < entropy.length; from++) for (let to = 0; to < 4; to++) pool[to] = mix(pool[to]!, hash(entropy[from]!));
+  let other = 0x8b51f9dd;
+  return Array.from({ length: count }, (_, i) => {
+    let found = (pool[i % 4]! ^ other) >>> 0;
+    other = Math.imul(other, 0x58f38ded) >>> 0;
+    found = Math.imul(found, other) >>> 0;
+    return (found ^ (found >>> 16)) >>> 0;
+  });
+}
+
+/** Numbers from 0 to before 1, those of NumPy's `Generator(PCG64(seed)).random()`. */
+export function* chances(seed: bigint | null): Generator<number> {
+  if (seed === null) for (;;) yield Math.random();
+  const words = seeded(seed!, 8);
+  const number = (at: number): bigint => BigInt(words[at]!) | (BigInt(words[at + 1]!) << 32n);
+  const multiplier = (2549297995355413924n << 64n) | 4865540595714422341n;
+  const increment = ((((number(4) << 64n) | number(6)) << 1n) | 1n) & M128;
+  const step = (state: bigint): bigint => (state * multiplier + increment) & M128;
+  let state = step((increment + ((number(0) << 64n) | number(2))) & M128);
+  for (;;) {
+    state = step(state);
+    const [mixed, turn] = [(state >> 64n) ^ (state & M64), state >> 122n];
+    const found = ((mixed >> turn) | (mixed << (64n - turn))) & M64;
+    yield Number(found >> 11n) / 2 ** 53;
+  }
+}
+
+/** Positions of rows drawn with probabilities in proportion to their weights. */
+export function drawn(weights: Float64Array, count: number, replace: boolean, seed: bigint | null): Rows {
+  if (!weights.every(Number.isFinite)) throw rowError("SAMPLE BY: a weight is no finite number");
+  if (!weights.length || count <= 0) return new Int32Array(0);
+  const positive = weights.map((weight) => Math.max(weight, 0));
+  if (!positive.some((weight) => weight > 0)) throw rowError("SAMPLE BY: no row has a weight above zero");
+  const chance = chances(seed);
+  const next = (): number => chance.next().value as number;
+  if (replace) {
+    let [total, last] = [0, 0];
+    const ends = positive.map((weight, i) => {
+      if (weight > 0) last = i;
+      return (total += weight);
+    });
+    return Int32Array.from({ length: count }, () => {
+      const wanted = next() * total;
+      let [low, high] = [0, ends.length];
+      while (low < high) {
+        const middle = (low + high) >>> 1;
+        if (ends[middle]! <= wanted) low = middle + 1;
+        else high = middle;
+      }
+      return Math.min(low, last);
+    });
+  }
+  const keys = positive.map((weight) => {
+    const value = -Math.log1p(-next());
+    return weight > 0 ? value / weight : Infinity;
+  });
+  const column = Arrays.scalars("float64", keys).withError(keys.map((key) => (Number.isFinite(key) ? Math.abs(key) * 2 ** -49 : 0)));
+  return ordered([{ column, isDescending: false, nulls: "" }], Math.min(count, weights.length));
+}

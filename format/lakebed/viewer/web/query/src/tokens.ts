@@ -1,0 +1,227 @@
+/** The words of a query: the tables of Python's `language/lexer.py` and `token_stream.py`. */
+
+import { QueryError, errorAt, near } from "./errors";
+import type { Query } from "./syntax";
+
+const OPERATORS = ["...", "==", "!=", "<>", "<=", ">=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]", ",", ".", ":", "?", ";"];
+const MAX_LENGTH = 1 << 22;
+const MAX_DEPTH = 100;
+const LARGEST = 2n ** 64n - 1n;
+
+const SKIPPED = /(?:[ \t\r\n]+|--[^\n]*)*/y;
+const NAME = /[\p{L}\p{Nl}\p{No}][\p{L}\p{N}_]*/uy;
+const NUMBER = /(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y;
+const VERSION = /[A-Za-z0-9_~^./+-]+/y;
+const ADVICE: { [letter: string]: string } = {
+  "!": "; unequal is !=, and negation is NOT",
+  "&": "; write AND",
+  "|": "; write OR, and || to join texts",
+  "#": "; a comment goes from -- to the end of its line",
+  "`": "; a name with other characters needs double quotes",
+  _: '; a name that begins with an underscore needs double quotes: "_name"',
+};
+
+export interface Token {
+  kind: "name" | "quoted" | "string" | "integer" | "float" | "version" | "parameter" | "operator" | "end";
+  text: string;
+  value: number | bigint | null;
+  at: number;
+}
+
+/** Words that need double quotes as names of tables and columns. */
+export const RESERVED = new Set(
+  ("select from where group having ungroup expand order limit offset sample arrange union intersect except on using " +
+    "join inner left right full outer cross natural and or not in is isnull like ilike between case when then else end " +
+    "as asc desc nulls across overlap with by").split(" "),
+);
+
+export const KEYWORDS = (
+  "SELECT DISTINCT TOP FROM WHERE EXPAND BY OVERLAP GROUP HAVING ACROSS UNGROUP SPLIT ORDER ASC DESC " +
+  "NULLS FIRST LAST LIMIT OFFSET PERCENT SAMPLE REPLACE SEED ARRANGE UNION INTERSECT EXCEPT ALL WITH AS " +
+  "JOIN INNER LEFT RIGHT FULL OUTER CROSS NATURAL ON USING AND OR NOT IN IS NULL ISNULL LIKE ILIKE " +
+  "BETWEEN CASE WHEN THEN ELSE END CAST EXTRACT EXISTS ARRAY TRUE FALSE VERSION DIFF"
+).split(" ");
+
+function matched(pattern: RegExp, text: string, at: number): string | null {
+  pattern.lastIndex = at;
+  return pattern.exec(text)?.[0] ?? null;
+}
+
+function words(text: string): Token[] {
+  // Places are counted in letters, as Python counts them, and texts in units of 16 bits.
+  const isWide = /[\ud800-\udfff]/.test(text);
+  const place = (unit: number): number => (isWide ? Array.from(text.slice(0, unit)).length : unit);
+  const fail = (unit: number, message: string): QueryError => errorAt(text, place(unit), "syntax", message);
+  if (text.length > MAX_LENGTH) throw fail(0, `a query has up to ${MAX_LENGTH} characters, not ${text.length}; pass large values for ?`);
+  if (/[\ud800-\udfff]/u.test(text)) throw fail(0, "the text has half of a character, a lone surrogate, which no text can hold");
+  const found: Token[] = [];
+  let at = matched(SKIPPED, text, 0)!.length;
+  const add = (kind: Token["kind"], inside: string, end: number, value: number | bigint | null = null): void => {
+    found.push({ kind, text: inside, value, at: place(at) });
+    at = end;
+  };
+  for (; at < text.length; at += matched(SKIPPED, text, at)!.length) {
+    const letter = text[at]!;
+    if (letter === "'") {
+      let [inside, from] = ["", at + 1];
+      for (;;) {
+        const end = text.indexOf("'", from);
+        if (end < 0) throw fail(at, `a string does not end: the closing ' is missing${text.includes("\\'") ? "; a quote inside is two of them: ''" : ""}`);
+        inside += text.slice(from, end);
+        from = end + 2;
+        if (text[end + 1] !== "'") break;
+        inside += "'";
+      }
+      add("string", inside, from - 1);
+      continue;
+    }
+    if (letter === '"') {
+      const end = text.indexOf('"', at + 1);
+      const inside = text.slice(at + 1, end);
+      if (end < 0 || inside.includes("\n")) throw fail(at, 'a name in double quotes does not end: the closing " is missing');
+      add("quoted", inside, end + 1);
+      continue;
+    }
+    if (letter === "@" || letter === "$") {
+      const name = matched(letter === "@" ? VERSION : NAME, text, at + 1);
+      if (name === null) throw fail(at, letter === "@" ? "a branch, commit or tag must follow @" : "a name must follow $; values in order are those of ?");
+      add(letter === "@" ? "version" : "parameter", name, at + 1 + name.length);
+      continue;
+    }
+    const name = matched(NAME, text, at);
+    if (name !== null) {
+      add("name", name, at + name.length);
+      continue;
+    }
+    const digits = /[0-9.]/.test(letter) ? matched(NUMBER, text, at) : null;
+    if (digits !== null) {
+      const end = at + digits.length;
+      if (end < text.length && /[\p{L}\p{N}_]/uy.test(String.fromCodePoint(text.codePointAt(end)!))) throw fail(end, `a number does not go on with '${text[end]}'`);
+      add(/^\d+$/.test(digits) ? "integer" : "float", digits, end, numberOf(digits, (message) => fail(at, message)));
+      continue;
+    }
+    const operator = OPERATORS.find((one) => text.startsWith(one, at));
+    if (operator === undefined) throw fail(at, `no word of a query begins with '${String.fromCodePoint(text.codePointAt(at)!)}'${ADVICE[letter] ?? ""}`);
+    add("operator", operator, at + operator.length);
+  }
+  at = text.length;
+  add("end", "", at);
+  return found;
+}
+
+/** The value of a number: an integer is octal after a leading 0. */
+function numberOf(digits: string, fail: (message: string) => QueryError): number | bigint {
+  if (!/^\d+$/.test(digits)) return Number(digits);
+  const isOctal = digits.length > 1 && digits[0] === "0";
+  if (isOctal && /[89]/.test(digits)) throw fail(`${digits} begins with 0 and is octal, which has no digits 8 and 9`);
+  if (digits.length > 25) throw fail("the number is larger than 64 bits");
+  const value = BigInt(isOctal ? `0o${digits.slice(1)}` : digits);
+  if (value > LARGEST) throw fail(`${digits} is larger than 64 bits`);
+  return value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
+}
+
+/** The tokens of a query and the number of the next one. */
+export class TokenStream {
+  readonly tokens: Token[];
+  next = 0;
+  depth = 0;
+  parameters = false;
+
+  constructor(
+    readonly text: string,
+    readonly query: (tokens: TokenStream) => Query,
+  ) {
+    this.tokens = words(text);
+  }
+
+  get token(): Token {
+    return this.tokens[this.next]!;
+  }
+
+  ahead(count: number): Token {
+    return this.tokens[Math.min(this.next + count, this.tokens.length - 1)]!;
+  }
+
+  /** The next token in lower case if it is a name without quotes, else an empty text. */
+  keyword(): string {
+    return this.token.kind === "name" ? this.token.text.toLowerCase() : "";
+  }
+
+  isKeyword(...names: string[]): boolean {
+    return this.token.kind === "name" && names.includes(this.keyword());
+  }
+
+  isOperator(...operators: string[]): boolean {
+    return this.token.kind === "operator" && operators.includes(this.token.text);
+  }
+
+  take(): Token {
+    const { token } = this;
+    if (token.kind !== "end") this.next++;
+    return token;
+  }
+
+  takeKeyword(name: string): boolean {
+    const found = this.isKeyword(name);
+    if (found) this.next++;
+    return found;
+  }
+
+  takeOperator(operator: string): boolean {
+    const found = this.isOperator(operator);
+    if (found) this.next++;
+    return found;
+  }
+
+  expectKeyword(name: string): Token {
+    if (!this.isKeyword(name)) throw this.unexpected(name.toUpperCase());
+    return this.take();
+  }
+
+  expectOperator(operator: string): Token {
+    if (!this.isOperator(operator)) throw this.unexpected(`'${operator}'`);
+    return this.take();
+  }
+
+  expectName(wanted: string): Token {
+    if (this.token.kind !== "name" && this.token.kind !== "quoted") throw this.unexpected(wanted);
+    return this.take();
+  }
+
+  separated<T>(read: (tokens: TokenStream) => T): T[] {
+    const found = [read(this)];
+    while (this.takeOperator(",")) found.push(read(this));
+    return found;
+  }
+
+  bracketed<T>(read: (tokens: TokenStream) => T): T {
+    this.expectOperator("(");
+    const found = read(this);
+    this.expectOperator(")");
+    return found;
+  }
+
+  /** Read TRUE or FALSE, which may be missing; whether it is not FALSE. */
+  takeFlag(): boolean {
+    if (this.takeKeyword("false")) return false;
+    this.takeKeyword("true");
+    return true;
+  }
+
+  error(message: string): QueryError {
+    return errorAt(this.text, this.token.at, "syntax", message);
+  }
+
+  unexpected(wanted: string): QueryError {
+    const { token } = this;
+    if (token.kind === "end") return this.error(`the query ends where ${wanted} is expected`);
+    const hint = token.kind === "name" && token.text.length <= 20 ? near(token.text.toUpperCase(), KEYWORDS) : "";
+    const isMeant = hint.includes("mean") && !hint.includes(`'${token.text.toUpperCase()}'`);
+    return this.error(`${token.kind === "quoted" ? `"${token.text}"` : `'${token.text}'`} stands where ${wanted} is expected${isMeant ? hint : ""}`);
+  }
+
+  /** Count one more level of nesting. */
+  deeper(): void {
+    if (++this.depth > MAX_DEPTH) throw this.error(`expressions are nested deeper than ${MAX_DEPTH} levels`);
+  }
+}
