@@ -66,7 +66,9 @@ def images(folder: Path, size: int) -> None:
         small.image.extend([lakebed.read(noise) for _ in range(80)])
         small.flush()
     small.label.extend(np.arange(min(size, CHUNK)))
-    _finish(grow(small, folder, size, ["label"]), folder, {"image": "jpeg", "label": size})
+    ds = grow(small, folder, size, ["label"])
+    ds.update_statistics(["label"])
+    _finish(ds, folder, {"image": "jpeg", "label": size})
 
 
 def chunks(folder: Path, size: int) -> None:

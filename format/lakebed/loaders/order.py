@@ -206,6 +206,25 @@ class Order:
         layout = self._epoch(epoch)
         return int(layout.slots[block]), int(layout.starts[block])
 
+    def positions_of(self, epoch: int, number: int) -> range:
+        """Return the positions of a block."""
+        layout = self._epoch(epoch)
+        start, stop = (int(end) for end in layout.blocks[number : number + 2])
+        lane = int(np.searchsorted(self._lane_ends(), start, side="right"))
+        offset = int(self._lane_starts(lane))
+        return range((start - offset) * self.lanes + lane, (stop - offset) * self.lanes + lane, self.lanes)
+
+    def uses(self, epoch: int, number: int) -> tuple[Integers, Integers]:
+        """Return the spans of a block and its samples of each, for modes that mix inside blocks; both int64.
+
+        Unlike :meth:`block` this takes time for each span, not for each sample, of which a span of numbers has 65,536.
+        """
+        layout = self._epoch(epoch)
+        start, stop = layout.blocks[number : number + 2]
+        first, last = int(layout.places[number]), int(np.searchsorted(layout.starts, stop))
+        ends = np.clip(layout.starts[first : last + 1], start, stop)
+        return layout.slots[first:last], np.diff(ends)
+
     def block(self, epoch: int, number: int, *, rank: int = 0, world: int = 1) -> Block:
         """Return the spans of one block that one of several processes uses.
 
@@ -220,11 +239,7 @@ class Order:
         -------
         The spans that it reads, without those that only others use. `positions` are those of all processes.
         """
-        layout = self._epoch(epoch)
-        start, stop = (int(end) for end in layout.blocks[number : number + 2])
-        lane = int(np.searchsorted(self._lane_ends(), start, side="right"))
-        offset = int(self._lane_starts(lane))
-        every = range((start - offset) * self.lanes + lane, (stop - offset) * self.lanes + lane, self.lanes)
+        every = self.positions_of(epoch, number)
         positions = np.arange(every.start, every.stop, every.step, dtype=np.int64)
         numbers = self.spans.of(self.samples(epoch, positions[positions % world == rank]))
         spans, first, uses = np.unique(numbers, return_index=True, return_counts=True)

@@ -65,6 +65,17 @@ class Plan:
         for begin in range(first, len(self.shares), together):
             yield from self._some(range(begin, min(begin + together, len(self.shares))))
 
+    def next_block(self, number: int) -> int:
+        """Return the first batch behind a batch that may have samples of blocks in which no earlier one has any."""
+        order, batch = self.order, self.shares.batch
+        if order.mode in ("none", "chunk"):
+            return number + 1
+        first = self.start + number * batch
+        reached = np.arange(first, min(first + max(batch, order.lanes), len(order)))
+        blocks = {int(block) for block in order.block_of(self.epoch, reached)}
+        stop = min((order.positions_of(self.epoch, block).stop for block in blocks), default=first)
+        return max(number + 1, (stop - self.start) // batch)
+
     def _some(self, numbers: range) -> Iterator[Step]:
         found = [self.shares.step(number) for number in numbers]
         positions = np.concatenate([own for own, _ in found]) + self.start
@@ -86,11 +97,15 @@ class Plan:
             span, at = self.order.span_of(self.epoch, block)
             left = np.arange(max(at, begin), at + int(self.table.sizes.count[span])) - self.start
             return {(block, span): int(np.count_nonzero(left % self.shares.world == self.shares.rank))}
-        found = self.order.block(self.epoch, block, rank=self.shares.rank, world=self.shares.world)
-        spans, uses = found.spans, found.uses
-        if begin > found.positions.start or self.start % self.shares.world:
-            positions = np.arange(found.positions.start, found.positions.stop, found.positions.step)
-            mine = (positions >= begin) & ((positions - self.start) % self.shares.world == self.shares.rank)
+        every, world = self.order.positions_of(self.epoch, block), self.shares.world
+        if begin > every.start or self.start % world:
+            positions = np.arange(every.start, every.stop, every.step)
+            mine = (positions >= begin) & ((positions - self.start) % world == self.shares.rank)
             samples = self.order.samples(self.epoch, positions[mine])
             spans, uses = np.unique(self.table.find(samples)[0], return_counts=True)
+        elif world == 1:
+            spans, uses = self.order.uses(self.epoch, block)
+        else:
+            found = self.order.block(self.epoch, block, rank=self.shares.rank, world=world)
+            spans, uses = found.spans, found.uses
         return {(block, span): count for span, count in zip(spans.tolist(), uses.tolist(), strict=True)}

@@ -43,6 +43,8 @@ _UNREACHED = StorageError, DatasetNotFoundError
 _GLANCE = 0.05
 # Seconds that closing a loader waits for its threads.
 _LAST = 10.0
+# Reading ahead looks at this many batches in vain before it takes all that is left of the blocks that it is in.
+_BARREN = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -105,6 +107,7 @@ class Run:
         self._known_blocks: set[int] = set()
         self._first = first
         self._ahead = plan.steps(first)
+        self._barren = 0  # batches that were looked at for reading ahead since one needed another span
         self._upcoming: deque[Key] = deque()
         self._alone_rows: dict[int, int] = {}
         self._delivering: Job | None = None
@@ -299,7 +302,15 @@ class Run:
                 step = next(self._ahead, None)
                 if step is None:
                     return
-                self._upcoming.extend(dict.fromkeys(step.keys))
+                keys = dict.fromkeys(step.keys)
+                self._upcoming.extend(keys)
+                is_new = any(key[0] not in self._known_blocks or key in self._uses for key in keys)
+                self._barren = 0 if is_new else self._barren + 1
+                if self._barren > _BARREN:
+                    # Of a span that two blocks share, one may have few samples: do not look for their batch.
+                    self._upcoming.extend(self._uses)
+                    self._ahead = self._plan.steps(self._plan.next_block(step.number))
+                    self._barren = 0
             key = self._upcoming.popleft()
             self._know(key[0])
             if key in self._uses and key not in self._entries:

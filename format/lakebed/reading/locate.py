@@ -168,7 +168,7 @@ class StoredSamples:
 
     @cached_property
     def _last(self) -> memoryview:
-        return memoryview(self.state.table.ids.last)  # a list would cost time and memory for each chunk
+        return self.state.table.ids.last.data  # a list would cost time and memory for each chunk
 
     @cached_property
     def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:

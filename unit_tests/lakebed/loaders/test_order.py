@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -281,3 +282,19 @@ def test_shares_that_cannot_be():
             Shares(**{"samples": 10, "batch": 4, "rank": 0, "world": 2, **wrong})
     with pytest.raises(IndexError):
         Shares(10, 4).step(3)
+
+
+@pytest.mark.parametrize("mode", ["window", "exact"])
+def test_the_uses_of_a_block_are_those_of_its_samples(mode: Any) -> None:
+    """They are counted without looking at each sample, also of spans that two blocks share."""
+    chance = np.random.default_rng(5)
+    for _ in range(60):
+        spans = int(chance.integers(1, 60))
+        sizes = chance.integers(1, 9, spans), chance.integers(1, 1 << 26, spans), np.arange(spans)
+        window, lanes = 1 << int(chance.integers(20, 29)), int(chance.integers(1, 4))
+        order = Order(Spans(*sizes), mode=mode, seed=3, window=window, lanes=lanes)
+        for number in range(order.blocks(1)):
+            block, (found, uses) = order.block(1, number), order.uses(1, number)
+            assert order.positions_of(1, number) == block.positions
+            wanted = dict(zip(block.spans.tolist(), block.uses.tolist(), strict=True))
+            assert dict(zip(found.tolist(), uses.tolist(), strict=True)) == wanted
