@@ -168,7 +168,7 @@ def drawn(page: Page, colour: tuple[int, int, int], selector: str = ".list canva
 def test_predictions_are_matched_and_counts_lead_to_rows(
     compared: Compared, published: Callable[..., str], open_page: Open, is_static: bool
 ) -> None:
-    given = {"at": compared.commits[0], "compare": {"how": "match"}}
+    given: dict[str, Any] = {"at": compared.commits[0], "compare": {"how": "match"}}
     page = open_page(published(**given) if is_static else compared.at(**given), refused=is_static)
     totals(page, 2 * ROWS, 2 * ROWS, ROWS)
     page.get_by_role("button", name="16 TP of <b>bird</b>").wait_for()
@@ -261,7 +261,7 @@ def test_rows_without_common_ids_are_joined_by_number(compared: Compared, open_p
 def test_what_changed_is_in_colour(
     compared: Compared, published: Callable[..., str], open_page: Open, is_static: bool
 ) -> None:
-    given = {"diff": dict(zip("ab", compared.commits, strict=True))}
+    given: dict[str, Any] = {"diff": dict(zip("ab", compared.commits, strict=True))}
     page = open_page(published(**given) if is_static else compared.at(**given), refused=is_static)
     for heading in ("3 rows changed", "1 row removed", "1 row added"):
         page.get_by_role("heading", name=heading).wait_for()
@@ -290,7 +290,7 @@ def test_crops_of_predictions_are_ordered_by_their_error_and_arranged_by_label(
     compared: Compared, published: Callable[..., str], open_page: Open, is_static: bool
 ) -> None:
     """Figure 5 of the Deep Lake paper, as one link."""
-    given = {"at": compared.commits[0], "compare": {"how": "crops"}}
+    given: dict[str, Any] = {"at": compared.commits[0], "compare": {"how": "crops"}}
     page = open_page(published(**given) if is_static else compared.at(**given), refused=is_static)
     headings = page.locator(".list h2")
     headings.nth(2).wait_for()
