@@ -307,7 +307,7 @@ export function weightsOf(column: Column): Float64Array {
     if (column.value instanceof Nd && column.value.data.length !== 1) throw new QueryError("type", "one number per row is needed here, not text or an array");
     return new Float64Array(column.length).fill(Number(value));
   }
-  if (column instanceof Items && !column.isText) return Float64Array.from(column.items, (value) => (typeof value === "number" || typeof value === "boolean" ? Number(value) : 0));
+  if (column instanceof Items && !column.isText) return Float64Array.from(column.items, (value) => (["number", "boolean", "bigint"].includes(typeof value) ? Number(value) : 0));
   const found = scalars(column);
   if (found === null) throw new QueryError("type", "one number per row is needed here, not text or an array");
   if (found.error !== null) throw new NeedsView("weights that are rounded");
@@ -565,22 +565,3 @@ define("IOU", 2, 2, (given) => {
     return Arrays.scalars("float64", Float64Array.from(found, (one) => one?.[0] ?? 0), missing.includes(1) ? missing : null).withError(errors.some((error) => error > 0) ? errors : null);
   },
 });
-
-define("NORMALIZE", 2, 2, (given) => {
-  const mode = given.infos[0]!.coords;
-  return byRow(given.count, given.columns, (boxes, window) => {
-    const frame = arrayOf(window);
-    if (!(frame instanceof Nd) || frame.data.length !== 4) throw rowError("a window is four numbers: left, top, right, bottom", "shape");
-    const [left, top, right, bottom] = Array.from(frame.data as Float64Array, Number) as [number, number, number, number];
-    const [wide, high] = [right - left, bottom - top];
-    if (!(wide > 0 && high > 0)) throw rowError("the right and bottom of a window lie beyond its left and top");
-    const found = boxesOf(boxes);
-    const isCorners = mode === "LTRB" || mode === "TLBR";
-    const data = Float32Array.from(found.data as Float64Array, (value, i) => {
-      const moved = i % 4 < 2 || isCorners ? value - (i % 2 ? top : left) : value;
-      return moved / (i % 2 ? high : wide);
-    });
-    return new Nd("float32", found.shape, data);
-  });
-}, NUMBER, { cost: 5, mayFail: true });
-
