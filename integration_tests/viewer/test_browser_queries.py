@@ -147,7 +147,8 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, int) and isinstance(other, int):
         return one == other
     if isinstance(one, float | int) and isinstance(other, float | int):
-        return one == other or (one != one and other != other) or math.isclose(one, other, rel_tol=2e-6)
+        is_nan = one != one and other != other
+        return one == other or is_nan or math.isclose(one, other, rel_tol=2e-6, abs_tol=1e-12)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
