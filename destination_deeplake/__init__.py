@@ -1,7 +1,7 @@
 """Airbyte destination that writes every stream as a versioned tensor dataset.
 
-Importing the package reads nothing and imports nothing heavy; `DestinationDeeplake` loads the Airbyte CDK
-only when somebody asks for it.
+Importing the package reads nothing and imports nothing heavy; only access to `DestinationDeeplake` loads the Airbyte
+CDK.
 """
 
 from typing import Any

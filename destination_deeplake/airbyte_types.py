@@ -1,4 +1,4 @@
-"""JSON schema of a stream and what the user chose for it -> columns and tensors.
+"""Columns and tensors for the JSON schema of a stream and the user's choices.
 
     property                                              kind          tensor              logical type
     string, and string with an unknown format             TEXT          text
@@ -13,11 +13,11 @@
     ... airbyte_type time_without_timezone                TIME          generic int64       time64[us]
     object, array, union, anything unknown                JSON          json
 
-`["null", T]` is T; so is a oneOf, anyOf or allOf whose branches come to one kind once null is gone. The old
-`$ref: WellKnownTypes.json#/definitions/...` of protocol version 1 goes by its name.
+`["null", T]` is T; so is a oneOf, anyOf or allOf whose branches have one kind, apart from null. The old `$ref:
+WellKnownTypes.json#/definitions/...` of protocol version 1 is known by its name.
 
-Choices change that column by column (`chosen`), leave columns out, or take objects apart: `address` with the
-properties `city` and `zip` becomes the tensors `address/city` and `address/zip`.
+Choices override this for columns (`chosen`), leave out columns, or flatten objects: `address` with the properties
+`city` and `zip` becomes the tensors `address/city` and `address/zip`.
 
 Source: Airbyte protocol, supported data types; `JsonSchemaToAirbyteType` of the bulk CDK.
 """
@@ -34,21 +34,21 @@ from destination_deeplake.naming import tensor_names
 from destination_deeplake.tensors import TensorType
 
 Path = tuple[str, ...]
-"""Properties that lead to a value."""
+"""The properties that lead to a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamColumn:
-    """A column of a stream as schema and choices want it.
+    """A column of a stream, by schema and choices.
 
     Attributes
     ----------
     column : Column
-        How it is read from the records.
+        Its parsing from records.
     type : TensorType
-        How it is stored.
+        Its storage.
     place : tuple of str
-        What the tensor would like to be called: its groups, then its own name.
+        Preferred name of the tensor: its groups, then its own name.
     renamed : bool
         Whether the user chose the place.
     """
@@ -60,7 +60,7 @@ class StreamColumn:
 
     @property
     def field(self) -> str:
-        """The path with dots: what the column goes by."""
+        """The name of the column: its path, joined by dots."""
         return self.column.field
 
     @property
@@ -88,7 +88,7 @@ _SAID = {
     "time_with_timezone": Kind.TIME_TZ,
     "time_without_timezone": Kind.TIME,
 }
-"""Kinds of strings by `airbyte_type`, for those without a valid format: sources misspell `date-time`."""
+"""Kinds of strings by `airbyte_type`, for strings without a valid format, because sources misspell `date-time`."""
 
 _SIMPLE = {"integer": Kind.INT64, "int": Kind.INT64, "boolean": Kind.BOOL, "bool": Kind.BOOL}
 
@@ -106,12 +106,12 @@ def columns(
     json_schema : mapping
         Schema of the records.
     choices : StreamChoices
-        What the user chose for the stream. Objects with declared properties become groups of tensors if it says so;
-        one whose columns would be called like others stays one column.
+        What the user chose for the stream. With ``flatten``, objects with declared properties become groups of tensors;
+        one whose columns would have the names of others stays one column.
     keys : sequence of paths
-        Primary key and the like: kept whatever was chosen, and a column of their own where they lie in objects.
+        Paths such as the primary key's: always kept, and columns of their own if they lie in objects.
     cursor : path
-        Likewise; it never becomes digits as text, which have another order than numbers. Empty where there is none.
+        As the keys; never stored as digits in text, which have another order than numbers. Empty without a cursor.
 
     Raises
     ------
@@ -154,19 +154,19 @@ def columns(
     for path in (*keys, *_nested_choices(properties, choices)):
         field = ".".join(path)
         if field not in found:
-            # In a group it would be in the way of the object's own tensor.
+            # In a group, it could have the name of the object's own tensor.
             put(path, _at(properties, path), (field,))
     _check_places(found.values())
     return list(found.values())
 
 
 def _check_places(columns: Collection[StreamColumn]) -> None:
-    """Refuse a tensor that the user chose for one column and that another column has by itself.
+    """Refuse a tensor that the user chose for one column if it is another column's by default.
 
     Raises
     ------
     ConfigError
-        Names both columns.
+        If there is such a tensor; the message names both columns.
     """
     wishes = {"/".join(column.place).casefold(): column for column in columns if column.renamed}
     for column in columns if wishes else ():
@@ -182,14 +182,14 @@ def _check_places(columns: Collection[StreamColumn]) -> None:
 
 
 def unheard(json_schema: Mapping[str, Any], choices: StreamChoices) -> list[str]:
-    """Return the columns that the choices speak of and the source does not have."""
+    """Return the columns that the choices name and the source lacks."""
     properties = _properties(json_schema)
     names = dict.fromkeys([*(choices.include or ()), *choices.exclude, *choices.columns])
     return [name for name in names if name not in choices.loose and _resolved(properties, name) is None]
 
 
 def _is_wanted(field: str, choices: StreamChoices) -> bool:
-    """Tell whether a column was not left out, by itself or with the object that it lies in."""
+    """Tell whether a column is kept: neither it nor an object around it was left out."""
     parts = field.split(".")
     names = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
     return not names & set(choices.exclude) and (
@@ -198,7 +198,7 @@ def _is_wanted(field: str, choices: StreamChoices) -> bool:
 
 
 def _leaves(path: Path, schema: object, choices: StreamChoices) -> Iterator[tuple[Path, object]]:
-    """Yield what becomes a column each when objects are taken apart."""
+    """Yield the paths of the columns of flattened objects."""
     inner = _members(schema)
     if not inner or len(path) == MAX_PATH or ".".join(path) in choices.columns:
         yield path, schema
@@ -208,7 +208,7 @@ def _leaves(path: Path, schema: object, choices: StreamChoices) -> Iterator[tupl
 
 
 def _members(schema: object) -> Mapping[str, object]:
-    """Return the declared properties of what is an object or null, and nothing else."""
+    """Return the declared properties of a schema that allows only objects and null."""
     if not isinstance(schema, Mapping):
         return {}
     declared = schema.get("type")
@@ -225,7 +225,7 @@ def _nested_choices(properties: Mapping[str, object], choices: StreamChoices) ->
 
 
 def _resolved(properties: Mapping[str, object], name: str) -> Path | None:
-    """Return the path that a name with dots stands for; a property of that very name goes first."""
+    """Return the path of a name with dots; a property of exactly that name has priority."""
     if name in properties:
         return (name,)
     for head, schema in properties.items():
@@ -237,7 +237,7 @@ def _resolved(properties: Mapping[str, object], name: str) -> Path | None:
 
 
 def _at(properties: Mapping[str, object], path: Path) -> object:
-    """Return the schema of the value that a path leads to; None for one that is not declared."""
+    """Return the schema of the value at a path; None if it is not declared."""
     schema = properties.get(path[0])
     for name in path[1:]:
         schema = _members(schema).get(name)
@@ -250,7 +250,7 @@ def _properties(json_schema: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def kind_of(schema: object) -> Kind:
-    """Return the kind of a property; JSON for whatever has no type of its own.
+    """Return the kind of a property; JSON if none of the others fits.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def kind_of(schema: object) -> Kind:
 
 
 def _kinds(schema: object, depth: int) -> set[Kind]:
-    """Return the kinds that a value may have, null aside."""
+    """Return the kinds that a value may have, apart from null."""
     if not isinstance(schema, Mapping) or depth > 16:
         return {Kind.JSON}
     if isinstance(reference := schema.get("$ref"), str):

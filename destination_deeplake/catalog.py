@@ -1,7 +1,7 @@
-"""Configured catalog -> one plan per stream.
+"""Plans for the streams of a configured catalog.
 
-Read leniently: unknown keys are ignored, optional ones may be absent or null, so that catalogs of platforms
-older and newer than this connector work. What would change what happens to data is never guessed.
+Unknown keys are ignored, and optional ones may be absent or null, so that catalogs of older and newer platforms work.
+Values that decide what happens to data are never guessed.
 """
 
 import os
@@ -16,13 +16,13 @@ from destination_deeplake.failures import ConfigError
 from destination_deeplake.namespaces import NO_MAPPING, NamespaceMapping, read_mapping
 
 StreamKey = tuple[str | None, str]
-"""(namespace, name) of a stream, in messages; the namespace is None when there is none."""
+"""(namespace, name) of a stream in messages; None for no namespace."""
 
 Path = tuple[str, ...]
-"""Property of a record, as the keys that lead to it."""
+"""A property of a record, as the keys that lead to it."""
 
 Choose = Callable[[str | None, str], StreamChoices]
-"""(namespace, name) of a dataset -> what the user chose for its stream."""
+"""Returns the user's choices for a stream, by (namespace, name) of its dataset."""
 
 
 class WriteMode(StrEnum):
@@ -34,7 +34,7 @@ class WriteMode(StrEnum):
 
 
 _SYNC_MODES = ("full_refresh", "incremental")
-"""How a source reads a stream. It changes nothing here; an unknown mode is refused, since it may ask for something."""
+"""How a source reads a stream. Known modes make no difference here; unknown ones are refused, because they might."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class StreamPlan:
     Attributes
     ----------
     namespace : str or None
-        Namespace of the dataset, as users see it; None also for the empty one.
+        Namespace of the dataset, as users see it; None for no or an empty namespace.
     name : str
         Name of the dataset.
     json_schema : mapping
@@ -52,18 +52,17 @@ class StreamPlan:
     mode : WriteMode
         As configured.
     generation_id, minimum_generation_id, sync_id : int or None
-        As the platform counts them; None where the runner has no such notion.
+        Numbers of the platform; None if the runner has none.
     primary_key : tuple of paths
-        Properties that together name a row; as configured, else as the source defines them; not empty for DEDUP.
+        Properties that identify a row: as configured, else as the source defines them; not empty for DEDUP.
     cursor : path
-        Property by which newer rows are told from older ones; as configured, else the source's default; empty
-        where there is none.
+        Property whose greater value marks the newer row: as configured, else the source's default; empty without one.
     include_files : bool
         Whether records come with files.
     choices : StreamChoices
-        What the user chose for the stream.
+        * The user's choices for the stream.
     source_key : (namespace, name) or None
-        What the stream is called in messages, where a mapping gives its dataset another name; else None.
+        Name of the stream in messages, if a mapping gives its dataset another name; else None.
     """
 
     namespace: str | None
@@ -98,7 +97,7 @@ class StreamPlan:
 
     @property
     def oldest_wanted(self) -> int:
-        """Generation below which rows must be gone after the sync; 0 where all of them may stay."""
+        """Rows of generations below this one are removed by the sync; 0 keeps all."""
         return (self.minimum_generation_id or 0) if self.generation_id else 0
 
     @property
@@ -116,12 +115,12 @@ def full_name(namespace: str | None, name: str) -> str:
 
 
 def no_choices(_namespace: str | None, _name: str) -> StreamChoices:
-    """Choose nothing, for any stream."""
+    """Return no choices, for any stream."""
     return NO_CHOICES
 
 
 def read_catalog(path: str, choose: Choose = no_choices) -> list[StreamPlan]:
-    """Read a configured catalog file; streams are renamed as the environment says, see `mapping`.
+    """Read a configured catalog file; streams are renamed by the mapping that the environment names.
 
     Raises
     ------
@@ -141,15 +140,15 @@ def plans(
     catalog : mapping
         A configured catalog of the protocol.
     choose : callable
-        What the user chose for a stream.
+        The user's choices for each stream.
     mapping : NamespaceMapping
-        What the datasets of the streams are called.
+        Names of the datasets of the streams.
 
     Raises
     ------
     ConfigError
-        If the catalog has not the shape of the protocol, names a stream twice, asks for a mode we do not have or
-        for deduplication without a key, counts generations backwards, or if two streams would have one dataset.
+        If the catalog violates the protocol, names a stream twice, has an unknown mode, deduplication without a key or
+        a generation below the minimum, or if two streams would have one dataset.
     """
     streams = catalog.get("streams")
     if not isinstance(streams, list):
@@ -228,13 +227,13 @@ def _mode(value: object, name: str) -> WriteMode:
 
 
 def _key(value: object) -> tuple[Path, ...]:
-    """Return the paths of a primary key; a path that is only a name counts too. Empty if there is none."""
+    """Return the paths of a primary key, each a list or a single name; empty without a key."""
     paths = [_path(part) for part in value] if isinstance(value, list) else []
     return tuple(dict.fromkeys(path for path in paths if path))
 
 
 def _path(value: object) -> Path:
-    """Return a path; empty if the value is none."""
+    """Return a path; empty if the value is not one."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         return ()

@@ -1,13 +1,12 @@
 """The source of messages: standard input, or Unix sockets on which the source listens.
 
-The platform says it in the environment. The names and values are those of Airbyte's own connectors:
+The platform sets these variables, which have the names and values of Airbyte's own connectors:
 
     DATA_CHANNEL_MEDIUM         STDIO (the default), SOCKET
     DATA_CHANNEL_FORMAT         JSONL (the default), PROTOBUF, which comes on sockets only
     DATA_CHANNEL_SOCKET_PATHS   paths of the sockets, with commas between them
 
-An empty variable counts as one that is not set. The source creates the sockets when it starts, which may be before or
-after the destination does.
+An empty variable counts as not set. The source creates the sockets when it starts, before or after the destination.
 """
 
 import contextlib
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
 _PATHS = "DATA_CHANNEL_SOCKET_PATHS"
 _LONGEST_PATH = 107
-"""Bytes of the path of a Unix socket, by sockaddr_un of Linux."""
+"""Longest path of a Unix socket in bytes (sockaddr_un of Linux)."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.2
-"""Seconds between looks for the sockets; most of them are there at once."""
+"""Seconds between attempts to connect; most succeed at once."""
 _SECONDS_BETWEEN_LINES = 60.0
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -55,11 +54,11 @@ class Channel:
     Attributes
     ----------
     medium : Medium
-        What carries them.
+        The carrier.
     format : Format
-        JSONL where standard input carries them.
+        Encoding; JSONL on standard input.
     paths : tuple of str
-        The sockets; empty where standard input carries them.
+        The sockets; empty for standard input.
     """
 
     medium: Medium = Medium.STDIO
@@ -86,7 +85,7 @@ def read_channel(environ: Mapping[str, str]) -> Channel:
     Raises
     ------
     ConfigError
-        If a variable has a value that is not possible, or two do not go together.
+        If the value of a variable is invalid, or two contradict each other.
     """
     medium = _choice(environ, "DATA_CHANNEL_MEDIUM", Medium.STDIO)
     form = _choice(environ, "DATA_CHANNEL_FORMAT", Format.JSONL)
@@ -135,7 +134,7 @@ def connect(
     is_stopped: Callable[[], bool],
     seconds: float = 900.0,
 ) -> "list[socket.socket]":
-    """Connect to the sockets of the source, and wait for those that are not there yet.
+    """Connect to the sockets of the source, waiting for those that do not exist yet.
 
     Parameters
     ----------
@@ -144,9 +143,9 @@ def connect(
     log : callable
         Takes a level and a text.
     is_stopped : callable
-        Whether to give up without an error; asked several times a second.
+        Tells whether to give up without an error; called several times a second.
     seconds : float
-        How long to wait for all of them together.
+        Time to wait for all of them together.
 
     Returns
     -------
@@ -190,11 +189,11 @@ def connect(
 
 
 def _connected(path: str, reasons: dict[str, str]) -> "socket.socket | None":
-    """Return a socket that is connected to a path; None, and the reason, if nobody listens there yet."""
-    import socket  # most syncs have none
+    """Return a socket connected to a path; None and the reason if no process listens there yet."""
+    import socket  # most syncs use no sockets
 
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # A listener that does not accept yet must keep nobody from seeing a signal.
+    # Do not block on a listener that does not accept yet, so that signals are noticed.
     client.setblocking(False)
     try:
         client.connect(path)

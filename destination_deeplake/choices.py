@@ -16,20 +16,20 @@ FORMATS: Mapping[str, frozenset[str]] = {
     "point_cloud": frozenset(("las",)),
     "mesh": frozenset(("ply", "stl")),
 }
-"""Htype of files -> compressions that a file of it may have: `lakebed.file_kinds`, without importing the library to
-print the specification, and without what nothing encodes images as."""
+"""Htype of files -> compressions of such files. A copy of `lakebed.file_kinds`, to print the specification without
+importing the library, and without kinds of images that cannot be encoded."""
 
 DELETION_DAYS = 30
-"""Days for which hard deletions are remembered."""
+"""* Number of days for which hard deletions are remembered."""
 
 
 class Decoding(StrEnum):
-    """Kind of the values of a column, where the source's schema does not tell it."""
+    """Encoding of a column's values that the source's schema does not tell."""
 
     BASE64 = "base64"
     """A string that holds the base64 of a file or of plain bytes."""
     URL = "url"
-    """A string that holds the address of a file, which stays where it is (`link[...]`)."""
+    """A string with the address of a file, which is linked (`link[...]`)."""
     NUMBERS = "numbers"
     """An array of numbers of one shape: an embedding, a vector, a matrix."""
     EXACT = "exact"
@@ -40,11 +40,11 @@ class Compression(StrEnum):
     """New tensors whose chunks are compressed by LZ4; existing tensors stay as they are."""
 
     AUTO = "auto"
-    """Texts, JSON and the columns of the connector; numbers are mapped by readers, not read."""
+    """Texts, JSON and the columns of the connector; not numbers, so that readers can map them into memory."""
     LZ4 = "lz4"
-    """All whose samples are not compressed by themselves."""
+    """All columns whose samples are not compressed."""
     NONE = "none"
-    """None at all."""
+    """No columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ColumnChoice:
     shape : tuple of int or None
         Shape that every sample must have, of arrays of numbers.
     decoding : Decoding or None
-        What the values are.
+        Encoding of the values.
     creds_key : str or None
         Name of the credentials that read linked files.
     nulls_as_nan : bool or None
@@ -98,16 +98,15 @@ class StreamChoices:
     flatten : bool
         Whether objects with declared properties become groups of tensors, instead of one json tensor.
     exact_numbers : bool
-        Whether integers and decimals are kept as the digits that the source wrote, as `Decoding.EXACT` does, in every
-        column that has no choice of its own.
+        Whether integers and decimals are kept as the source's digits (`Decoding.EXACT`) in all columns without choices.
     chunk_bytes : int or None
         Largest chunk of a tensor (`max_chunk_size`).
     compression : Compression
-        Which columns without a choice of their own are compressed.
+        The columns that are compressed, among those without a choice.
     columns : mapping of str to ColumnChoice
         By `ColumnChoice.column`.
     loose : set of str
-        Columns that are spoken of for several streams at once; one that does not have them is none to warn of.
+        Columns that a rule for several streams names, so that no warning is due if one stream lacks them.
     """
 
     include: tuple[str, ...] | None = None

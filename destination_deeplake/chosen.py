@@ -1,4 +1,4 @@
-"""The user's choices for a column and its kind -> its parsing and its storage.
+"""Parsing and storage of a column, by the user's choices and its kind.
 
     choice                         values are read as     tensor
     none                           the schema's kind      see `schema`
@@ -53,9 +53,9 @@ def chosen(path: tuple[str, ...], kind: Kind, choice: ColumnChoice | None) -> tu
     path : tuple of str
         Properties that lead to it.
     kind : Kind
-        What its values are by the schema of the source.
+        Kind of its values by the schema of the source.
     choice : ColumnChoice or None
-        What the user chose for it.
+        The user's choices for it.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def _chosen(path: tuple[str, ...], kind: Kind, choice: ColumnChoice) -> tuple[Co
 
 
 def _implied(htype: str | None, kind: Kind, choice: ColumnChoice) -> Decoding | None:
-    """Return what the values must be for the htype, where nobody said."""
+    """Return the encoding of values that an htype implies if none was chosen."""
     if htype in FORMATS:
         return Decoding.BASE64
     if htype in ARRAY_HTYPES and htype != "generic":
@@ -157,7 +157,7 @@ def _numbers(path: tuple[str, ...], htype: str, choice: ColumnChoice) -> tuple[C
     dtype = np.dtype(choice.dtype or "float32")
     if dtype.kind not in "iufb":
         raise ValueError(f"arrays of numbers cannot have the dtype {choice.dtype!r}")
-    # Halves and small integers are exact in float32, everything else that is narrower than it in float64.
+    # float16 and small integers are exact in float32; wider integers need float64.
     read_as = "float32" if np.can_cast(dtype, np.float32, "safe") else "float64"
     column = Column(path, Kind.FLOATS, shape=choice.shape, dtype=read_as)
     kind = arrow_type(Kind.FLOATS, htype, dtype.name, choice.shape)

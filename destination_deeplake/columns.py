@@ -1,4 +1,4 @@
-"""Records of one stream -> Arrow columns.
+"""Arrow columns from the records of one stream.
 
     kind           JSON value that fits                                            Arrow type
     TEXT           any string; arrays and objects as compact JSON, else its text   string
@@ -23,8 +23,8 @@ are cut to microseconds. Years are astronomical (1 BC is 0, also written "0001-0
 of days or 64 bits of microseconds reach; a second 60 is the first moment of the next minute. Padding of base64 may be
 missing and white space stand in it. An array of numbers has the shape of its column and no null in it.
 
-A column may lie inside of objects. What stands in the place of such an object and is none makes its columns null, and
-an entry of `changes` names it, unless it is a column itself that keeps it.
+A column may lie inside of objects. Any other value in the place of such an object makes its columns null, and an entry
+of `changes` names the object, unless it is itself a column, which keeps the value.
 
 Source: Airbyte protocol, supported data types and meta columns.
 """
@@ -45,7 +45,7 @@ _RAW_ID, _EXTRACTED_AT, _META, _GENERATION_ID = META_COLUMNS
 
 
 class Kind(enum.IntEnum):
-    """Meaning of the values of a column; the compiled part uses the same numbers."""
+    """The meaning of a column's values; the compiled code uses the same numbers."""
 
     TEXT = 0
     INT64 = 1
@@ -89,12 +89,12 @@ class Column:
     path : str or tuple of str
         A property, or the properties that lead to one inside of objects; exactly as in the records.
     kind : Kind
-        What its values mean.
+        Meaning of its values.
     shape : tuple of int or None
-        Of FLOATS: the shape of every value; 0 as the first of several sizes stands for any, as for boxes. None takes
-        arrays of numbers of any length, none nested.
+        For FLOATS, the shape of every value; 0 as the first of several sizes stands for any, as for boxes. None allows
+        arrays of numbers of any length, but no nested ones.
     dtype : str
-        Of FLOATS: "float32" or "float64".
+        For FLOATS, "float32" or "float64".
 
     Raises
     ------
@@ -127,7 +127,7 @@ class Column:
 
     @property
     def field(self) -> str:
-        """The path, its parts joined by dots: what the column goes by."""
+        """Name of the column: its path, joined by dots."""
         return ".".join(self.path)
 
     @property
@@ -138,7 +138,7 @@ class Column:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of what the offsets of the column count: a number of FLOATS, a byte of anything else."""
+        """Bytes of the unit of the column's offsets: a number for FLOATS, else a byte."""
         return _ITEMS[self.dtype].bit_width // 8 if self.kind is Kind.FLOATS else 1
 
     @property
@@ -158,10 +158,10 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 FILE_COLUMNS = ("_airbyte_file_url", "_airbyte_file_path", "_airbyte_file_bytes")
-"""Columns of the file that came with a record: where it lies now, its path at the source, its size."""
+"""Columns of a record's file: its present path, its path at the source, its size."""
 
 OWN_COLUMNS = frozenset((*META_COLUMNS, *FILE_COLUMNS))
-"""Columns that come from no property of the records; a property may have such a name, too."""
+"""Columns that are not properties of the records; a property may have the same name."""
 
 _FILES = tuple(map(Column, FILE_COLUMNS, (Kind.TEXT, Kind.TEXT, Kind.INT64)))
 _REST = (Column(_EXTRACTED_AT, Kind.INT64), Column(_META, Kind.JSON), Column(_RAW_ID, Kind.TEXT))
@@ -169,14 +169,14 @@ _REST = (Column(_EXTRACTED_AT, Kind.INT64), Column(_META, Kind.JSON), Column(_RA
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Values that did not fit.
+    """The values of a column that did not fit.
 
     Attributes
     ----------
     count : int
-        How many.
+        Their number.
     first : int
-        Number of the first record with one, from 1.
+        Number of the first record with such a value, from 1.
     """
 
     count: int
@@ -185,12 +185,12 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows that were taken out of a table.
+    """The rows that were taken out of a table.
 
     Attributes
     ----------
     rows : int
-        How many.
+        Their number.
     columns : dict of str to pyarrow.Array
         Every column by its key, then those of the file, then the four meta columns, all of the same length.
     misfits : dict of str to Refused
@@ -198,13 +198,13 @@ class Batch:
     refused : pyarrow.Table or None
         Those of these rows: `row` of the value in the batch and `line_number` in the input (int64), the `field` that
         the row's meta names (dictionary of string), the JSON `text` of the value up to 64 KiB (string) and its `bytes`
-        in all. None if nobody asked for them.
+        in all. None if they are not kept.
     numbers : pyarrow.Table or None
-        Numbers, dates and times that their column may have cut or refused, in the same form, the texts whole; None if
-        there are none. All that columns with `exact` do not hold to the last digit are there, and some that they do; a
-        string that spells a number is in its quotes.
+        Numbers, dates and times that their column may have rounded or refused, in the same form but with whole texts;
+        None without any. They include all values that columns in `exact` do not hold exactly, and some that they do;
+        strings that spell numbers have their quotes.
     partitions : dict of str to int
-        How many rows are of which partition, where they are counted.
+        Number of rows of each partition, if they are counted.
     """
 
     rows: int
@@ -224,14 +224,14 @@ class PartitionIds(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The ways by which records come, each in a thread of its own.
+    """The inputs of records, each read by a thread of its own.
 
     Attributes
     ----------
     locks : tuple of threading.Lock
-        One for each, held by whoever fills its part of a table or takes from it; none for a single way.
+        One for each lane, held while its part of a table is filled or emptied; none for a single lane.
     partitions : PartitionIds or None
-        How records name the partitions by which they are counted; None does not count.
+        Encoding of the partitions by which records are counted; None for no counts.
     """
 
     locks: tuple[threading.Lock, ...] = ()
@@ -243,14 +243,14 @@ ONE_LANE = Lanes()
 
 
 class Lane:
-    """The rows of a table that come by one way into the process.
+    """The rows of a table that arrive by one lane.
 
     Attributes
     ----------
     builder : TableBuilder
         The compiled part.
     lock : threading.Lock
-        Held by whoever fills it or takes from it.
+        Held while it is filled or emptied.
     """
 
     def __init__(self, builder: TableBuilder, lock: threading.Lock) -> None:
@@ -260,23 +260,22 @@ class Lane:
 
 
 class RecordTable:
-    """Rows of one stream that wait to be published; `Wire` fills it.
+    """The rows of one stream that wait to be published; `Wire` adds them.
 
     Parameters
     ----------
     columns : sequence of Column
         Values to keep.
     sync_id : int or None
-        Goes into every row's `_airbyte_meta`.
+        Value for every row's `_airbyte_meta`.
     generation_id : int or None
-        Goes into every row's `_airbyte_generation_id`.
+        Value for every row's `_airbyte_generation_id`.
     files : bool
         Whether records come with files; adds `FILE_COLUMNS`.
     keep_refused : bool
         Whether values that did not fit are kept for `Batch.refused`.
     exact : collection of str
-        Fields of columns of numbers, INT64 or FLOAT64, or of dates and times, of which those that the column cuts are
-        kept for `Batch.numbers`.
+        Fields of numbers (INT64, FLOAT64), dates and times whose rounded values are kept for `Batch.numbers`.
     fields : sequence of str
         Properties of the stream in the order in which records without names have their values.
     lanes : Lanes
@@ -290,7 +289,7 @@ class RecordTable:
     Attributes
     ----------
     lanes : list of Lane
-        What is filled.
+        The parts of the table.
     """
 
     def __init__(
@@ -314,7 +313,7 @@ class RecordTable:
         self._keeps_refused = keep_refused
         self._partitions = lanes.partitions
         found = layout(columns, added, fields)
-        # The compiled part counts extraction time and meta between the columns and the groups.
+        # The compiled code counts extraction time and meta between the columns and the groups.
         self._names = [*(column.field for column in self._columns), _EXTRACTED_AT, _META, *found.names]
         meta = json.dumps({"sync_id": sync_id, "changes": []}, separators=(",", ":")).encode()
         numbers = [place for place, column in enumerate(columns) if column.field in exact]
@@ -342,12 +341,12 @@ class RecordTable:
 
     @property
     def width(self) -> int:
-        """Columns that a publish writes."""
+        """Number of columns that a publish writes."""
         return len(self._names)
 
     @property
     def source_columns(self) -> int:
-        """Columns that the source fills, those of its files included."""
+        """Number of columns that the source fills, those of its files included."""
         return len(self._columns)
 
     @property
@@ -366,12 +365,12 @@ class RecordTable:
 
     @property
     def unknown_fields(self) -> int:
-        """Values of fields outside the schema, which were ignored."""
+        """Number of values of fields outside the schema, which were ignored."""
         return sum(lane.builder.unknown_fields for lane in self.lanes)
 
     @property
     def nulled(self) -> int:
-        """Values that did not fit their column: null in the row, named in its meta."""
+        """Number of values that did not fit their column: null in the row, named in its meta."""
         return sum(lane.builder.nulled for lane in self.lanes)
 
     def _misfits(self, found: Iterable[Iterable[tuple[int, int, int]]]) -> dict[str, Refused]:
@@ -383,7 +382,7 @@ class RecordTable:
         }
 
     def broken_objects(self) -> dict[str, Refused]:
-        """Return what stood in the place of objects with columns inside and was none, by the object's name."""
+        """Return the values in the place of objects with columns inside that are not objects, by the object's name."""
         found = _summed(lane.builder.misfits() for lane in self.lanes)
         return {
             self._names[number]: refused for number, refused in found.items() if number >= len(self._columns)
@@ -391,13 +390,13 @@ class RecordTable:
 
     @property
     def rejected(self) -> int:
-        """Lines of the stream that were no message, since the table was made."""
+        """Number of lines of the stream that were no message, since the table was made."""
         return sum(lane.builder.rejected for lane in self.lanes)
 
     def take(self) -> list[Batch]:
         """Move the rows out and leave the table empty.
 
-        The arrays are the table's own memory. It serves later rows once the last array over it is gone.
+        The arrays share the table's memory, which is reused for later rows once the last array is released.
 
         Returns
         -------
@@ -463,7 +462,7 @@ class RecordTable:
 
 
 def _summed(found: Iterable[Iterable[tuple[int, int, int]]]) -> dict[int, Refused]:
-    """Return how many values did not fit by number of their column, of all lanes together."""
+    """Return the number of values that did not fit, by number of their column, over all lanes."""
     total: dict[int, Refused] = {}
     for number, count, first in (misfit for lane in found for misfit in lane):
         known = total.get(number, Refused(0, first))
@@ -484,7 +483,7 @@ REFUSED = pa.schema(
 
 
 def _array(kind: pa.DataType, rows: int, taken: tuple[int, Block | None, Block | None, Block]) -> pa.Array:
-    """Return the array over the memory of a taken column."""
+    """Return an array over the memory of a taken column."""
     nulls, *between, last = taken
     validity, offsets = (None if block is None else pa.py_buffer(block) for block in between)
     values = pa.py_buffer(last)

@@ -1,6 +1,6 @@
-"""The command line in full: help, refusals, `--docs`. `run` reads the ordinary ones without it.
+"""The full command line: help, errors, `--docs`. `run` reads ordinary command lines without it.
 
-Importing argparse and making a parser takes as long as importing thirty modules of ours.
+Importing argparse and making a parser takes as long as importing thirty of our modules.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from destination_deeplake.version import __version__
 
 
 def parse(args: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line: `command`, `debug`, and `config` and `catalog` where the command has them."""
+    """Parse the command line: `command`, `debug`, and the command's `config` and `catalog`."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--debug", action="store_true", help="log more")
     parser = argparse.ArgumentParser(
@@ -40,7 +40,7 @@ def parse(args: Sequence[str]) -> argparse.Namespace:
 
 
 class _Docs(argparse.Action):
-    """Prints a page of the documentation and ends the program."""
+    """Action that prints a page of the documentation and ends the program."""
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""When the source was done with a stream, so that its rows may take the place of those that were there.
+"""Completeness of streams: whether new rows may replace the old ones.
 
     last status of the stream                         complete
     COMPLETE                                          yes
@@ -8,12 +8,12 @@
     none at all, refresh by generations               no: who asks for one sends COMPLETE when the source succeeded
     none at all, overwrite                            as configured, see `WithoutStatus`
 
-No rows are removed, whatever else was said, after an input without a record and a state, and by a sync that lost
-records because their streams are not in the catalog: they may have been meant for this one. A source that said that
-it failed (TRACE ERROR) has completed only what it said it completed.
+No rows are ever removed after an input without records and states, or by a sync that lost records because their streams
+are not in the catalog: they may have been meant for this stream. If the source reported a failure (TRACE ERROR), only
+streams with the status COMPLETE are complete.
 
-An overwrite counts as one whether or not its generations are numbered: a platform numbers them for every destination,
-and sends statuses only to those that it knows to take refreshes, which are never asked for an overwrite.
+An overwrite is one even if its generations are numbered: a platform numbers them for every destination, but sends
+statuses only to destinations that support refreshes, and asks these for no overwrite.
 """
 
 from collections import defaultdict
@@ -26,16 +26,16 @@ _COMPLETE, _RUNNING = "COMPLETE", "RUNNING"
 
 
 class Completeness:
-    """Completeness of the streams of a sync, by the messages received so far.
+    """The completeness of a sync's streams, by the messages received so far.
 
     Parameters
     ----------
     removing : iterable of (namespace, name)
-        Streams whose old rows go when they are complete.
+        Streams whose old rows are removed when they are complete.
     rule : WithoutStatus
-        What counts as the end of an overwrite of which no status speaks.
+        Condition under which an overwrite without a status is complete.
     lanes : int
-        Ways by which the input comes; each has its own statuses.
+        Number of lanes of the input; each has its own statuses.
     asks_status : bool
         Whether a stream without a status is never complete.
 
@@ -63,7 +63,7 @@ class Completeness:
         self._has_states = False
 
     def status(self, stream: StreamKey, status: str, lane: int = 0) -> None:
-        """Note a status of a stream, which is complete once it is so in all lanes."""
+        """Note a status of a stream, which is complete once it is complete in all lanes."""
         said = self._said[stream]
         said[lane] = status
         others = [other for other in said.values() if other != _COMPLETE]
@@ -71,7 +71,7 @@ class Completeness:
         self.statuses[stream] = others[-1] if others else _COMPLETE if is_whole else _RUNNING
 
     def state(self, stream: StreamKey | None, came: Mapping[StreamKey, int]) -> None:
-        """Note a state of a stream, of all where it names none, and how many records of each came before it."""
+        """Note a state of a stream, or of all if it names none, and the number of records before it."""
         self._has_states = True
         for key in self._removing if stream is None else self._removing & {stream}:
             self._at_state[key] = came[key]
@@ -79,7 +79,7 @@ class Completeness:
     def is_complete(
         self, plan: StreamPlan, came: Mapping[StreamKey, int], *, lost: bool, source_failed: bool
     ) -> bool:
-        """Tell whether a stream is complete, now that the input has ended.
+        """Tell whether a stream is complete after the end of the input.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Completeness:
         came : mapping of (namespace, name) to int
             Records of each stream.
         lost : bool
-            Whether there were records of streams that are not in the catalog.
+            Whether records of streams that are not in the catalog were lost.
         source_failed : bool
             Whether the source said that it failed.
         """
@@ -110,6 +110,6 @@ class Completeness:
         return not (self._has_states or self.statuses or any(came.values()))
 
     def is_by_rule(self, plan: StreamPlan) -> bool:
-        """Tell whether the configuration decided about a stream, for want of statuses."""
+        """Tell whether the configuration decided about a stream, because no stream had a status."""
         is_asked = self.statuses or self._asks_status
         return not is_asked and plan.key in self._removing and plan.mode is WriteMode.OVERWRITE

@@ -1,17 +1,16 @@
 """The destination as a class of the Airbyte CDK.
 
-For whoever expects the standard class: `airbyte_cdk.launch`-style runners, test suites, in-process callers.
-The work is done where `run` has it done, so both surfaces print the same messages. What is replaced here, and
-why:
+For runners like `airbyte_cdk.launch`, test suites and callers in process, which expect the standard class. It calls the
+same functions as `run`, so both print the same messages. It replaces:
 
-* `parse_args`, `run_cmd`: one command line, and configuration errors that say what to change.
-* `_run_write`: the CDK's reader skips lines that orjson rejects, turns large integers into floats and drops
-  the `id` that the platform needs on every STATE. Ours reads the bytes and writes states as they came.
-* errors reach the CDK's uncaught-exception hook as `AirbyteTracedException`, with our failure types and
+* `parse_args`, `run_cmd`: for the same command line, and configuration errors with advice. * `_run_write`: because the
+CDK's reader skips lines that orjson rejects, turns large integers into floats and drops the `id` that the platform
+needs on every STATE. This one reads the bytes, and writes states unchanged. * errors reach the CDK's uncaught-exception
+hook as `AirbyteTracedException`, with our failure types and
   without the texts of unexpected exceptions, which may quote records.
 
-`write` with `AirbyteMessage` objects works for callers that have parsed the input already; it can give back
-no more than those objects held.
+`write` with `AirbyteMessage` objects is for callers that have parsed the input; it returns only what these objects
+hold.
 """
 
 import argparse
@@ -53,7 +52,7 @@ class DestinationDeeplake(Destination):
         logger: logging.Logger,  # noqa: ARG002 - the CDK passes it
         config: Mapping[str, Any],
     ) -> AirbyteConnectionStatus:
-        """Write, read back and delete a probe where the configuration points to."""
+        """Write, read back and delete a test dataset at the configured place."""
         try:
             problem = problem_with(DestinationConfig.from_mapping(config))
         except ConfigError as error:
@@ -82,7 +81,9 @@ class DestinationDeeplake(Destination):
         except GeneratorExit:
             running.stop()
             raise
-        except Exception:  # of the sync, or of the caller's iterator: the states up to it are still told
+        except (
+            Exception
+        ):  # of the sync, or of the caller's iterator: states of earlier publishes still go out
             running.stop()
             yield from out.drain()
             raise
@@ -93,7 +94,7 @@ class DestinationDeeplake(Destination):
         return run.parse_args(args)
 
     def run_cmd(self, parsed_args: argparse.Namespace) -> Iterator[AirbyteMessage]:
-        """Run one command; failures come out as `AirbyteTracedException`."""
+        """Run one command; failures are raised as `AirbyteTracedException`."""
         try:
             if parsed_args.command == "spec":
                 yield _as_airbyte(spec_message(specification()))
@@ -103,13 +104,13 @@ class DestinationDeeplake(Destination):
                 config = read_json_object(parsed_args.config, "configuration")
                 with open(sys.stdin.fileno(), encoding="utf-8", closefd=False) as stdin:
                     yield from self._run_write(config, parsed_args.catalog, stdin)
-        except Exception as error:  # noqa: BLE001 - every failure gets its type here
+        except Exception as error:  # noqa: BLE001 - this is the outermost caller: every failure gets its type here
             raise TracedFailure(describe(error)) from None
 
     def _run_write(
         self, config: Mapping[str, Any], configured_catalog_path: str, input_stream: io.TextIOWrapper
     ) -> Iterator[AirbyteMessage]:
-        """Run a sync from the stream's file descriptor; messages go to standard output, none is yielded."""
+        """Run a sync from the stream's file descriptor; its messages go to standard output, and none is yielded."""
         sys.stdout.flush()
         out = Output(sys.stdout.fileno())
         typed = DestinationConfig.from_mapping(config)
@@ -121,7 +122,7 @@ class DestinationDeeplake(Destination):
 
 
 class TracedFailure(AirbyteTracedException):
-    """A failure in the shape in which the CDK passes failures on."""
+    """A failure as the exception that the CDK reports."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.internal_message, failure.message, FailureType(failure.failure_type.value))
@@ -136,7 +137,7 @@ class TracedFailure(AirbyteTracedException):
 
 
 class _Collected(Output):
-    """Output that keeps its lines for the generator that yields them."""
+    """An output that collects lines for a generator."""
 
     def __init__(self) -> None:
         super().__init__(-1)
@@ -146,7 +147,7 @@ class _Collected(Output):
         self._lines.extend(lines)
 
     def drain(self) -> Iterator[AirbyteMessage]:
-        """Yield what came since the last call."""
+        """Yield the messages since the last call."""
         lines, self._lines = self._lines, []
         for line in lines:
             yield _as_airbyte(json.loads(line))

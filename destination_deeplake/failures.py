@@ -1,7 +1,7 @@
-"""Exceptions -> what Airbyte is told about them.
+"""Trace messages for exceptions.
 
 `failure_type` decides what the platform does: `config_error` asks the user to act and is not retried,
-`transient_error` is retried, `system_error` is ours to fix.
+`transient_error` is retried, `system_error` is a defect of the connector.
 
     config_error      wrong configuration or catalog, a folder or bucket that cannot be used (missing rights, wrong
                       credentials or region, read-only, no folder or bucket, foreign dataset), a full disk: a retry
@@ -11,9 +11,8 @@
     system_error      everything else, input that is no Airbyte protocol included
 
 The trace messages have the fields of `AirbyteTracedException` of the CDK, so a platform sees no difference
-between the two entry points (`run` and `destination`). What an unexpected exception says is left out, because
-it may quote a record; its type and the code lines stay. Only a system_error has them: what a user or time can mend is
-told in words.
+between the two entry points (`run` and `destination`). The text of an unexpected exception is left out, because it may
+quote a record. Its type and the lines of code are sent, but only of a system_error: all others are explained in words.
 """
 
 import errno
@@ -34,13 +33,13 @@ class FailureType(StrEnum):
 
 
 class ConnectorError(Exception):
-    """A failure that we know by name; its text says what happened, where, what to do; it quotes no record."""
+    """An expected failure; its text says what happened, where, what to do, and quotes no record."""
 
     failure_type = FailureType.SYSTEM
 
 
 class ConfigError(ConnectorError):
-    """The configuration, the catalog or the place that they name must be changed by the user."""
+    """The user must change the configuration, the catalog or the place."""
 
     failure_type = FailureType.CONFIG
 
@@ -116,9 +115,9 @@ _OF_LAKEBED = {
     ),
     "ConflictError": (FailureType.TRANSIENT, ""),
 }
-"""Names of lakebed's errors, the more special ones first -> type, and where the user can change something.
+"""Names of lakebed's errors, special ones first -> type, and advice.
 
-By name, so that describing a failure never has to import the library."""
+Names, not classes, so that describing a failure does not import the library."""
 
 
 def describe(error: BaseException) -> Failure:
@@ -154,7 +153,7 @@ def _classified(error: BaseException) -> tuple[FailureType, str, str]:
 
 
 def storage_advice(error: OSError) -> str | None:
-    """Return a sentence that says what to change, or None when the user cannot help it."""
+    """Return the advice for an error that the user can mend; else None."""
     code = error.errno
     if code is None and isinstance(error, PermissionError) and not _is_lakebed(error):
         code = errno.EACCES
@@ -162,13 +161,13 @@ def storage_advice(error: OSError) -> str | None:
         return None
     what = f"cannot write {error.filename or 'there'}"
     if _is_lakebed(error):
-        # It says why, and what a program could do; ours says both for people.
+        # Its advice is for programs; replace it by that for users.
         what = without_advice(error).removesuffix(f": {os.strerror(code)}")
     return f"{what[0].upper()}{what[1:]}: {_CONFIG_ERRNO[code]}."
 
 
 def without_advice(error: BaseException) -> str:
-    """Return what an error of lakebed says happened, without what it advises a Python program to do."""
+    """Return the text of lakebed's error without its advice, which is for Python programs."""
     text = str(error)
     return text.rpartition("; ")[0] or text
 
@@ -189,7 +188,7 @@ def _stack(error: BaseException) -> str:
     chain: list[str] = []
     told: set[int] = set()
     link: BaseException | None = error
-    while link is not None and id(link) not in told:  # chains of exceptions can be rings
+    while link is not None and id(link) not in told:  # chains of exceptions can be circular
         told.add(id(link))
         text = f": {link}" if isinstance(link, ConnectorError | OSError) else ""
         chain.append("".join(traceback.format_tb(link.__traceback__)) + type(link).__name__ + text)

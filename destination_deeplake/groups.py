@@ -1,12 +1,10 @@
-"""Paths of columns -> the tree of objects that they lead through, as the compiled reader wants it.
+"""The tree of objects along the paths of columns, for the compiled reader.
 
-A record is read in one pass, so the reader must know of each object whether there are columns inside. Such an object
-is a group: 0 is the data of the record, the others count from 1. A group can be a column at the same time, which then
-keeps it whole.
+A record is read in one pass, so the reader must know which objects have columns inside. Such an object is a group:
+number 0 is the data of the record, the others count from 1. A group can also be a column, which keeps the whole object.
 
-The file of a record stands beside its data, in one of two members (`FILE_MEMBERS`). Each is a group that no key leads
-to; the columns are named by the first one, and every member of the second one is a group of its own that consists of
-nothing but the column that keeps it.
+The file of a record stands beside its data, in one of two members (`FILE_MEMBERS`). Each is a group without a key.
+Columns have the names of the first one; every member of the second one is a group with a single column, which keeps it.
 """
 
 import json
@@ -19,7 +17,7 @@ FILE_MEMBERS = {
     "file_reference": ("staging_file_url", "source_file_relative_path", "file_size_bytes"),
     "file": ("file_url", "file_relative_path", "bytes"),
 }
-"""Member of the record -> its members; the second one is of an older protocol."""
+"""Member of the record -> its members; the second one belongs to an older protocol."""
 
 NativeColumn = tuple[int, bytes | None, bytes | None, int, bytes, int, bytes | None]
 NativeGroup = tuple[int, bytes | None, bytes | None, bytes, int]
@@ -38,11 +36,11 @@ class Leaf(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of its values, where they have one."""
+        """Shape of its values, or None."""
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of what its offsets count."""
+        """Bytes of the unit of its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +52,14 @@ class Layout:
     columns : list
         One entry per column.
     groups : list
-        One entry per group, from number 1 on, each behind the group that it is in.
+        One entry per group, from number 1 on, each after the group around it.
     names : list of str
-        What each group is called in `_airbyte_meta.changes`.
+        Name of each group in `_airbyte_meta.changes`.
     files : int
         Number of the group of the file; 0 without one.
     fields : list
-        Each field of records without names: the name as JSON, and its column, its group behind those, or -1.
+        For each field of records without names: the name as JSON, and the number of its column, or of its group after
+        all columns, or -1.
     """
 
     columns: list[NativeColumn]
@@ -71,7 +70,7 @@ class Layout:
 
 
 def layout(columns: Sequence[Leaf], files: Sequence[Leaf], fields: Sequence[str] = ()) -> Layout:
-    """Arrange columns by the objects that they are in.
+    """Arrange columns by the objects around them.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ def layout(columns: Sequence[Leaf], files: Sequence[Leaf], fields: Sequence[str]
     numbers: dict[tuple[str, ...], int] = {(): 0} | {path: number for number, path in enumerate(groups, 1)}
     result = Layout([], [], [".".join(path) for path in groups], len(groups) + 1 if files else 0, [])
     for column in columns:
-        # A group has its name already: the reader meets the group, which knows of the column.
+        # The name belongs to a group, which refers to the column.
         name = None if column.path in numbers else column.path[-1]
         result.columns.append(_column(numbers[column.path[:-1]], name, column))
     for path in groups:
@@ -97,7 +96,7 @@ def layout(columns: Sequence[Leaf], files: Sequence[Leaf], fields: Sequence[str]
         result.groups.append((numbers[path[:-1]], *_name(path[-1]), change(".".join(path)), own))
     if files:
         _add_files(result, files)
-    # The compiled part counts extraction time and meta between the columns and the groups.
+    # The compiled code counts extraction time and meta between the columns and the groups.
     places = {path: place for place, path in enumerate(paths)} | {
         path: len(result.columns) + 2 + place for place, path in enumerate(groups)
     }
@@ -130,7 +129,7 @@ def _column(group: int, name: str | None, column: Leaf) -> NativeColumn:
 
 
 def _name(name: str | None) -> tuple[bytes, bytes] | tuple[None, None]:
-    """Return a name as it is compared without escapes, and as most sources write it."""
+    """Return a name in two spellings: without escapes, for comparison, and as most sources write it."""
     return (None, None) if name is None else (name.encode("utf-8", "surrogatepass"), _key(name))
 
 

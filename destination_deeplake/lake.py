@@ -1,4 +1,4 @@
-"""The datasets of streams at the destination: found or made, on the branch that the connection writes."""
+"""Datasets of streams at the destination, opened or created on the branch of the connection."""
 
 import contextlib
 import logging
@@ -15,17 +15,17 @@ from lakebed.errors import LockedException
 from lakebed.runtime.failures import OnFailure
 
 _PATIENCE = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300) + 15
-"""Seconds after which a sync that was killed keeps nobody out any more; a living one renews its lease in good time."""
+"""Seconds to wait for another writer: the lease of a killed sync has expired by then."""
 
 _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
 def hold(dataset: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
-    """Hold the writer's lock of a dataset; what a block that fails has not published is forgotten.
+    """Hold the writer's lock of a dataset; if the block fails, unpublished changes are discarded.
 
-    Otherwise the dataset would try to publish it once more when it is closed, or when the process ends: rows that were
-    not acknowledged, from a step that was left in the middle.
+    Otherwise the dataset would publish them when it is closed or when the process ends: unacknowledged rows of an
+    incomplete step.
     """
     with dataset, OnFailure(dataset.discard):
         yield dataset
@@ -33,12 +33,12 @@ def hold(dataset: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """Places of the datasets of a connection.
+    """The datasets of a connection.
 
     Attributes
     ----------
     place : Place
-        Folder or bucket, and what opens it.
+        Folder or bucket, and its credentials.
     branch : str or None
         Branch of each dataset that the connection writes; None is the main one.
     """
@@ -51,15 +51,15 @@ class Lake:
         return self.place.dataset(dataset_folder(plan.namespace, plan.name))
 
     def open(self, plan: StreamPlan) -> lakebed.Dataset:
-        """Open the dataset of a stream for writing, or make it.
+        """Open the dataset of a stream for writing, or create it.
 
-        A branch that is missing begins with what the main branch holds. In a bucket nobody can tell whether another
-        sync is at work or was killed: if it was, waiting helps.
+        A missing branch begins as a copy of the main branch. In a bucket, an active sync cannot be told from a killed
+        one, so this waits: the lease of a killed one expires.
 
         Raises
         ------
         lakebed.errors.LakebedError, OSError
-            If it cannot be opened or made.
+            If it cannot be opened or created.
         """
         url, creds = self.address(plan), self.place.creds
         dataset = self._load(url) if lakebed.exists(url, creds=creds) else lakebed.empty(url, creds=creds)

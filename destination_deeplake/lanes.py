@@ -1,7 +1,7 @@
-"""Sockets as lanes: a thread for each reads it and decodes without the GIL, into its own part of every table.
+"""Sockets as lanes: each has a thread that reads and decodes it without the GIL, into its own part of every table.
 
-The main thread does all the rest. It is told of messages that are no records, of a buffer that is full, of an end; and
-of rows now and then. While it publishes, the threads go on, but no further than a part of what may be buffered.
+The main thread does the rest. Lanes report to it messages that are no records, a full buffer, their end, and now and
+then rows. While it publishes, the threads continue until they have filled a part of the buffer limit.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ class Turn:
     lane : int
         Its number.
     nbytes : int
-        How much.
+        Number of bytes.
     events : list of Event
         Messages that are no records.
     is_last : bool
@@ -41,7 +41,7 @@ class Turn:
     is_torn : bool
         Whether it ended in the middle of a message.
     error : BaseException or None
-        Why that is, if not because it ended.
+        The failure of the lane, if it did not end normally.
     """
 
     lane: int
@@ -58,15 +58,15 @@ class SocketLanes:
     Parameters
     ----------
     sockets : sequence of socket.socket
-        Connected; they are closed in the end.
+        Connected sockets; they are closed at the end.
     wires : Wires
-        What decodes each of them.
+        Decoders of the lanes.
     locks : sequence of threading.Lock
-        Of the lanes.
+        Locks of the lanes.
     stop : Stop
-        Signals.
+        Receives signals.
     room : callable
-        How many bytes may be buffered now; asked in all threads.
+        Returns the number of bytes that may be buffered; called by all threads.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class SocketLanes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End all threads: none fills a table any more."""
+        """End all threads, so that none adds rows any more."""
         self._is_over = True
         for one in self._sockets:
-            with contextlib.suppress(OSError):  # its other end is gone
+            with contextlib.suppress(OSError):  # the other end has closed it
                 one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
@@ -109,7 +109,7 @@ class SocketLanes:
             one.close()
 
     def turns(self, seconds_left: Callable[[], float | None]) -> Iterator[Turn | None]:
-        """Yield what the lanes tell until all have ended or a signal came; None each time a deadline passes."""
+        """Yield the reports of the lanes until all have ended or a signal came; None each time a deadline passes."""
         running = len(self._threads)
         poll = select.poll()
         poll.register(self._stop.descriptor, select.POLLIN)
@@ -127,7 +127,7 @@ class SocketLanes:
             self._measure()
 
     def _measure(self) -> None:
-        """Look what is buffered: what was published is not any more."""
+        """Update the buffered bytes of all lanes after a publish."""
         for lane in range(len(self._sizes)):
             self._size(lane)
 
@@ -143,7 +143,7 @@ class SocketLanes:
     def _run(self, lane: int) -> None:
         wire, lock, one = self._wires[lane], self._locks[lane], self._sockets[lane]
         buffer = memoryview(bytearray(_BLOCK_BYTES))
-        untold = _TELLING_BYTES  # of the first block the main thread hears at once
+        untold = _TELLING_BYTES  # so that the first block is reported at once
         read = 0
         while count := one.recv_into(buffer):
             with lock:

@@ -1,14 +1,14 @@
-"""Release of STATEs in order.
+"""Release of STATE messages in order.
 
 A STATE promises that all records before it are published: those of its stream, or of all streams for a GLOBAL
-or LEGACY one. The ledger lets each state go once, a stream's in the order in which they came, a GLOBAL or LEGACY one
-after all states before it and before all states behind it. It is pure: counts in, states out.
+or LEGACY one. The ledger releases each state once: states of a stream in their order, a GLOBAL or LEGACY one after all
+earlier and before all later states. It is pure: counts in, states out.
 
 `recordCount` of a state is the number of records since the previous state that counted them: a STREAM state
-counts its stream, a GLOBAL one all streams. So a record is counted by one state at most, which is what the platform
-compares with its own count. It counts none for a LEGACY state, unless that names a stream, so neither does the ledger.
-Lines that were refused are counted in the same way, as `rejectedRecordCount`; one whose stream cannot be told counts
-where all streams do. Where refused lines and values are kept as dead letters, a state waits for those before it, too.
+counts its stream, a GLOBAL one all streams. So each record is counted by at most one state, as in the platform's own
+count. The platform counts no records for a LEGACY state that names no stream, so neither does the ledger. Refused lines
+are counted likewise, as `rejectedRecordCount`; a line of an unknown stream is counted by states that count all streams.
+If dead letters are kept, a state also waits for those before it.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ class Scope(Protocol):
 
     @property
     def namespace(self) -> str | None:
-        """Namespace of the stream; None when there is none, or for the other kinds."""
+        """Namespace of the stream, if any; None for the other kinds."""
 
     @property
     def name(self) -> str | None:
@@ -42,7 +42,7 @@ class Scope(Protocol):
 
 
 class State(Protocol):
-    """A STATE message as the wire hands it over."""
+    """A STATE message from the wire."""
 
     @property
     def scope(self) -> Scope:
@@ -59,14 +59,14 @@ class State(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     number: int
-    """Position among all states."""
+    """Its position among all states."""
     state: State
     record_count: int
     rejected_count: int
     needs: Mapping[StreamKey, int]
-    """Stream -> number of its records that must be published; only streams that were behind."""
+    """Stream -> number of its records that must be published; only streams with unpublished records."""
     letters: int
-    """Number of dead letters that must be published."""
+    """Number of dead letters that must be published first."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class _Section:
 
 
 class Ledger:
-    """States that came and were not emitted yet.
+    """* The states that were received and not emitted yet.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Ledger:
         self._rejected: dict[StreamKey | None, int] = {}
         self._published: dict[StreamKey, int] = {}
         self._letters = 0
-        # Streams of the first section whose next state may have become ready: most of the time, one of hundreds.
+        # Streams of the first section whose next state may be ready; usually one of hundreds.
         self._moved: set[StreamKey] = set()
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class Ledger:
         rejected: Mapping[StreamKey | None, int] = MappingProxyType({}),
         letters: int = 0,
     ) -> None:
-        """Take a state in.
+        """Add a state.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Ledger:
         received : mapping of (namespace, name) to int
             Records of each configured stream since the start of the sync, all of them before this state.
         rejected : mapping of (namespace, name), or None, to int
-            Refused lines in the same way; under None those whose stream cannot be told.
+            Refused lines likewise; under None those of unknown streams.
         letters : int
             Dead letters since the start of the sync, all of them before this state.
         """
@@ -153,7 +153,7 @@ class Ledger:
         self._moved.update(self._sections[0].streams)
 
     def release(self) -> Iterator[bytes]:
-        """Yield the lines of all states that may go out, in order; a state is gone once it was yielded."""
+        """Yield the lines of all released states, in order; each is yielded once."""
         while True:
             section = self._sections[0]
             ready = [state for key in self._moved for state in self._ready(section, key)]
@@ -173,15 +173,15 @@ class Ledger:
     def unfinished(
         self, _rejected: int = 0, _written: Partitions = MappingProxyType({})
     ) -> set[StreamKey | None]:
-        """Return no stream: that records are missing cannot be told where they have an order."""
+        """Return no stream: with ordered input, missing records cannot be detected."""
         return set()
 
     def release_all(self) -> Iterator[bytes]:
-        """Yield nothing: what still waits speaks for records that are not stored."""
+        """Yield nothing: states that still wait promise records that are not stored."""
         yield from ()
 
     def _ready(self, section: _Section, key: StreamKey) -> Iterator[_Waiting]:
-        """Take out the states of a stream that may go out."""
+        """Remove and return the released states of a stream."""
         queue = section.streams.get(key, ())
         while queue and self._is_published(queue[0]):
             yield queue.popleft()
@@ -195,7 +195,7 @@ class Ledger:
 
 
 def _since(counted: dict[_Key, int], totals: Mapping[_Key, int]) -> int:
-    """Return how much the totals grew since they were counted last, and count them."""
+    """Return the growth of the totals since the last call for each."""
     grown = sum(total - counted.get(key, 0) for key, total in totals.items())
     counted.update(totals)
     return grown

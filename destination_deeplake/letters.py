@@ -1,4 +1,4 @@
-r"""Dead letters: lines that are no message and values that do not fit, kept in a dataset beside those of the streams.
+r"""Dead letters: invalid lines, and values that do not fit, in a dataset beside those of the streams.
 
     sync_id        of the sync that met it
     line_number    in the input of that sync, from 1
@@ -12,8 +12,8 @@ r"""Dead letters: lines that are no message and values that do not fit, kept in 
     emitted_at     of a value: when the source emitted the record; microseconds UTC
     rejected_at    when it was published here; microseconds UTC
 
-The dataset is made with the first letter. It is open only while something is published, so that syncs of several
-connections into one place take turns in it. Nothing of a letter's content is ever logged.
+The dataset is created with the first letter. It is open only during a publish, so that syncs of several connections
+into one place can take turns. Nothing of a letter's content is ever logged.
 """
 
 import time
@@ -36,7 +36,7 @@ _UNFIT = "does not fit its column"
 _LOCK_SECONDS = 30.0
 _ATTEMPTS = 5
 _ROW_BYTES = 200
-"""Approximate bytes of a letter besides its text."""
+"""Approximate bytes of a letter beside its text."""
 
 SCHEMA = pa.schema(
     {
@@ -57,25 +57,25 @@ _TIMES = ("emitted_at", "rejected_at")
 
 
 class DeadLetters:
-    """Letters of one sync.
+    """The dead letters of one sync.
 
     Parameters
     ----------
     root : str
         Address of the folder or bucket prefix with the datasets of the streams.
     creds : lakebed.Credentials or None
-        What opens it.
+        Its credentials.
     sync_id : int or None
-        Of the sync.
+        Id of the sync.
     names : mapping of (namespace, name) to (namespace, name)
-        What the datasets of the streams are called; of others, letters have the source's name.
+        Names of the streams' datasets; letters of other streams have the source's names.
 
     Attributes
     ----------
     taken, durable : int
-        How many letters came, and how many of them are published; in order.
+        Number of letters that arrived, and of those that are published, in order.
     nbytes : int
-        Bytes that wait to be published, about.
+        Approximate number of bytes that wait to be published.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class DeadLetters:
         self._values: list[pa.Table] = []
 
     def line(self, rejected: Rejected) -> None:
-        """Take a line that is no message."""
+        """Add a line that is no message."""
         key = rejected.key
         namespace, stream = (None, None) if key is None else self._names.get(key, key)
         text = rejected.raw.decode("utf-8", "backslashreplace")
@@ -114,16 +114,16 @@ class DeadLetters:
         self.nbytes += len(text) + _ROW_BYTES
 
     def values(self, key: StreamKey, refused: pa.Table, rows: Mapping[str, pa.Array]) -> None:
-        """Take the values of a stream that did not fit.
+        """Add the values of a stream that did not fit.
 
         Parameters
         ----------
         key : (namespace, name)
             The stream.
         refused : pyarrow.Table
-            As `RecordTable.take_refused` returned it.
+            The values, as from `Batch.refused`.
         rows : mapping of str to pyarrow.Array
-            The batch that `RecordTable.take` returned with it.
+            The columns of their batch.
         """
         if not refused.num_rows:
             return
@@ -145,12 +145,12 @@ class DeadLetters:
         self.nbytes += self._values[-1].nbytes + _ROW_BYTES * len(row)
 
     def publish(self) -> None:
-        """Make the letters durable that came since the last time.
+        """Publish the letters that arrived since the last call.
 
         Raises
         ------
         lakebed.errors.LakebedError, OSError
-            If the dataset cannot be opened, made or written; what waits goes on waiting.
+            If the dataset cannot be opened, created or written; the letters then stay in memory.
         """
         if self.taken == self.durable:
             return
@@ -165,14 +165,14 @@ class DeadLetters:
         self.durable += batch.num_rows
 
     def finish(self, message: str) -> None:
-        """Publish what is left, and make a version of what this sync has added, if anything."""
+        """Publish the rest, and commit the letters of this sync, if any."""
         self.publish()
         if self.durable:
             with hold(self._open()) as dataset:
                 dataset.commit(message, allow_empty=True)
 
     def _batch(self) -> pa.Table:
-        """Return what waits, in the columns of the dataset."""
+        """Return the waiting letters as columns of the dataset."""
         parts = [*self._values, pa.Table.from_pylist(self._lines, SCHEMA)]
         table = pa.concat_tables(parts, promote_options="default")
         now = time.time_ns() // 1000
@@ -183,14 +183,14 @@ class DeadLetters:
         return table
 
     def _open(self) -> lakebed.Dataset:
-        """Open the dataset for writing, or make it."""
+        """Open the dataset for writing, or create it."""
         for attempt in range(_ATTEMPTS):
             if lakebed.exists(self._url, creds=self._creds):
                 break
             try:
                 lakebed.empty(self._url, creds=self._creds)
             except LakebedError:
-                # Another sync may be making it just now: then it is there in a moment.
+                # Another sync may just be creating it, so try again.
                 if attempt == _ATTEMPTS - 1:
                     raise
                 time.sleep(0.1 * 2**attempt)
@@ -198,7 +198,7 @@ class DeadLetters:
 
 
 def _make_tensors(dataset: lakebed.Dataset) -> None:
-    """Give the dataset the tensors that it lacks: all of them, the first time."""
+    """Create missing tensors; in a new dataset, all of them."""
     for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True):
         if name in dataset:
             continue
@@ -215,7 +215,7 @@ def _make_tensors(dataset: lakebed.Dataset) -> None:
 
 
 def _reasons(text: pa.ChunkedArray, size: pa.ChunkedArray) -> pa.Array:
-    """Return why each value is here."""
+    """Return the reason of each value."""
     reasons = [_UNFIT] * len(text)
     kept = pc.binary_length(text)
     for row in pc.indices_nonzero(pc.less(kept, size)).to_pylist():
@@ -228,5 +228,5 @@ def _cut(kept: int, size: int) -> str:
 
 
 def _storable(name: str | None) -> str | None:
-    """Return a name as UTF-8 can hold it: JSON can spell half a surrogate pair."""
+    """Return a name as valid UTF-8, because JSON can hold half a surrogate pair."""
     return None if name is None else name.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""A sync within little memory."""
+"""Memory use of a sync."""
 
 import ctypes
 import functools
@@ -9,13 +9,13 @@ import pyarrow as pa
 import lakebed
 
 _KEPT_BYTES = 32 * 1024 * 1024
-"""Bytes of chunks that each open dataset may keep, and may read ahead of what is needed, in a bucket."""
+"""Largest cache of chunks, and read-ahead in a bucket, of each open dataset in bytes."""
 
 
 def keep_little() -> None:
-    """Let open datasets keep less in memory than a reader would like: a sync has hundreds of them open.
+    """Limit the caches of open datasets, of which a sync has hundreds.
 
-    The system's cache is left to others, too: a sync writes everything once, and reads little of it again.
+    Also bypass the system's cache, because a sync writes everything once, and reads little of it again.
     """
     lakebed.config.OS_CACHE = False
     lakebed.config.CACHE_BYTES = min(lakebed.config.CACHE_BYTES, _KEPT_BYTES)
@@ -23,9 +23,9 @@ def keep_little() -> None:
 
 
 def give_back() -> None:
-    """Return memory that is free to the system; Arrow and the C library keep it for what may come.
+    """Return free memory to the system; Arrow and the C library would keep it for later use.
 
-    Large columns that come and go leave holes behind, which add up to half of what a merge needs.
+    Released columns leave holes, which add up to half of the memory of a merge.
     """
     pa.default_memory_pool().release_unused()
     _trim()(0)

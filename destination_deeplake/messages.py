@@ -1,8 +1,8 @@
 """Messages to the platform: one JSON object per line on standard output.
 
-Everything that the connector says goes through one `Output`, straight to the file descriptor: no buffer that
-an exit could lose, and no line inside another, from whichever thread. A write that the pipe takes in part only is
-continued, and one that it does not take yet, because a program at its other end has made it non-blocking, waits.
+All output goes through one `Output`, straight to the file descriptor: without a buffer, which an exit could lose, and
+with whole lines from all threads. A partial write to the pipe is continued; if the other end has made the pipe
+non-blocking, writes wait until it is ready.
 """
 
 import json
@@ -18,7 +18,7 @@ Level = Literal["FATAL", "ERROR", "WARN", "INFO", "DEBUG"]
 
 
 def shown(text: str) -> str:
-    """Return text as a terminal or a browser can show it, which is where logs are read."""
+    """Return text that is safe in terminals and browsers, where logs are read."""
     if text.replace("\n", "").isprintable():
         return text
     from lakebed.runtime.printable import printable  # the library is slow to import, and `spec` does without
@@ -43,20 +43,20 @@ def spec_message(specification: Mapping[str, Any]) -> Message:
 
 
 def status_message(problem: str | None) -> Message:
-    """Return the CONNECTION_STATUS message: succeeded, or failed with a sentence that says what to change."""
+    """Return the CONNECTION_STATUS message: success, or failure with advice."""
     status = {"status": "SUCCEEDED"} if problem is None else {"status": "FAILED", "message": shown(problem)}
     return {"type": "CONNECTION_STATUS", "connectionStatus": status}
 
 
 class Output:
-    """Lines to a file descriptor, each complete and at once.
+    """Output of lines to a file descriptor, each at once and as a whole.
 
     Parameters
     ----------
     descriptor : int
-        Open for writing; not closed here.
+        Descriptor that is open for writing; it is not closed here.
     debug : bool
-        Whether DEBUG log lines go out.
+        Whether DEBUG log lines are written.
     """
 
     def __init__(self, descriptor: int, *, debug: bool = False) -> None:
@@ -71,17 +71,17 @@ class Output:
         Raises
         ------
         BrokenPipeError
-            If nobody reads any more.
+            * If the reader has closed the pipe.
         """
         self.lines((json.dumps(message).encode(),))
 
     def lines(self, lines: Iterable[bytes]) -> None:
-        """Write finished lines, in order; each gets its line end here.
+        """Write lines in order, adding line ends.
 
         Raises
         ------
         BrokenPipeError
-            If nobody reads any more. Raised once: what is said on the way out after that is dropped.
+            If the reader has closed the pipe. Raised once; later messages are dropped.
         """
         data = memoryview(b"".join(line + b"\n" for line in lines))
         with self._mutex:
@@ -94,22 +94,22 @@ class Output:
 
     @property
     def is_closed(self) -> bool:
-        """True if a line other than a log line found its reader gone."""
+        """True if the reader was gone when a line other than a log line was written."""
         return self._closed
 
     @property
     def is_unread(self) -> bool:
-        """True if a log line found its reader gone."""
+        """True if the reader was gone when a log line was written."""
         return self._is_unread
 
     def log(self, level: Level, text: str) -> None:
-        """Write a LOG message; no rows are to be lost because nobody reads it, so that is not raised here."""
+        """Write a LOG message; a closed pipe is no error here, so that no rows are lost because of a log line."""
         if level == "DEBUG" and not self._debug:
             return
         try:
             self.send(log_message(level, text))
         except BrokenPipeError:
-            # The next line that matters, a STATE, shall find out by itself and say so.
+            # The next STATE will meet the closed pipe and raise the error.
             self._closed, self._is_unread = False, True
 
     def _write(self, data: memoryview) -> int:

@@ -1,14 +1,14 @@
-"""Namespaces and names of streams -> those of their datasets, as the connection has them.
+"""Mapping of namespaces and names of streams to those of their datasets, as set in the connection.
 
-Most of the time the platform renames streams in the catalog and in all messages, and the destination sees the new names
-only. Where a source writes to the destination without the platform in between, catalog and messages have the source's
-names, and the platform hands over how to rename them: a JSON file that NAMESPACE_MAPPING_CONFIG_PATH names.
+Usually the platform renames streams in the catalog and in all messages, and the destination sees only the new names. If
+a source writes to the destination directly, catalog and messages have the source's names, and the platform passes the
+mapping as a JSON file, whose path is in NAMESPACE_MAPPING_CONFIG_PATH.
 
     namespaceDefinitionType   source: the namespace stays; destination: none; customformat: `namespaceFormat`
     namespaceFormat           text in which ${SOURCE_NAMESPACE} stands for the source's namespace, "" where it has none
     streamPrefix              what comes before each name
 
-A blank namespace is none, a blank prefix too. Messages are never renamed: states and statuses keep the source's names.
+A blank namespace or prefix counts as none. Messages are never renamed: states and statuses keep the source's names.
 """
 
 from collections.abc import Mapping
@@ -33,16 +33,16 @@ class NamespaceDefinition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceMapping:
-    """Renaming of streams; without values, none.
+    """A mapping of names; by default, none is changed.
 
     Attributes
     ----------
     definition : NamespaceDefinition
-        Where the namespace comes from.
+        Origin of the namespace.
     format : str
-        The namespace, where the definition is CUSTOM_FORMAT.
+        Template of the namespace, for CUSTOM_FORMAT.
     prefix : str
-        What comes before the name.
+        Prefix of the name.
     """
 
     definition: NamespaceDefinition = NamespaceDefinition.SOURCE
@@ -72,12 +72,12 @@ NO_MAPPING = NamespaceMapping()
 
 
 def read_mapping(environ: Mapping[str, str]) -> NamespaceMapping:
-    """Return the mapping of the file that the environment names; one that renames nothing without such a file.
+    """Return the mapping in the file that the environment names; without a file, names stay.
 
     Raises
     ------
     ConfigError
-        If the file cannot be read, or does not say where namespaces come from.
+        If the file cannot be read, or does not define the origin of namespaces.
     """
     path = environ.get(_VARIABLE)
     if not path:
@@ -85,7 +85,7 @@ def read_mapping(environ: Mapping[str, str]) -> NamespaceMapping:
     values = read_json_object(path, _VARIABLE)
     definition = values.get("namespaceDefinitionType")
     try:
-        # Spelt as a value (customformat) or as the name of one (CUSTOM_FORMAT), whoever writes the file.
+        # Writers of the file use either the value (customformat) or the name (CUSTOM_FORMAT).
         known = NamespaceDefinition(str(definition).lower().replace("_", ""))
     except ValueError:
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""Names of streams and columns -> names of folders and tensors.
+"""Names of folders and tensors for streams and columns.
 
-Any UTF-8 string is a legal name in Airbyte, also `..`, `a/b`, the empty one and one of 4,000 characters. On
-the other side stand file systems (some fold case, some normalise Unicode, Windows reserves names), the files
-of the dataset format itself and the attribute names that Deep Lake 3.9.52 refuses as tensor names.
+Any UTF-8 string is a legal name in Airbyte, also `..`, `a/b`, the empty one and one of 4,000 characters. Restrictions
+come from file systems (some fold case, some normalise Unicode, Windows reserves names), from the files of the dataset
+format, and from Deep Lake 3.9.52, which refuses names of attributes as tensor names.
 
 **Streams.** `dataset_folder` is a pure function of (namespace, stream) and injective: no two streams share a
 folder. A simple name is its own folder; what is unsafe is percent-encoded.
@@ -16,14 +16,14 @@ folder. A simple name is its own folder; what is unsafe is percent-encoded.
     more than 200 bytes           cut, then `%~` and 32 digits of the SHA-256 of the name
 
 `%` itself is always encoded, so each form can be told from the others: `%` is followed by two hexadecimal
-digits, by `empty` or by `~`. Two names that differ only in case share a folder where the *file system* folds
-case; the names kept inside the dataset make that an error, never a mixture.
+digits, by `empty` or by `~`. Two names that differ only in case share a folder if the *file system* folds case; because
+the dataset records its names, that is an error, never a mixture.
 
-**Columns.** `tensor_names` maps the columns of one stream. It may look at the names that are taken already,
-so the result needs no decoding: reserved names get a trailing underscore (`path` -> `path_`, `_airbyte_meta` ->
-`_airbyte_meta_`), and of two names that are equal without case, the later one gets a hash. A column may lie in a group
-of tensors (`address/city`); a group that would be called like a tensor gets a hash. The mapping is kept in the dataset
-and passed back in, so a column keeps its tensor for ever.
+**Columns.** `tensor_names` maps the columns of one stream. It knows the names in use, so its results need not be
+decodable: reserved names get a trailing underscore (`path` -> `path_`, `_airbyte_meta` -> `_airbyte_meta_`), and of two
+names that are equal without case, the later one gets a hash. A column may lie in a group of tensors (`address/city`); a
+group with the name of a tensor gets a hash. The mapping is recorded in the dataset, so a column keeps its tensor for
+ever.
 """
 
 import re
@@ -31,18 +31,18 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 MAX_BYTES = 200
-"""Longest name in UTF-8 bytes: file systems take 255, the rest is room for companions and suffixes."""
+"""Longest name in UTF-8 bytes: file systems allow 255, the rest is for companions and suffixes."""
 
 META_COLUMNS = ("_airbyte_raw_id", "_airbyte_extracted_at", "_airbyte_meta", "_airbyte_generation_id")
 
 DELETED_AT = ("_ab_cdc_deleted_at",)
-"""Path of the property that says when the row of a record was deleted at the source."""
+"""Path of the property with the time at which a row was deleted at the source."""
 
 DELTA_BRANCH = "airbyte-delta"
-"""Branch for rows that are not merged into their table yet."""
+"""Branch for rows that are not merged yet."""
 
 LETTERS_FOLDER = "_airbyte_dead_letters"
-"""Folder of the dataset of dead letters, beside those of the streams: no stream gets it."""
+"""Folder of the dataset of dead letters, beside those of the streams; reserved."""
 
 _EMPTY = "%empty"
 _CUT = "%~"
@@ -93,7 +93,7 @@ _DATASET_ATTRIBUTES = frozenset(
     summary tensorflow tensors token update update_creds_key username verbose version_state visualize
     """.split()
 )
-"""Attributes of an open Deep Lake 3.9.52 dataset, without dunder names: none of them can name a tensor."""
+"""Attributes of an open Deep Lake 3.9.52 dataset, without dunder names; not allowed as names of tensors."""
 
 _HIDDEN_COMPANION = re.compile(r"_.+_(null|id|shape|info|downsampled_\d+)", re.IGNORECASE | re.DOTALL)
 """Names of companions of other tensors (FORMAT.md section 8, and our null masks)."""
@@ -101,7 +101,7 @@ _HIDDEN_COMPANION = re.compile(r"_.+_(null|id|shape|info|downsampled_\d+)", re.I
 _META_PARENTS = frozenset(
     meta[1:].rpartition("_")[0] for meta in META_COLUMNS if _HIDDEN_COMPANION.fullmatch(meta)
 )
-"""Columns with companions named like a meta column: `_airbyte_raw_id` would be the id of `airbyte_raw`."""
+"""Columns whose companion would have the name of a meta column: `_airbyte_raw_id` would be the id of `airbyte_raw`."""
 
 
 def dataset_folder(namespace: str | None, stream: str) -> str:
@@ -132,12 +132,12 @@ def tensor_names(
     Parameters
     ----------
     columns : iterable of str, or mapping of str to sequence of str
-        Column names of the stream as it is configured now. A mapping says what each would like to be called: the
-        groups that lead to the tensor, then the tensor.
+        Column names of the stream as it is configured now. A mapping has the preferred name of each: the groups, then
+        the tensor.
     known : mapping of str to str
         Column -> tensor as kept in the dataset; empty for a new one.
     others : iterable of str
-        Tensors that belong to no column any more; nobody gets their names.
+        Tensors that no longer belong to a column; their names stay reserved.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def tensor_names(
 
 
 class _Taken:
-    """Names of tensors and groups that nobody else may have, without regard to case."""
+    """Reserved names of tensors and groups, without regard to case."""
 
     def __init__(self, tensors: Iterable[str]) -> None:
         self._tensors: set[str] = set()
@@ -181,11 +181,11 @@ class _Taken:
             self._add(tensor)
 
     def free(self, parts: Sequence[str], column: str) -> str:
-        """Take the nearest free name of a tensor; a group of the name of a tensor gets another one, too."""
+        """Reserve the nearest free name for a tensor; a group with the name of a tensor is renamed, too."""
         name = ""
         for depth, part in enumerate(parts, 1):
             is_last = depth == len(parts)
-            # All tensors of a group follow it when it must have another name, so that counts the group only.
+            # A renamed group keeps its tensors together, so only its own name is checked here.
             digest = column if is_last else "/".join(parts[:depth])
             own = part
             while self._is_taken(name + own, is_last=is_last):
@@ -221,7 +221,7 @@ def _component(name: str) -> str:
 
 
 def _tensor(column: str) -> str:
-    """Return the tensor name that a column gets when nobody else has it."""
+    """Return the tensor name of a column if that is free."""
     if not column:
         return _EMPTY
     name = _encoded(column, _IN_TENSORS)
@@ -248,7 +248,7 @@ def _encoded(name: str, verbatim: frozenset[str]) -> str:
     text = _joined(name, foreign)
     if unicodedata.is_normalized("NFC", text):
         return text
-    # A file system that normalises names would change this one: two names might meet.
+    # A file system that normalises names would change this one, and could make two names equal.
     return _joined(name, [character in verbatim for character in name])
 
 
@@ -266,7 +266,7 @@ def _is_letter(character: str) -> bool:
 
 
 def _percent(character: str) -> str:
-    # A lone surrogate is no UTF-8, yet JSON can carry one; surrogatepass gives it bytes of its own.
+    # JSON can hold a lone surrogate, which is not valid UTF-8; surrogatepass encodes it nevertheless.
     return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
 
 

@@ -1,4 +1,4 @@
-"""NumPy arrays -> Arrow arrays, and back, without pandas.
+"""Conversion between NumPy and Arrow arrays without pandas.
 
 `pyarrow.array` and `to_numpy` import pandas wherever it is installed: half a second and 50 MB for each sync.
 """
@@ -36,7 +36,7 @@ def present(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """Return the numbers of an array, those below nulls included."""
+    """Return the numbers of an array, including those below nulls."""
     if pa.types.is_boolean(array.type):
         bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
         return bits[array.offset : array.offset + len(array)].view(np.bool_)
@@ -47,7 +47,7 @@ def numbers_of(array: pa.Array) -> NDArray[Any]:
 
 
 def _dtype_of(kind: pa.DataType) -> np.dtype[Any]:
-    """Return the dtype of numbers and moments; pyarrow's own function imports pandas, which need not be there."""
+    """Return the dtype of numbers and moments; pyarrow's own function imports pandas, which may be missing."""
     if pa.types.is_timestamp(kind):
         return np.dtype(f"M8[{kind.unit}]")
     name = str(kind)

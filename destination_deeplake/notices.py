@@ -1,7 +1,7 @@
 """Log records of the library and the connector as LOG messages instead of text on standard error.
 
-A platform takes every line on standard error for an error. What lakebed logs and warns of holds no record and no
-secret; other libraries are left alone.
+A platform treats every line on standard error as an error. Logs and warnings of lakebed hold no records and no secrets;
+other libraries are not redirected.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _LEVELS: tuple[tuple[int, Level], ...] = (
 
 
 class _Notices(logging.Handler):
-    """Sends log records as LOG messages."""
+    """Handler that sends log records as LOG messages."""
 
     def __init__(self, out: Output) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _Notices(logging.Handler):
 
 @contextlib.contextmanager
 def notices(out: Output, *, debug: bool) -> Iterator[None]:
-    """Send what the library logs and warns of to `out`, for as long as the block lasts."""
+    """Send logs and warnings of the library to `out` during the block."""
     loggers, handler = [logging.getLogger(name) for name in (_LIBRARY, _CONNECTOR)], _Notices(out)
     levels = [logger.level for logger in loggers]
     for logger in loggers:

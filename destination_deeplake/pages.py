@@ -1,6 +1,6 @@
 """The documentation that comes with the connector: pages of Markdown, in an installation and in a checkout.
 
-There is no site that an image could point to, so it brings them: `destination-deeplake --docs troubleshooting`.
+The connector has no web site, so its image contains them: `destination-deeplake --docs troubleshooting`.
 """
 
 import sysconfig

@@ -1,4 +1,4 @@
-"""The same step for many streams, several at a time: most of a small publish is waiting for the storage."""
+"""The same step for many streams, several at a time, because most of a small publish is waiting for the storage."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 AT_ONCE = 8
-"""Steps under way at most. More would gain nothing on a disk; on an object store each sends several requests."""
+"""Largest number of concurrent steps. More gain nothing on a disk; on an object store each sends several requests."""
 
 
 def for_each(
@@ -20,16 +20,16 @@ def for_each(
     Parameters
     ----------
     items : iterable
-        What to do it for.
+        The items.
     step : callable
         Called from several threads, for each item once.
     alone : callable
-        Items that nothing else may run beside, because they take much memory; they come first.
+        Selects items that run alone and first, because they need much memory.
 
     Raises
     ------
     Exception
-        What the first item, in their order, raised whose step failed.
+        The error of the first item, in their order, whose step failed.
     """
     waiting = list(items)
     outcomes: dict[int, Outcome[R]] = {}

@@ -1,9 +1,9 @@
 """Release of STATEs when records and states arrive over several sockets, in no common order.
 
-Each record names its partition. A state names one, or several, and says how many records they have in all; it may go
-once so many of them are published. The states of a stream, and the global ones, go in the order of their numbers, which
-begin with 1. What a state does not say (its partition, its number, how many records) is made up for by the end of the
-input only: then every record is there. As `ledger`, it is pure: counts in, states out.
+Each record names its partition. A state names one or several, and their number of records; it is released once that
+many are published. States of a stream, and global ones, are released in the order of their numbers, which begin with 1.
+If a state lacks its partition, number or count, it waits for the end of the input, when all records have arrived. As
+`ledger`, it is pure: counts in, states out.
 
 Source: Airbyte's bulk CDK, which counts and releases by the same rules.
 """
@@ -23,14 +23,14 @@ from destination_deeplake.ledger import Partitions, State
 class _Waiting:
     state: State
     number: int | None
-    """Its place among the states of its scope, from 1."""
+    """Its position among the states of its scope, from 1."""
     partitions: frozenset[str]
     expected: int | None
     """Number of records of each partition."""
 
 
 class PartitionLedger:
-    """States that came and were not emitted yet."""
+    """The states that were received and not emitted yet."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[StreamKey | None, list[_Waiting]] = defaultdict(list)
@@ -42,7 +42,7 @@ class PartitionLedger:
         return sum(map(len, self._waiting.values()))
 
     def arrived(self, state: State, *_counts: object) -> None:
-        """Take a state in; what came before it, which `Ledger.arrived` takes, says nothing here."""
+        """Add a state; the counts of records before it, which `Ledger.arrived` needs, are ignored."""
         body = json.loads(state.raw)["state"]
         scope = state.scope
         key = (
@@ -61,13 +61,13 @@ class PartitionLedger:
         partitions: Partitions = MappingProxyType({}),
         rejected: Partitions = MappingProxyType({}),
     ) -> None:
-        """Note how many more records of each partition of a stream are published, as rows and as dead letters."""
+        """Add the numbers of published records of each partition of a stream, as rows and as dead letters."""
         for counts, more in ((self._records, partitions), (self._rejected, rejected)):
             for key, found in more.items():
                 counts[key].update(found)
 
     def release(self) -> Iterator[bytes]:
-        """Yield the lines of all states that may go out, in order; a state is gone once it was yielded."""
+        """Yield the lines of all released states, in order; each is yielded once."""
         for key, waiting in self._waiting.items():
             while waiting and waiting[0].number == self._released[key] + 1:
                 first = waiting[0]
@@ -79,12 +79,12 @@ class PartitionLedger:
     def unfinished(
         self, rejected: int = 0, written: Partitions = MappingProxyType({})
     ) -> set[StreamKey | None]:
-        """Return the streams, None for all of them, of which a state misses records, at the end of the input.
+        """Return the streams, None for all, for which a state lacks records at the end of the input.
 
         Parameters
         ----------
         rejected : int
-            Dead letters of which nobody knows the partition: as many records may be missing.
+            Number of dead letters of unknown partitions: as many records may be missing.
         written : mapping of (namespace, name) to mapping of str to int
             Records by partition that are written, but durable only once their stream is complete.
         """
@@ -97,7 +97,7 @@ class PartitionLedger:
         return set() if missing.total() <= rejected else {key for key, count in missing.items() if count}
 
     def release_all(self) -> Iterator[bytes]:
-        """Yield the lines of all other states: the input has ended, and nothing of it is missing."""
+        """Yield the lines of all other states, after the end of a complete input."""
         for key, waiting in self._waiting.items():
             while waiting:
                 first = waiting.pop(0)
@@ -114,7 +114,7 @@ class PartitionLedger:
         return one.state.acknowledged(records, rejected)
 
     def _counted(self, key: StreamKey | None, one: _Waiting) -> tuple[int, int]:
-        """Return how many records of a state's partitions are published, and how many as dead letters."""
+        """Return the numbers of published records and dead letters of a state's partitions."""
         return _sum(self._records, key, one.partitions), _sum(self._rejected, key, one.partitions)
 
 
@@ -125,7 +125,7 @@ def _sum(counts: Partitions, key: StreamKey | None, partitions: Collection[str])
 
 
 def _whole(value: object) -> int | None:
-    """Return a count, which may be written as a double; None for anything else."""
+    """Return a count, which may be a double in JSON; None for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 0:
         return None
     return int(value)

@@ -1,4 +1,4 @@
-"""`check`: tell whether datasets can be written, read back and deleted at the destination path."""
+"""The command `check`: whether datasets can be written, read back and deleted at the destination path."""
 
 import contextlib
 import errno
@@ -17,18 +17,18 @@ from lakebed.runtime.failures import outcome
 
 _ROW = "destination-deeplake check"
 _PATIENCE = 4.0
-"""Seconds for which a store that does not answer is asked again. A sync waits longer; here a user does."""
+"""Seconds for which a request to a store is repeated. A sync waits longer, but here a user is waiting."""
 
 
 def problem_with(config: DestinationConfig) -> str | None:
-    """Write, read back and delete a unique dataset; return what the user must change, None if nothing.
+    """Write, read back and delete a unique dataset; return advice for the user, None if all is well.
 
-    Folders that the probe had to make are removed again.
+    Folders that the probe created are removed again.
 
     Raises
     ------
     Exception
-        If it failed for a reason that no change of the configuration would cure.
+        If it failed for a reason that no change of the configuration mends.
     """
     place = config.place
     missing = [] if place.folder is None else _missing(place.folder)
@@ -50,15 +50,13 @@ def problem_with(config: DestinationConfig) -> str | None:
 
 
 def _round_trip(place: Place) -> None:
-    # No stream can have this folder: names that start with a dot are encoded.
+    # No stream has this folder, because leading dots of names are encoded.
     url = place.dataset(f".airbyte-check-{uuid.uuid4().hex}")
     found = outcome(_written_and_read, url, place.creds, kind=Exception)
     if isinstance(found.error, StorageUnavailableError):
         raise found.error  # a store that does not answer holds nothing to delete
     deleted = outcome(partial(lakebed.delete, url, creds=place.creds), kind=Exception)
-    if (
-        found.result() != _ROW
-    ):  # the user must hear what stopped the probe, before what kept it from tidying up
+    if found.result() != _ROW:  # the first error is the one to report, before that of the deletion
         raise OSError(errno.EIO, "it gave back other data than was written", url)
     deleted.result()
 
@@ -68,12 +66,13 @@ def _written_and_read(url: str, creds: Any) -> str:
     dataset.create_tensor("probe", htype="text", create_id_tensor=False)
     dataset.extend({"probe": [_ROW]})
     dataset.close()
-    return lakebed.load(url, read_only=True, creds=creds)["probe"][0].text()
+    found: str = lakebed.load(url, read_only=True, creds=creds)["probe"][0].text()
+    return found
 
 
 @contextlib.contextmanager
 def _impatience() -> Iterator[None]:
-    """Let requests of the block fail soon."""
+    """Limit the retries of requests within the block."""
     before = lakebed.config.RETRY_SECONDS
     lakebed.config.RETRY_SECONDS = min(before, _PATIENCE)
     try:

@@ -5,7 +5,7 @@
                        on every 30 seconds at most
     at its end         each stream with what became of it, and its version
 
-Names of streams and columns are told, never what is in them.
+The lines have names of streams and columns, never their values.
 """
 
 import time
@@ -19,7 +19,7 @@ from destination_deeplake.messages import Output
 from destination_deeplake.stream.writer import StreamWriter
 
 SECONDS = 30.0
-"""A stream is told of as often as that."""
+"""Seconds between two lines about a stream."""
 _COLUMNS = 12
 
 
@@ -35,14 +35,14 @@ class _Told:
 
 
 class Progress:
-    """Tells how far the streams of a sync are.
+    """Logs the progress of a sync's streams.
 
     Parameters
     ----------
     writers : sequence of StreamWriter
         The streams.
     out : Output
-        Where the lines go.
+        Receives the lines.
     clock : callable
         Seconds, monotonic.
     """
@@ -61,7 +61,7 @@ class Progress:
         return max(0.0, self._checked + SECONDS - self._clock())
 
     def tick(self) -> None:
-        """Tell of the streams that have got records, if it is time."""
+        """Log streams with new records, if it is time."""
         if self.seconds_left() > 0:
             return
         self._checked = self._clock()
@@ -71,14 +71,14 @@ class Progress:
                 self._tell(writer, told)
 
     def published(self, writer: StreamWriter, nbytes: int) -> None:
-        """Take note that a stream has published so many bytes; several threads may do so, one for each stream."""
+        """Add the bytes that a stream has published; thread-safe for different streams."""
         told = self._told[writer.plan.key]
         told.published_bytes += nbytes
         if told.is_first or self._clock() - told.at >= SECONDS:
             self._tell(writer, told)
 
     def finished(self, writer: StreamWriter, outcome: str) -> None:
-        """Tell how a stream ended."""
+        """Log the end of a stream."""
         facts = [f"{writer.written:,} records"]
         if writer.table.rejected:
             facts.append(f"{writer.table.rejected:,} rejected")
@@ -102,7 +102,7 @@ class Progress:
 
 
 def opening(place: str, branch: str | None, writers: Sequence[StreamWriter]) -> Iterator[str]:
-    """Yield what is to be written, and where: first the place, then each stream."""
+    """Yield the plan of the sync: first the place, then each stream."""
     count = f"{len(writers)} stream{'' if len(writers) == 1 else 's'}"
     yield f"Writing {count} to {place}, branch {branch or 'main'}."
     for writer in writers:
@@ -112,7 +112,7 @@ def opening(place: str, branch: str | None, writers: Sequence[StreamWriter]) -> 
 
 
 def _mode(plan: StreamPlan) -> str:
-    """Return what the sync does with rows that are there, in words."""
+    """Return, in words, what the sync does with existing rows."""
     mode = str(plan.mode)
     if plan.mode is WriteMode.DEDUP:
         keys = ", ".join(".".join(path) for path in plan.primary_key)
@@ -124,7 +124,7 @@ def _mode(plan: StreamPlan) -> str:
 
 
 def _chosen(plan: StreamPlan) -> Iterator[str]:
-    """Yield what the configuration says about the columns."""
+    """Yield the configured choices for the columns."""
     choices = plan.choices
     if choices.include is not None:
         yield f"only {_listed(choices.include)}"
@@ -135,7 +135,7 @@ def _chosen(plan: StreamPlan) -> Iterator[str]:
 
 
 def _column(choice: ColumnChoice) -> str:
-    """Return what was chosen for a column."""
+    """Return the choice for a column, in words."""
     shape = None if choice.shape is None else f"of shape {shape_text(choice.shape)}"
     kinds = (
         choice.htype,

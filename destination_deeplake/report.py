@@ -1,13 +1,13 @@
 """Reports of a sync: the commit message of each stream, and the last lines of the log.
 
-A version's message is the history that `lakebed log` shows:
+`lakebed log` shows the message of a version:
 
     Airbyte sync 42 of shop-to-lake, complete: public.users 1200 records, 3 rejected
     generation 7, took the place of all rows before
     states 3, after 500, 1000 and 1200 records
     also public.orders 3400, public.items 0
 
-Never a word of what was in a record.
+Contents of records never appear.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _FIRST_STATES = 8
 
 @dataclass(slots=True)
 class StateNumbers:
-    """Number of states of a stream, and of its records before the last of them."""
+    """The number of a stream's states, and of the records before some of them."""
 
     count: int = 0
     last: int = 0
     first: list[int] = field(default_factory=list)
 
     def arrived(self, records: int) -> None:
-        """Count a state that came after so many records."""
+        """Count a state that followed a number of records."""
         if self.count < _FIRST_STATES:
             self.first.append(records)
         self.count += 1
         self.last = records
 
     def __str__(self) -> str:
-        """Return `3, after 500, 1000 and 1200 records`, the middle left out where there are many."""
+        """Return `3, after 500, 1000 and 1200 records`, without the middle of many."""
         if not self.count:
             return "0"
         *before, last = self.first if self.count <= _FIRST_STATES else [*self.first[:3], self.last]
@@ -54,7 +54,7 @@ class StateNumbers:
 def count_state(
     numbers: Mapping[StreamKey, StateNumbers], received: Mapping[StreamKey, int], stream: StreamKey | None
 ) -> None:
-    """Count a state for its stream, or for all of them where it names none."""
+    """Count a state for its stream, or for all if it names none."""
     for key in numbers if stream is None else (stream,):
         if key in numbers:
             numbers[key].arrived(received[key])
@@ -75,11 +75,11 @@ def commit_message(
     writer, writers : StreamWriter
         The stream, and all of the sync.
     outcome : str
-        How it ended: complete or incomplete.
+        Its outcome: complete or incomplete.
     connection : str or None
-        What the user calls the connection.
+        Name of the connection.
     states : StateNumbers or None
-        States that spoke for the stream.
+        States of the stream.
     """
     plan = writer.plan
     name = "Airbyte sync" if plan.sync_id is None else f"Airbyte sync {plan.sync_id}"
@@ -122,7 +122,7 @@ def _others(writer: StreamWriter, writers: Sequence[StreamWriter]) -> str:
 
 
 def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Iterator[str]:
-    """Yield what the user should know of what was not stored as it came."""
+    """Yield warnings about data that was not stored unchanged."""
     for writer in writers:
         table, stream = writer.table, f"Stream {str(writer.plan)!r}"
         if writer.replaced is not None and writer.replaced[0] > 2 * writer.replaced[1]:
@@ -163,12 +163,12 @@ def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Ite
 
 
 def is_strange(what: str) -> bool:
-    """Tell whether what the wire counts under this name was to be stored, and not for somebody else to read."""
+    """Tell whether messages that the wire counts under this name hold data, and are not for other readers."""
     return what.startswith("records of ")
 
 
 def passed_over(ignored: Mapping[str, int]) -> str | None:
-    """Return what came that is for others to read: logs, estimates and the like; None if there was nothing."""
+    """Return a line about messages for other readers, such as logs and estimates; None without any."""
     others = {what: count for what, count in ignored.items() if not is_strange(what)}
     return f"{sum(others.values()):,} messages were for others: {_counted(others)}." if others else None
 
@@ -183,9 +183,9 @@ def named(writers: Sequence[StreamWriter]) -> str:
 
 
 def lost_streams(lost: Lost, writers: Sequence[StreamWriter]) -> str:
-    """Return which streams that are not in the catalog had records, and which ones of the catalog they may have meant.
+    """Return the streams with records that are not in the catalog, and similar ones that are.
 
-    A stream of the same name in another namespace is what was meant most often.
+    Most often, a stream of the same name in another namespace was meant.
     """
     parts = []
     for (namespace, name), count in itertools.islice(lost.streams.items(), _STREAMS_IN_MESSAGE):
@@ -197,7 +197,7 @@ def lost_streams(lost: Lost, writers: Sequence[StreamWriter]) -> str:
 
 
 def summary(writers: Sequence[StreamWriter], input_bytes: int, seconds: float) -> str:
-    """Return the last line of the log: how much, how fast, and of which streams."""
+    """Return the last line of the log: amounts, speed and streams."""
     rows, megabytes, seconds = (
         sum(writer.written for writer in writers),
         input_bytes / 1e6,

@@ -1,19 +1,19 @@
 """Console entry: `destination-deeplake spec | check --config F | write --config F --catalog F`.
 
-There are two surfaces and one implementation. This one parses the command line of the CDK by itself, because
-importing airbyte-cdk costs more than a second of CPU and 75 MB, in `spec` as well as in every sync, for
-nothing that the hot path needs. `destination.DestinationDeeplake` is the standard class on top of the CDK,
-for whatever expects one (`launch`, test suites, PyAirbyte in process). Both call the functions below and in
-`sync`, `probe` and `failures`; a test compares what they print.
+The connector has two entry points and one implementation. This one parses the command line of the CDK itself, because
+importing airbyte-cdk takes more than a second of CPU and 75 MB in every command, and a sync needs nothing of it.
+`destination.DestinationDeeplake` is the standard class based on the CDK, for programs that expect one (`launch`, test
+suites, PyAirbyte in process). Both call the functions below and in `sync`, `probe` and `failures`; a test compares
+their output.
 
-`destination-deeplake import FORMAT SRC DEST` and `export` are those of the command `lakebed`, so that the image of the
-connector imports and exports data sets as well.
+`destination-deeplake import FORMAT SRC DEST` and `export` are commands of `lakebed`, so that the connector's image can
+also import and export data sets.
 
-Exit status: 0 done (a failed `check` included, as the protocol wants it), 1 failed with a TRACE (without one only if
-standard output takes none, which standard error says then), 2 wrong command line, 128 + n stopped by signal n.
+Exit status: 0 success (or a failed `check`, by the protocol), 1 failure with a TRACE (if standard output is gone, with
+a line on standard error instead), 2 wrong command line, 128 + n stopped by signal n.
 
-Most syncs are short, so what a start takes counts (docs/design/036): modules are imported by the command that needs
-them, and the ordinary command line is read without argparse.
+Most syncs are short, so a fast start matters (docs/design/036): each command imports only the modules that it needs,
+and ordinary command lines are read without argparse.
 """
 
 import gc
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     import argparse
 
 _FILES = {"spec": (), "check": ("config",), "write": ("config", "catalog")}
-"""Command -> the files that it is given."""
+"""Command -> its arguments that are files."""
 
 
 def run() -> None:
     """Run the command line of this process; does not return."""
     # NumPy's BLAS starts a thread per processor that spins while it waits; a sync multiplies no matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A platform starts a killed sync again within seconds; in a bucket only the lease tells that it was killed.
+    # A platform restarts a killed sync within seconds; in a bucket, only an expired lease shows that it was killed.
     os.environ.setdefault("LAKEBED_LEASE_SECONDS", "60")
     if sys.argv[1:2] in (["import"], ["export"]):
         from lakebed.cli import main as command
 
         command(prog_name="destination-deeplake")
-    # Loading makes no garbage, and what was loaded stays to the end: it is looked through neither now nor then.
+    # Loading makes no garbage, and loaded objects stay to the end, so no collection should examine them.
     gc.disable()
     status = main(sys.argv[1:])
     gc.freeze()
@@ -66,7 +66,7 @@ def main(args: Sequence[str]) -> int:
             status = _command(parsed, out)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - every failure becomes a TRACE, a panic in Rust too
+    except BaseException as error:  # noqa: BLE001 - outermost: all become a TRACE, a panic in Rust too
         if out.is_closed and isinstance(error, BrokenPipeError):
             return _unread()
         return _failed(error, out)
@@ -74,16 +74,16 @@ def main(args: Sequence[str]) -> int:
 
 
 def _failed(error: BaseException, out: Output) -> int:
-    """Send the TRACE of a failure, whatever it was, and return the exit status."""
+    """Send the TRACE of any failure, and return the exit status."""
     try:
         failure = describe(error)
-    except Exception:  # noqa: BLE001 - an error that cannot say what it is
+    except Exception:  # noqa: BLE001 - the text of a foreign error may itself raise
         failure = Failure(FailureType.SYSTEM, UNEXPECTED, type(error).__name__)
     try:
         out.log("FATAL", failure.message)
         out.send(failure.trace())
     except OSError as unsaid:
-        # Standard error is all that is left to say it on.
+        # Only standard error is left to report on.
         sys.stderr.write(f"{failure.message}\nStandard output takes nothing any more ({unsaid.strerror}).\n")
     else:
         if out.is_closed:
@@ -93,13 +93,13 @@ def _failed(error: BaseException, out: Output) -> int:
 
 
 def _unread() -> int:
-    """Say on standard error that standard output is gone, and return the exit status."""
+    """Report on standard error that standard output is gone, and return the exit status."""
     sys.stderr.write("Nobody reads the output any more; what came before is written.\n")
     return 1
 
 
 def _ordinary(args: Sequence[str]) -> SimpleNamespace | None:
-    """Read a command line as platforms send them; None for any other, which `parse_args` reads or refuses."""
+    """Read a command line as platforms send it; None for others, which `parse_args` reads or refuses."""
     if not args or args[0] not in _FILES:
         return None
     files: dict[str, str | None] = dict.fromkeys(_FILES[args[0]])
@@ -115,7 +115,7 @@ def _ordinary(args: Sequence[str]) -> SimpleNamespace | None:
 
 
 def parse_args(args: Sequence[str]) -> "argparse.Namespace":
-    """Parse the command line: `command`, `debug`, and `config` and `catalog` where the command has them."""
+    """Parse the command line: `command`, `debug`, and the command's `config` and `catalog`."""
     from destination_deeplake.command_line import parse
 
     return parse(args)
@@ -127,7 +127,7 @@ def check(config_path: str) -> Message:
     Raises
     ------
     Exception
-        If the check failed for a reason that is not the user's to cure.
+        If the check failed for a reason that the user cannot mend.
     """
     from destination_deeplake.config import read_config
 
@@ -147,7 +147,7 @@ def write(config_path: str, catalog_path: str, descriptor: int, out: Output) -> 
     Raises
     ------
     Exception
-        Whatever ended the sync early.
+        The error that ended the sync early.
     """
     from destination_deeplake.catalog import read_catalog
     from destination_deeplake.config import read_config
@@ -159,7 +159,7 @@ def write(config_path: str, catalog_path: str, descriptor: int, out: Output) -> 
 
 
 def _loaded() -> None:
-    """Let garbage be collected from here on, but not looked for in what was loaded."""
+    """Enable garbage collection, without the objects loaded so far."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

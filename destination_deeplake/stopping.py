@@ -1,7 +1,7 @@
-"""Signals to stop: what waits hears of them at once, and what works hears how much time is left.
+"""Signals to stop: waiting ends at once, and running work can ask for the remaining time.
 
-A blocking read would sleep through both a deadline and SIGTERM (Python resumes interrupted calls), so whoever waits
-also waits for `Stop.descriptor`.
+A blocking read would miss deadlines and SIGTERM, since Python resumes interrupted calls. So all waits include
+`Stop.descriptor`.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """SIGTERM and SIGINT, which it takes over as a context manager, and gives back.
+    """Handler of SIGTERM and SIGINT for the duration of a `with` block.
 
     Attributes
     ----------
     by : int or None
-        Number of the signal that came.
+        Number of the received signal, or None.
     descriptor : int
-        Becomes readable with a signal, and with `wake`.
+        Descriptor that becomes readable after a signal or `wake`.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Stop:
         os.set_blocking(self.descriptor, False)
         os.set_blocking(self._wake, False)
         for number in _SIGNALS:
-            with contextlib.suppress(ValueError):  # not the main thread: signals are not ours to take
+            with contextlib.suppress(ValueError):  # not the main thread: it cannot handle signals
                 self._restore.append(partial(signal.signal, number, signal.signal(number, self._stop)))
         with contextlib.suppress(ValueError):
             before = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
@@ -55,24 +55,24 @@ class Stop:
         os.close(self._wake)
 
     def wake(self) -> None:
-        """Let whoever waits for the descriptor go on; from any thread."""
-        with contextlib.suppress(BlockingIOError):  # it is full of such calls
+        """Wake the waiting thread; callable from any thread."""
+        with contextlib.suppress(BlockingIOError):  # it is full, so the thread will wake anyway
             os.write(self._wake, b"\0")
 
     def heard(self) -> None:
-        """Take in what has come to the descriptor."""
+        """Empty the descriptor."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self.descriptor, 4096):
                 pass
 
     def time_left(self) -> float | None:
-        """Return the seconds until the process is ended by force; None when no signal asked it to stop."""
+        """Return the seconds until the process is killed; None if no signal asked it to stop."""
         return None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         if self.by is None:
             self.by = number
-            # Published data survives any end: a reader of our output that hangs must not keep us for ever.
+            # Published data survives any end, so exit even if the reader of our output hangs.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
             self._ends_at = time.monotonic() + _GRACE_SECONDS

@@ -1,11 +1,11 @@
-"""The write loop: messages in, rows published, states out; whichever channel they come by (`channel`).
+"""The write loop: messages in, rows published, states out, on any channel.
 
-Rows collect in the streams' tables. When they come to `Pace.enough` over all streams together, or the
-oldest row or state has waited for `Pace.publish_seconds`, or the input ends, every stream publishes what it
-has; then the ledger lets the states go. A STATE as such never causes a publish.
+Rows are collected in the streams' tables. When their bytes reach `Pace.enough` over all streams, or the oldest row or
+state has waited for `Pace.publish_seconds`, or the input ends, every stream publishes its rows; then the ledger
+releases the states. A STATE alone never causes a publish.
 
-However the sync ends, what came whole is published and acknowledged, and each stream gets one commit that
-says whether it was complete. Streams end one by one: one that is not complete holds back no other.
+However the sync ends, all complete records are published and acknowledged, and each stream gets one commit, whose
+message tells whether it was complete. Streams end independently: an incomplete one does not hold back others.
 """
 
 import contextlib
@@ -44,24 +44,24 @@ if TYPE_CHECKING:
     from destination_deeplake.letters import DeadLetters
 
 _LARGE_BYTES = 16_000_000
-"""Tables from here on are published one at a time: what a publish takes grows with them."""
+"""Tables of at least this many bytes are published one at a time, because the memory of a publish grows with them."""
 _BESIDE = 4
 """Divisor of the buffer limit while a publish writes."""
 _LAST_SECONDS = 2.5
-"""No step is begun any more when so little time is left: it would be killed half-way."""
+"""No step begins when less time than this is left, because the process would be killed in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Limits of the data that wait to be published.
+    """Limits for data that wait to be published.
 
     Attributes
     ----------
     publish_bytes : int
-        Buffered bytes over all streams that start a publish of few columns.
+        Buffered bytes over all streams that start a publish, if it has few columns.
     few_columns : int
-        How many columns are few. A publish has a price per column, so of more of them more is buffered, in
-        proportion, up to twice as many bytes.
+        Number of columns that counts as few. A publish costs time per column, so the buffer grows with the number of
+        columns, up to twice as many bytes.
     publish_seconds : float
         Longest time that a row or a STATE waits for a publish to begin.
     """
@@ -71,7 +71,7 @@ class Pace:
     publish_seconds: float = 240.0
 
     def enough(self, columns: int) -> int:
-        """Return the buffered bytes that start a publish of so many columns."""
+        """Return the buffered bytes that start a publish of a number of columns."""
         return (
             self.publish_bytes * min(max(columns, self.few_columns), 2 * self.few_columns) // self.few_columns
         )
@@ -81,7 +81,7 @@ PACE = Pace()
 
 
 class Counts(Mapping[StreamKey, int]):
-    """Live view of a number that each stream's table counts."""
+    """A live view of a count of each stream's table."""
 
     def __init__(self, writers: Sequence[StreamWriter], count: Callable[[StreamWriter], int]) -> None:
         self._writers = {writer.plan.key: writer for writer in writers}
@@ -98,35 +98,35 @@ class Counts(Mapping[StreamKey, int]):
 
 
 class Sync:
-    """One sync, fed with blocks of input.
+    """A sync, fed with blocks of input.
 
     Parameters
     ----------
     writers : sequence of StreamWriter
-        One per configured stream, open.
+        Open writers, one per configured stream.
     out : Output
-        Where states and log lines go.
+        Receives states and log lines.
     pace : Pace
-        Limits of what may wait.
+        Limits for waiting data.
     clock : callable
         Seconds, monotonic.
     letters : DeadLetters or None
-        Where lines and values go that cannot be stored; None ends the sync at such a line.
+        Receives lines and values that cannot be stored; with None, such a line ends the sync.
     connection : str or None
-        What commit messages call the connection.
+        Name of the connection in commit messages.
     without_status : WithoutStatus
-        When an overwritten stream without a stream status is complete.
+        Condition under which an overwritten stream without a stream status is complete.
     time_left : callable
-        Seconds until the process is killed; None as long as nobody wants that.
+        Returns the seconds until the process is killed; None without a signal.
     channel : Channel
-        How the input comes.
+        Channel of the input.
 
     Attributes
     ----------
     wires : Wires
-        What reads the input, in as many lanes.
+        Decoders of the input, one per lane.
     room : int
-        How many bytes may be buffered now.
+        Number of bytes that may be buffered now.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Sync:
         )
         self._received = Counts(writers, lambda writer: writer.table.total_rows)
         self._rejected = Counts(writers, lambda writer: writer.table.rejected)
-        # A refused line whose stream cannot be told may have been a record of any.
+        # A refused line of an unknown stream may have been a record of any stream.
         self._came = Counts(
             writers,
             lambda writer: writer.table.total_rows + writer.table.rejected + self.wires.rejected_strays,
@@ -182,33 +182,33 @@ class Sync:
         self.room = pace.enough(0)
 
     def feed(self, block: bytes | memoryview) -> None:
-        """Take a block of input in.
+        """Process a block of input.
 
         Raises
         ------
         SourceProtocolError
-            If a line is no message; what came before it is published and acknowledged by `stop`.
+            If a line is no message; `stop` publishes and acknowledges everything before it.
         """
         self.take_in(0, self.wires[0].feed(block), len(block))
 
     def take_in(self, lane: int, events: Iterable[object], nbytes: int) -> None:
-        """Act on what a lane has read: so many bytes, and messages that are no records.
+        """Process the report of a lane: a number of bytes, and messages that are no records.
 
         Raises
         ------
         SourceProtocolError
-            As `feed`, if reading goes on with the events.
+            As `feed`.
         """
         self._bytes += nbytes
         self._follow(events, lane)
         self._go_on(sum(writer.table.nbytes for writer in self._writers))
 
     def idle(self) -> None:
-        """Publish if the deadline passed, and tell how far it is; called when no input came."""
+        """Publish if the deadline has passed, and log the progress; called when no input came."""
         self._go_on(0)
 
     def _go_on(self, buffered: int) -> None:
-        """Publish if enough is buffered, or has waited for long enough."""
+        """Publish if enough bytes are buffered, or data have waited long enough."""
         letters = 0 if self._letters is None else self._letters.nbytes
         if self._waiting_since is None and (
             self._ledger or letters or any(writer.table.rows for writer in self._writers)
@@ -221,18 +221,18 @@ class Sync:
         self._progress.tick()
 
     def seconds_asleep(self) -> float:
-        """Return how long nobody need call, as long as no input comes."""
+        """Return the seconds for which `idle` need not be called if no input comes."""
         left, until = self.seconds_left(), self._progress.seconds_left()
         return until if left is None else min(left, until)
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until something has waited too long; None when nothing waits."""
+        """Return the seconds until the publish is due; None if nothing waits."""
         if self._waiting_since is None:
             return None
         return max(0.0, self._waiting_since + self._pace.publish_seconds - self._clock())
 
     def publish(self) -> None:
-        """Publish the rows of all streams, then let the states go that waited for them."""
+        """Publish the rows of all streams, then release the states that waited for them."""
         self._waiting_since = None
         room, self.room = self.room, self.room // _BESIDE
         try:
@@ -249,7 +249,7 @@ class Sync:
         SourceProtocolError
             If the last line is no message.
         ConfigError
-            If there were records of streams that are not in the catalog.
+            If the input had records of streams that are not in the catalog.
         IncompleteSourceError
             If a stream is not complete; see `completeness`.
         """
@@ -282,10 +282,9 @@ class Sync:
             self._out.log("WARN", "The input was empty: no record, no STATE.")
 
     def stop(self) -> None:
-        """End the sync before the end of the input: publish, acknowledge and commit what came whole.
+        """End the sync before the end of the input: publish, acknowledge and commit all complete records.
 
-        Streams that the source completed before are complete. Nothing is left to do after `complete`, whether or not
-        it found something to raise.
+        Streams that the source completed before are complete. No effect after `complete`, even if that raised an error.
         """
         if self._ended:
             return
@@ -302,12 +301,12 @@ class Sync:
             )
 
     def _follow(self, events: Iterable[object], lane: int) -> None:
-        """Act on the messages that are no records, each at its place among the records."""
+        """Process the messages that are no records, at their places among the records."""
         try:
             for event in events:
                 if isinstance(event, StateEvent):
                     self._arrived(event)
-                    # Nothing may be waiting for: a state of a stream without new rows goes out at once.
+                    # A state of a stream without new rows is released at once.
                     self._out.lines(self._ledger.release())
                 elif isinstance(event, StatusEvent):
                     key = event.namespace or None, event.name
@@ -316,7 +315,7 @@ class Sync:
             raise unreadable(error) from None
 
     def _reject(self, rejected: Refused) -> None:
-        """Take a line that is no message; called in the thread that reads it."""
+        """Keep a line that is no message as a dead letter; called in the reading thread."""
         if self._letters is None:
             return
         with self._letters_lock:
@@ -335,7 +334,7 @@ class Sync:
         if (lost := self.wires.lost) and (
             stream is None or (stream not in self._received and lost.of(stream))
         ):
-            return  # It speaks for records that are not stored, and never will be: it cannot go out.
+            return  # This state promises records that will never be stored, so it cannot be released.
         if self._letters is None:
             self._ledger.arrived(event, self._received)
         else:
@@ -353,7 +352,7 @@ class Sync:
                     self._letters.values(writer.plan.key, *values)
 
     def _for_each(self, writers: Sequence[StreamWriter], step: Callable[[StreamWriter], None]) -> None:
-        """Take a step for some streams, as long as there is time."""
+        """Run a step for some streams, as long as time is left."""
 
         def in_time(writer: StreamWriter) -> None:
             left = self._time_left()
@@ -363,7 +362,7 @@ class Sync:
         for_each(writers, in_time, alone=lambda writer: writer.table.nbytes >= _LARGE_BYTES)
 
     def _acknowledge(self) -> None:
-        """Let the states go that promise no more than what is published."""
+        """Release the states whose records are all published."""
         durable = {writer.plan.key: writer.durable for writer in self._writers}
         letters, rejected = 0, dict[StreamKey, Counter[str]]()
         if self._letters is not None:
@@ -381,7 +380,7 @@ class Sync:
         )
 
     def _why(self, unfinished: Sequence[StreamWriter]) -> str:
-        """Return a sentence on streams about which the configuration decided."""
+        """Return a sentence on streams whose completeness the configuration decided."""
         by_rule = [writer for writer in unfinished if self._completeness.is_by_rule(writer.plan)]
         if not by_rule:
             return ""
@@ -398,7 +397,7 @@ class Sync:
         )
 
     def _end(self, unfinished: Sequence[StreamWriter]) -> None:
-        """Commit every stream, release what waited for that, report; each step even if another one fails."""
+        """Commit every stream, release the last states, report; each step runs even if another one fails."""
         self._ended = True
         incomplete = {writer.plan.key for writer in unfinished}
         with contextlib.ExitStack() as stack:
@@ -433,7 +432,7 @@ class Sync:
         self._progress.finished(writer, outcome)
 
     def _report(self) -> None:
-        """Log what was written and what was not; never what was in it."""
+        """Log amounts of written and unwritten data, never their contents."""
         ignored = self.wires.ignored
         for text in warnings(self._writers, ignored):
             self._out.log("WARN", text)
@@ -443,7 +442,7 @@ class Sync:
 
 
 def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError:
-    """Return the failure of a line, or of a message of a socket, that is none."""
+    """Return the failure for an invalid line, or an invalid message of a socket."""
     if path is not None:
         return SourceProtocolError(
             f"Message {error.line_number} of the socket {path} is no Airbyte message ({error.reason}). What came whole "

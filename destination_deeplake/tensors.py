@@ -1,4 +1,4 @@
-"""Types of tensors: how the values of a column are stored, and what of it the dataset remembers."""
+"""Types of tensors: storage of a column's values, and its record in the dataset."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,37 +12,37 @@ from destination_deeplake.columns import Kind
 from destination_deeplake.naming import META_COLUMNS
 
 UNSPECIFIED = "unspecified"
-"""The dtype of an htype that fixes it by itself."""
+"""Dtype of tensors whose htype fixes it."""
 
 LINK = pa.struct([("path", pa.string()), ("creds_key", pa.string())])
-"""Value types of a tensor of links."""
+"""Type of links as values."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Storage of the values of a column.
+    """The storage of a column's values.
 
     Attributes
     ----------
     htype : str
-        Deep Lake htype, with `link[...]` where the files stay elsewhere.
+        Deep Lake htype, with `link[...]` for linked files.
     dtype : str
-        NumPy dtype; "unspecified" where the htype fixes it.
+        NumPy dtype; "unspecified" if the htype fixes it.
     logical_type : str or None
         Arrow type that the numbers stand for, kept in the tensor's info.
     arrow : pyarrow.DataType
         Type of the arrays that go into the tensor.
     sample_compression, chunk_compression : str or None
-        As in `Dataset.create_tensor`. A tensor of files without one is made with the first file, and gets its. Without
-        a compression of chunks it is as `compression_of_chunks` says.
+        As in `Dataset.create_tensor`. A tensor of files without one is created with the first file, and takes that
+        file's. If the compression of chunks is None, `compression_of_chunks` decides.
     shape : tuple of int or None
-        Shape of every sample, where all have the same; 0 as the first of several sizes stands for any.
+        Shape of every sample, if all have the same; 0 as the first of several sizes stands for any.
     creds_key : str or None
         Name of the credentials of links.
     nulls_as_nan : bool
         Whether a null is stored as NaN.
     class_names : tuple of str
-        Names that labels begin with.
+        Initial class names.
     """
 
     htype: str
@@ -68,11 +68,11 @@ class TensorType:
 
     @property
     def is_open(self) -> bool:
-        """True if the first file decides on the compression of the tensor."""
+        """True if the first file decides the compression of the tensor."""
         return self.takes_files and self.sample_compression is None
 
     def compression_of_chunks(self, wanted: Compression) -> str | None:
-        """Return what compresses the chunks of a new tensor, in a stream where `wanted` is compressed."""
+        """Return the chunk compression of a new tensor, in a stream whose `wanted` columns are compressed."""
         if self.chunk_compression is not None:
             return None if self.chunk_compression == Compression.NONE else self.chunk_compression
         if self.takes_files or self.is_link or self.sample_compression is not None:
@@ -81,7 +81,7 @@ class TensorType:
         return "lz4" if wanted is Compression.LZ4 or (wanted is Compression.AUTO and is_text) else None
 
     def nulls(self, count: int) -> pa.Array:
-        """Return what `count` rows without a value are stored as."""
+        """Return `count` samples for rows without a value."""
         if not self.nulls_as_nan:
             return pa.nulls(count, self.arrow)
         size = int(np.prod(self.shape or (), dtype=np.int64))
@@ -89,7 +89,7 @@ class TensorType:
         return flat if self.shape is None else nested(flat, self.shape, self.arrow, count)
 
     def record(self) -> dict[str, Any]:
-        """Return what is kept of the type in the dataset, as JSON; what goes without saying is left out."""
+        """Return the record of the type in the dataset, as JSON; defaults are left out."""
         kept = {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -103,7 +103,7 @@ class TensorType:
 
     @classmethod
     def recorded(cls, record: Mapping[str, Any], kind: Kind) -> Self:
-        """Return the type that `record` kept of a column of that kind; names of a later version are ignored."""
+        """Return the type from its `record`, for a column of a kind; names of later versions are ignored."""
         known = {field.name for field in fields(cls)}
         found = {name: value for name, value in record.items() if name in known}
         htype, dtype = str(found.pop("htype")), str(found.pop("dtype", UNSPECIFIED))
@@ -114,7 +114,7 @@ class TensorType:
 
 
 def nested(flat: pa.Array, shape: tuple[int, ...], kind: pa.DataType, count: int) -> pa.Array:
-    """Return `count` samples of one shape, given as their numbers back to back, as lists of lists."""
+    """Return `count` samples of one shape as nested lists, from their numbers back to back."""
     types = [kind]
     for _ in shape[1:]:
         types.append(types[-1].value_type)
@@ -130,7 +130,7 @@ def nested(flat: pa.Array, shape: tuple[int, ...], kind: pa.DataType, count: int
 
 
 def arrow_type(kind: Kind, htype: str, dtype: str, shape: tuple[int, ...] | None) -> pa.DataType:
-    """Return the type of the arrays that go into a tensor."""
+    """Return the Arrow type of a tensor's values."""
     if htype.startswith("link["):
         return LINK
     if kind is Kind.BYTES:
@@ -140,7 +140,7 @@ def arrow_type(kind: Kind, htype: str, dtype: str, shape: tuple[int, ...] | None
     number = pa.from_numpy_dtype(np.dtype("uint32" if htype == "class_label" else dtype))
     if kind is not Kind.FLOATS:
         return number
-    for size in reversed((shape or ())[1:]):  # fixed, so that no rows of four are still rows of four
+    for size in reversed((shape or ())[1:]):  # a fixed size, so that an empty sample still has rows of four
         number = pa.list_(number, size)
     return pa.list_(number)
 

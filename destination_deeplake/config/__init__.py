@@ -1,15 +1,13 @@
 """Connection configuration: the values that a user gave in the form, checked and typed.
 
-The form itself is `spec.json`. The checks are written by hand rather than left to a JSON-schema validator: loading one
-costs more than the rest of `spec`, and its messages do not say what to change.
+The form itself is `spec.json`. No JSON-schema validator is used: loading one costs more than the rest of `spec`, and
+its messages do not tell what to change.
 
     configuration   the whole: `DestinationConfig`
     place           where the datasets lie
     credentials     what opens that place
     streams         which streams a choice is for, and what several choices come to
     columns         one column of a stream
-    patterns        names with wildcards
-    historic        fields of the connector of 2022
     values          reading one field: its type, its bounds, its name in messages
     files           reading the files that the platform hands over
 """

@@ -1,4 +1,4 @@
-"""One column of a stream in the form: what may be chosen, and what goes with what.
+"""One column of a stream in the form: possible choices, and how they combine.
 
     decoding   htypes                                   dtype     compression        besides
     (none)     text, json                               -         lz4
@@ -22,7 +22,7 @@ from destination_deeplake.config.values import Section, one_of
 from destination_deeplake.naming import tensor_names
 
 ARRAYS = ("embedding", "bbox", "bbox.3d", "intrinsics", "keypoints_coco", "point")
-"""Htypes that are always arrays of numbers."""
+"""Htypes whose values are always arrays of numbers."""
 
 HTYPES = ("generic", "text", "json", "class_label", *ARRAYS, *FILES)
 
@@ -45,12 +45,12 @@ _OF_DECODING: Mapping[Decoding, tuple[str, ...]] = {
 
 
 def column_choice(form: Section) -> ColumnChoice:
-    """Read what the form says about one column.
+    """Read the form's entry for one column.
 
     Raises
     ------
     ConfigError
-        If a value is not possible, or two do not go together.
+        If a value is invalid, or two contradict each other.
     """
     column = form.required("column", "write the name of the property, parts of a nested one joined by dots")
     htype, decoding = _htype(form)
@@ -84,7 +84,7 @@ def column_choice(form: Section) -> ColumnChoice:
 
 
 def _htype(form: Section) -> tuple[str | None, Decoding | None]:
-    """Return htype and decoding; `link[image]` says both."""
+    """Return htype and decoding; `link[image]` implies both."""
     written = form.choice("decoding", [decoding.value for decoding in Decoding])
     decoding = None if written is None else Decoding(written)
     htype = form.text("htype")
@@ -100,7 +100,7 @@ def _htype(form: Section) -> tuple[str | None, Decoding | None]:
 
 
 def _tensor(form: Section, column: str) -> str | None:
-    """Return the name of the tensor: one that the format takes as it is."""
+    """Return the name of the tensor, which must be valid in the format."""
     name = form.text("tensor")
     if name is None:
         return None

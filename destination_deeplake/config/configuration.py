@@ -9,7 +9,6 @@ from typing import Any
 from destination_deeplake.choices import DELETION_DAYS, Compression, StreamChoices
 from destination_deeplake.config.credentials import credentials
 from destination_deeplake.config.files import read_json_object
-from destination_deeplake.config.historic import refuse_historic
 from destination_deeplake.config.place import Place, address
 from destination_deeplake.config.streams import StreamRule, choices_for, stream_rules
 from destination_deeplake.config.values import Section
@@ -21,14 +20,26 @@ _MOST_DAYS = 3650
 _INJECTED = "__"
 """Prefix of fields that Airbyte's ConfigInjector adds, such as `__injected_declarative_manifest`."""
 _OF_API = "destinationType"
-"""Airbyte's API and its Terraform provider name the connector so inside of its configuration; servers take it out."""
+"""Field in which Airbyte's API and its Terraform provider name the connector; servers remove it."""
+
+REPLACED: Mapping[str, str] = {
+    "path": "write the place into destination_path",
+    "token": "choose a method under credentials; no account is needed any more",
+    "managed_creds": "write the name into creds_key of the columns that hold links, or choose the method named under "
+    "credentials",
+    "overwrite_tensor_definitions": "write htype, dtype and compression into the columns of streams",
+    "neglected_tensors": "write the columns into exclude of streams",
+    "custom_transform": "the connector runs no code of its users any more; transform the columns at the source, or the "
+    "dataset afterwards",
+}
+"""Fields of the connector of 2022 -> their replacements. They are refused, because their author expects an effect."""
 
 
 class Deletes(StrEnum):
     """Effect of a deletion at the source on the stored row."""
 
     HARD = "hard"
-    """The row goes. Older versions of the dataset still have it."""
+    """The row is removed. Older versions of the dataset still have it."""
     SOFT = "soft"
     """The row stays, with the time of its deletion in `_ab_cdc_deleted_at`."""
 
@@ -37,46 +48,46 @@ class Rejected(StrEnum):
     """Treatment of lines that are not records of a stream, and of values that do not fit their column."""
 
     FAIL = "fail"
-    """A line ends the sync; a value becomes null, noted in `_airbyte_meta`."""
+    """A bad line ends the sync; a bad value becomes null, noted in `_airbyte_meta`."""
     KEEP = "keep"
-    """Both are kept beside the streams, as dead letters, and the sync goes on."""
+    """Both are kept as dead letters beside the streams, and the sync continues."""
 
 
 class WithoutStatus(StrEnum):
-    """When a stream that is overwritten is complete although no stream status says so."""
+    """Condition under which an overwritten stream without a stream status is complete."""
 
     NEVER = "never"
-    """Not at all."""
+    """Never."""
     WITH_STATE = "with_state"
-    """If a state of it, or of all streams, came after its last record."""
+    """If a state of it, or of all streams, followed its last record."""
     ALWAYS = "always"
-    """If the input ends, and was not empty."""
+    """If the input ended, and was not empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class DestinationConfig:
-    """Validated configuration.
+    """The validated configuration.
 
     Attributes
     ----------
     place : Place
-        Where the datasets lie; it need not exist.
+        Location of the datasets, which need not exist.
     deletes : Deletes
-        What deletions at the source do.
+        Effect of deletions at the source.
     rejected : Rejected
-        What happens to what cannot be stored as it should.
+        Treatment of lines and values that cannot be stored.
     branch : str or None
         Branch of every dataset that this connection writes; None is the main one.
     connection : str or None
-        What commit messages call the connection.
+        Name of the connection in commit messages.
     rules : sequence of StreamRule
-        What the user chose for streams; `choices` applies it.
+        Rules for the choices of streams, see `choices`.
     compression : Compression
-        Which columns are compressed, of streams for which no rule says it.
+        The columns that are compressed, if no rule decides.
     deletion_days : int
-        How long hard deletions are remembered.
+        Number of days for which hard deletions are remembered.
     without_status : WithoutStatus
-        When an overwritten stream without a stream status is complete.
+        Condition under which an overwritten stream without a stream status is complete.
     """
 
     place: Place
@@ -90,11 +101,11 @@ class DestinationConfig:
     without_status: WithoutStatus = WithoutStatus.WITH_STATE
 
     def choices(self, namespace: str | None, name: str) -> StreamChoices:
-        """Return what the user chose for a stream."""
+        """Return the user's choices for a stream."""
         return choices_for(self.rules, namespace, name, self.compression)
 
     def unmatched(self, streams: Iterable[tuple[str | None, str]]) -> list[StreamRule]:
-        """Return the rules that are for none of these streams, (namespace, name) each: their names may be misspelt."""
+        """Return the rules that match none of these streams, given as (namespace, name): they may be misspelt."""
         known = list(streams)
         return [rule for rule in self.rules if not any(rule.matches(*stream) for stream in known)]
 
@@ -105,9 +116,9 @@ class DestinationConfig:
         Raises
         ------
         ConfigError
-            Names the field, and says what to change. A field that nobody knows is refused, too.
+            If a value or a field is invalid; the message names the field and the remedy.
         """
-        refuse_historic(Section(values))
+        _refuse_historic(Section(values))
         form = Section(values)
         url = address(form)
         config = cls(
@@ -162,6 +173,19 @@ def read_config(path: str) -> DestinationConfig:
     Raises
     ------
     ConfigError
-        If the file cannot be read, is no JSON object or holds a wrong value.
+        If the file cannot be read, is no JSON object or holds an invalid value.
     """
     return DestinationConfig.from_mapping(read_json_object(path, "configuration"))
+
+
+def _refuse_historic(form: Section) -> None:
+    """Refuse a field of the old connector.
+
+    Raises
+    ------
+    ConfigError
+        If the form has one; the message names the replacement, and no value.
+    """
+    for key, instead in REPLACED.items():
+        if key in form:
+            raise form.error(key, f"is a field of the connector of 2022; remove it, and {instead}.")

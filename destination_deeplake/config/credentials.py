@@ -33,12 +33,12 @@ _STORES = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way to be let in.
+    """A method of authentication.
 
     Attributes
     ----------
     schemes : tuple of str
-        Stores that it opens.
+        Stores for which it works.
     required, optional : tuple of str
         Fields of the form.
     """
@@ -73,23 +73,23 @@ SECRETS = frozenset(
     client_secret tenant_id
     """.split()
 )
-"""Fields whose values nobody must see; the last one by Airbyte's rules only."""
+"""Secret fields; the last one only by Airbyte's rules."""
 
 _FIELDS = frozenset(field for method in METHODS.values() for field in (*method.required, *method.optional))
-"""Fields of any method. A form may still hold those of a method that was chosen before."""
+"""Fields of all methods. A form may still hold those of a method that was chosen earlier."""
 
 ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse")
 
 
 def credentials(form: Section, url: str) -> "Credentials | None":
-    """Return what opens a bucket, None for a folder.
+    """Return the credentials of a bucket; None for a folder.
 
-    A bucket that the environment opens has credentials, too, if empty ones: whoever shares them shares connections.
+    With the method "environment" they are empty, but not None, so that datasets share connections by sharing them.
 
     Raises
     ------
     ConfigError
-        If fields are missing, or do not go together or with the address.
+        If fields are missing, or contradict each other or the address.
     """
     scheme = scheme_of(url)
     server = _server(form, scheme)
@@ -109,7 +109,7 @@ def credentials(form: Section, url: str) -> "Credentials | None":
         chosen.finish(also=_FIELDS)
     if is_local:
         return None
-    # Only those who write to a bucket pay for the import.
+    # Imported only for buckets.
     import lakebed
 
     return lakebed.Credentials({**given, **server})
@@ -156,7 +156,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _service_account(chosen: Section, text: str) -> str:
-    """Return the JSON of a service account; nothing of it may get into a message."""
+    """Return the JSON of a service account, which must not appear in a message."""
     key = "service_account_json"
     try:
         found = json.loads(text)
@@ -171,7 +171,7 @@ def _service_account(chosen: Section, text: str) -> str:
 
 
 def _server(form: Section, scheme: str) -> dict[str, Any]:
-    """Return what the store's server wants to know beside credentials."""
+    """Return the settings of the store's server beside credentials."""
     endpoint, region = form.text("endpoint_url"), form.text("region")
     encryption, key = form.choice("encryption", ENCRYPTIONS), form.text("kms_key_id")
     _check_url(form, "endpoint_url", endpoint)
@@ -202,5 +202,5 @@ def _check_url(form: Section, key: str, value: str | None) -> None:
     if has_password:
         raise form.error(key, "must hold no user name, password or query; write secrets into credentials.")
     if not is_whole:
-        # Not quoted: what is no address may hold anything.
+        # Not quoted, because a value that is no address may be a secret.
         raise form.error(key, "is no address of a server; write for example https://s3.example.org.")

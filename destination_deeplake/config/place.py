@@ -1,4 +1,4 @@
-"""Place of the datasets: `destination_path`."""
+"""The location of the datasets: `destination_path`."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HTTP_BUCKETS = re.compile(r"amazonaws\.com|googleapis\.com|blob\.core\.windows\.net", re.IGNORECASE)
 
 BUCKETS = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az"}
-"""Schemes of object stores, and the one that stands for each."""
+"""Schemes of object stores -> their canonical form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Place:
     url : str
         Absolute path of a local folder, or the address of a bucket with or without a prefix in it.
     creds : lakebed.Credentials or None
-        What opens a bucket. All datasets share it, and with it their connections.
+        Credentials of a bucket, shared by all datasets, which then share connections.
     """
 
     url: str
@@ -36,11 +36,11 @@ class Place:
 
     @property
     def folder(self) -> Path | None:
-        """The local folder; None where it is a bucket."""
+        """The local folder; None for a bucket."""
         return None if _SCHEME.match(self.url) else Path(self.url)
 
     def dataset(self, name: str) -> str:
-        """Return the address of the dataset in the folder of this name, see `naming.dataset_folder`."""
+        """Return the address of the dataset in a folder, see `naming.dataset_folder`."""
         return f"{self.url.rstrip('/')}/{name}"
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def address(form: Section) -> str:
     Raises
     ------
     ConfigError
-        If it is missing, or names no place that can be written.
+        If it is missing, or not the address of a place that can be written.
     """
     value = form.value(_FIELD)
     if value is None and not form.has(_FIELD):

@@ -1,21 +1,25 @@
-"""The streams of the form: rules that name streams, and what they come to for one stream.
+r"""The streams of the form: rules that match streams, and their combination for one stream.
 
-Every rule whose patterns match a stream counts. A later rule overrides what an earlier one says, setting by setting and
-column by column; columns to leave out add up.
+All rules whose patterns match a stream apply. A later rule overrides an earlier one in each setting and column;
+excluded columns add up.
+
+In patterns of names, `*` is any text, `?` any character, `\*` and `\?` are the characters themselves.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from destination_deeplake.choices import NO_CHOICES, ColumnChoice, Compression, StreamChoices
 from destination_deeplake.config.columns import column_choice
-from destination_deeplake.config.patterns import is_open, matches
 from destination_deeplake.config.values import Section
 
 T = TypeVar("T")
 
 _MOST_MEGABYTES = 256
+_PARTS = re.compile(r"\\[*?\\]|[*?]|[^*?\\]+|\\", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +29,9 @@ class StreamRule:
     Attributes
     ----------
     where : str
-        Its place in the configuration.
+        Its path in the configuration, for messages.
     name, namespace : str or None
-        Patterns, see `patterns`; without one for the namespace, every namespace and none match.
+        Patterns; without a pattern, every namespace matches, and none.
     include, exclude, flatten, exact_numbers, chunk_bytes, compression, columns
         As in `StreamChoices`.
     """
@@ -44,13 +48,13 @@ class StreamRule:
     columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
 
     def matches(self, namespace: str | None, name: str) -> bool:
-        """Tell whether the rule is for a stream."""
+        """Tell whether the rule matches a stream."""
         return matches(self.name, name) and (
             self.namespace is None or matches(self.namespace, namespace or "")
         )
 
     def mentions(self) -> Iterator[str]:
-        """Yield the columns that the rule speaks of."""
+        """Yield the columns that the rule names."""
         yield from (*(self.include or ()), *self.exclude, *self.columns)
 
 
@@ -60,7 +64,7 @@ def stream_rules(form: Section) -> tuple[StreamRule, ...]:
     Raises
     ------
     ConfigError
-        If a value is not possible, or two do not go together.
+        If a value is invalid, or two contradict each other.
     """
     return tuple(_rule(section) for section in form.sections("streams"))
 
@@ -71,7 +75,7 @@ def choices_for(
     name: str,
     compression: Compression = Compression.AUTO,
 ) -> StreamChoices:
-    """Return what the rules say about a stream, whose compression is as given if they do not say."""
+    """Return the choices of the rules for a stream; ``compression`` is the default."""
     found = [rule for rule in rules if rule.matches(namespace, name)]
     if not found:
         return NO_CHOICES if compression is NO_CHOICES.compression else StreamChoices(compression=compression)
@@ -92,7 +96,7 @@ def choices_for(
 
 
 def _last(values: Sequence[T | None], default: T) -> T:
-    """Return the last value that was given."""
+    """Return the last value that is not None."""
     return next((value for value in reversed(values) if value is not None), default)
 
 
@@ -148,15 +152,50 @@ def _columns(form: Section) -> dict[str, ColumnChoice]:
 
 
 def _covers(names: Sequence[str], column: str) -> bool:
-    """Tell whether a column, or an object that it lies in, is among the names."""
+    """Tell whether the names include a column, or an object around it."""
     return any(column == name or column.startswith(f"{name}.") for name in names)
 
 
 def _clash(tensor: str, others: Mapping[str, str]) -> str | None:
-    """Return the column whose tensor cannot be beside this one."""
+    """Return a column whose tensor would clash with this one."""
     mine = tensor.casefold()
     for other, column in others.items():
         its = other.casefold()
         if mine == its or mine.startswith(f"{its}/") or its.startswith(f"{mine}/"):
             return column
     return None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile("".join(_translated(part) for part in _PARTS.findall(pattern)), re.DOTALL)
+
+
+def _translated(part: str) -> str:
+    if part == "*":
+        return ".*"
+    if part == "?":
+        return "."
+    return re.escape(part[1:] if part[0] == "\\" and len(part) > 1 else part)
+
+
+def matches(pattern: str, name: str) -> bool:
+    r"""Tell whether a pattern matches a whole name; upper and lower case differ.
+
+    Examples
+    --------
+    >>> matches("public_*", "public_users"), matches("a?", "a"), matches(r"a\*", "a*")
+    (True, False, True)
+    """
+    return _compiled(pattern).fullmatch(name) is not None
+
+
+def is_open(pattern: str) -> bool:
+    r"""Tell whether a pattern may match several names.
+
+    Examples
+    --------
+    >>> is_open("public_*"), is_open(r"a\*")
+    (True, False)
+    """
+    return any(part in ("*", "?") for part in _PARTS.findall(pattern))

@@ -1,9 +1,9 @@
-"""Reading the values of the form, one field at a time.
+"""Checked access to the fields of the form.
 
-A `Section` is one object of the configuration. It knows where it stands, so that every complaint names the field as a
-user would look for it: `streams[2].columns[0].htype`. Null, the empty string and the empty list count as not given:
-forms send them for fields that were left alone. A section also knows which fields it was asked for, so that `finish`
-can refuse the others: a misspelt setting must not be ignored, because what it was to prevent would happen.
+A `Section` is one object of the configuration. It knows its path, so that every error names the field as a user sees
+it: `streams[2].columns[0].htype`. Null, the empty string and the empty list count as not given, because forms send them
+for untouched fields. A section also records the fields that were read, so that `finish` can refuse all others: a
+misspelt setting must not be ignored.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +16,7 @@ _LONGEST_NAME = 60
 
 
 def json_type(value: object) -> str:
-    """Return what JSON calls the type of a value, with its article."""
+    """Return the JSON name of a value's type, with its article."""
     names = {str: "a string", bool: "a boolean", list: "an array", dict: "an object", type(None): "null"}
     return names.get(type(value), "a number")
 
@@ -27,9 +27,9 @@ class Section:
     Parameters
     ----------
     values : mapping
-        The object as it came.
+        The object.
     where : str
-        Path of the object in the configuration; empty for the whole.
+        Path of the object in the configuration; "" for the whole.
     """
 
     def __init__(self, values: Mapping[str, Any], where: str = "") -> None:
@@ -42,11 +42,11 @@ class Section:
         return self._values.get(key) not in (None, "", [], {})
 
     def has(self, key: str) -> bool:
-        """Tell whether there is such a field, whatever it holds."""
+        """Tell whether a field is present, whatever its value."""
         return key in self._values
 
     def value(self, key: str) -> object:
-        """Return the value of a field as it came, None if there is none."""
+        """Return the unchecked value of a field, None if it is missing."""
         self._asked[key] = None
         return self._values.get(key)
 
@@ -55,21 +55,21 @@ class Section:
         return f"{self.where}.{key}" if self.where else key
 
     def error(self, key: str, problem: str) -> ConfigError:
-        """Return the error that says what is wrong with a field. `problem` must quote no secret."""
+        """Return the error for a field; `problem` must quote no secret."""
         return ConfigError(f"{self.path(key)}: {problem}")
 
     def finish(self, also: Collection[str] = ()) -> None:
-        """Refuse the fields that nobody asked for; to be called when all were.
+        """Refuse fields that were not read; call it after reading all others.
 
         Parameters
         ----------
         also : collection of str
-            Fields that are known although this section was not asked for them.
+            Further known fields.
 
         Raises
         ------
         ConfigError
-            Names the field and the one that was probably meant. Its value is not quoted.
+            If there is an unknown field; the message has the most similar known name, and no value.
         """
         asked = list(self._asked)
         for key in self._values:
@@ -79,7 +79,7 @@ class Section:
                 )
 
     def text(self, key: str) -> str | None:
-        """Return a text without the blanks around it, None if it is not given."""
+        """Return a text without surrounding blanks, None if it is not given."""
         if key not in self:
             return None
         value = self._values[key]
@@ -88,7 +88,7 @@ class Section:
         return value.strip() or None
 
     def required(self, key: str, why: str) -> str:
-        """Return a text that has to be given; `why` ends the sentence that says so."""
+        """Return a required text; `why` ends the sentence of the error."""
         found = self.text(key)
         if found is None:
             raise self.error(key, f"is missing; {why}.")
@@ -175,7 +175,7 @@ class Section:
 
 
 def _instead(key: str, asked: Collection[str], also: Collection[str]) -> str:
-    """Return what to write in the place of a field that does not exist."""
+    """Return the advice for a field that does not exist."""
     import difflib
 
     plain = {name.replace("_", ""): name for name in (*also, *asked)}

@@ -1,4 +1,4 @@
-"""One stream -> one dataset: what is remembered of it, its tensors, where its rows go, the writer.
+"""One stream and its dataset: the record of the stream, its tensors, staging of rows, the writer.
 
-Nothing here reads the protocol or speaks to the platform.
+Nothing here reads the protocol or writes messages to the platform.
 """

@@ -1,4 +1,4 @@
-"""Changes of a column's type: a pure table of what happens to its tensor.
+"""Changes of a column's type and their effect on its tensor, as a table. Pure.
 
     stored        the source or the user now wants          becomes
     any           the same                                  kept
@@ -14,7 +14,7 @@
                                                             the new one
     anything      image, link, embedding, class_label ...   a new tensor
 
-Nothing here fails: whatever the source does, there is a tensor for it.
+Nothing here fails: every type has a tensor.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ _TIMES = (
     (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
     (Kind.TIME, Kind.TIME_TZ),
 )
-"""Narrow to wide."""
+"""Kinds from narrow to wide."""
 
 _NUMBERS = (Kind.INT64, Kind.FLOAT64)
 
@@ -39,11 +39,11 @@ class Step(Enum):
     """Change of a tensor."""
 
     KEEP = "keep"
-    """It stays as it is; values are read as what it holds."""
+    """The tensor stays; values are read as its type."""
     WIDEN = "widen"
-    """Its rows are rewritten as a wider type, under the same name."""
+    """The tensor is rewritten as a wider type, under the same name."""
     MOVE = "move"
-    """It stays for the old rows; new ones go to a new tensor."""
+    """The tensor keeps the old rows; new rows go to a new tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Decision:
     step : Step
         Whether its tensor stays.
     column : Column
-        How its values are read from now on.
+        Its future parsing.
     type : TensorType
-        What they are stored as from now on.
+        Its future storage.
     """
 
     step: Step
@@ -66,14 +66,14 @@ class Decision:
 
 
 def decide(old: Column, stored: TensorType, new: Column, wanted: TensorType) -> Decision:
-    """Return what becomes of a column that is stored as `stored` and wanted as `wanted`."""
+    """Return the change of a column with the type `stored` that is now `wanted`."""
     if stored.htype == "class_label" and wanted.htype in ("text", "json"):
         return Decision(Step.WIDEN, new, wanted)
     if not (is_plain(stored) and is_plain(wanted)):
         if not _is_alike(old, stored, new, wanted):
             return Decision(Step.MOVE, new, wanted)
         kept = replace(stored, creds_key=wanted.creds_key, nulls_as_nan=wanted.nulls_as_nan)
-        # Numbers of a label column stay numbers and names names: one list of names has room for one of them.
+        # A label column holds either numbers or names, because it has one list of names.
         kind = old.kind if stored.htype == "class_label" else new.kind
         read = Column(new.path, kind, shape=stored.shape, dtype=new.dtype)
         return Decision(Step.KEEP, read, kept)
@@ -89,14 +89,14 @@ def decide(old: Column, stored: TensorType, new: Column, wanted: TensorType) -> 
 
 
 def suffix(of_type: TensorType) -> str:
-    """Return what a new tensor beside an older one is called after."""
+    """Return the word from which a new tensor beside an older one gets its name."""
     name = of_type.htype if of_type.htype != "generic" else of_type.dtype
     name = name.replace("[", "_").replace("]", "").replace(".", "_")
     return name if of_type.shape is None else f"{name}_{shape_text(of_type.shape)}"
 
 
 def is_plain(of_type: TensorType) -> bool:
-    """Tell whether a tensor holds scalars, text or json, of which one can become another."""
+    """Tell whether a tensor holds scalars, text or json, which can be converted into each other."""
     if of_type.htype in ("text", "json"):
         return True
     return of_type.htype == "generic" and of_type.shape is None and not _is_nested(of_type.arrow)
@@ -107,7 +107,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def _is_alike(old: Column, stored: TensorType, new: Column, wanted: TensorType) -> bool:
-    """Tell whether values of `wanted` can go into a tensor of `stored`, which is no plain one."""
+    """Tell whether a tensor of `stored`, which is not plain, can hold values of `wanted`."""
     if stored.htype != wanted.htype or is_plain(stored) or is_plain(wanted):
         return False
     if stored.htype == "class_label":
@@ -118,7 +118,7 @@ def _is_alike(old: Column, stored: TensorType, new: Column, wanted: TensorType) 
 
 
 def _join(old: Kind, new: Kind) -> Kind:
-    """Return the narrowest kind that values of both kinds fit."""
+    """Return the narrowest kind that can hold values of both kinds."""
     kinds = {old, new}
     if len(kinds) == 1:
         return old
@@ -141,6 +141,6 @@ def _both(old: Kind, stored: TensorType, new: Kind, wanted: TensorType) -> tuple
         return kind, TENSOR_TYPES[kind]
     dtype = np.promote_types(stored.dtype, wanted.dtype)
     if kind is Kind.INT64 and dtype.kind not in "iu":
-        # No integer holds both int64 and uint64.
+        # No integer type holds both int64 and uint64.
         return Kind.EXACT, TENSOR_TYPES[Kind.EXACT]
     return kind, TensorType("generic", dtype.name, None, arrow_type(kind, "generic", dtype.name, None))

@@ -1,11 +1,11 @@
-"""Numbers of keys and cursors that their tensor does not hold to the last digit: they stand in a tensor beside it.
+"""Exact numbers of keys and cursors: those that their tensor would round are stored in a second tensor.
 
     id                    generic float64     9007199254740992.0, the nearest double
     _airbyte_exact/id     text                9007199254740993; nothing where `id` says it all
 
-The tensor beside is made with the first such number, so most streams have none. It is what rows are told apart by
-(`upserts.numerals`). Dates and times that are finer than their column are such numbers, too (`moments`). Those of other
-columns are rounded and cut as ever.
+The second tensor is created with the first such number, so most streams have none. It decides which rows have the same
+key (`upserts.numerals`). Dates and times that are finer than their column are such numbers, too (`moments`). Numbers of
+other columns are rounded.
 """
 
 import numpy as np
@@ -26,18 +26,18 @@ _SLICE_ROWS = 1 << 18
 def beside(
     cells: pa.Array, taken: pa.Array, rows: NDArray[np.int64], texts: pa.Array, kind: Kind
 ) -> pa.Array | None:
-    """Return the numbers that stored cells do not stand for.
+    """Return the numbers that the stored cells do not represent exactly.
 
     Parameters
     ----------
     cells, taken : pyarrow.Array
-        What is stored of a column, and what it was read as: integers or doubles.
+        The column as it is stored, and as it was read: integers or doubles.
     rows : int64, shape (numbers,)
-        Rows, ascending, of numbers that may not be what was read; strings that spell numbers have their quotes.
+        Ascending rows of numbers that may have been rounded.
     texts : pyarrow.Array
-        These numbers as the source wrote them.
+        These numbers as the source wrote them; strings that spell numbers have their quotes.
     kind : Kind
-        Of the column; of dates and times, `moments` makes numbers.
+        Kind of the column; `moments` converts dates and times to numbers.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def beside(
 
 
 def numbers_of_field(numbers: pa.Table | None, field: str) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return rows and texts of the numbers of one field, of those that `RecordTable.take_numbers` returned."""
+    """Return rows and texts of the numbers of one field in `Batch.numbers`."""
     if numbers is None:
         return np.zeros(0, np.int64), pa.nulls(0, pa.string())
     rows, _, names, texts, _ = numbers.to_batches()[0].columns
@@ -71,7 +71,7 @@ def numbers_of_field(numbers: pa.Table | None, field: str) -> tuple[NDArray[np.i
 
 
 def _changed(cells: pa.Array, taken: pa.Array) -> NDArray[np.int64]:
-    """Return the rows whose number became another one, or null, in the tensor's dtype."""
+    """Return the rows whose number was changed, or became null, in the tensor's dtype."""
     before, after = numbers_of(taken), numbers_of(cells)
     is_number = present(taken) & np.isfinite(before)
     found: NDArray[np.int64] = np.flatnonzero(is_number & ~(present(cells) & (after == before)))
@@ -81,20 +81,20 @@ def _changed(cells: pa.Array, taken: pa.Array) -> NDArray[np.int64]:
 def refit(
     dataset: lakebed.Dataset, tensor: str, of_type: TensorType, before: Kind, kind: Kind, beside: str
 ) -> None:
-    """Bring the numbers beside a tensor into it, as far as it holds them now that its type is a wider one.
+    """Move exact numbers into a tensor, as far as its new, wider type holds them.
 
     Parameters
     ----------
     dataset : lakebed.Dataset
-        Where both are.
+        The dataset of both tensors.
     tensor : str
         The tensor.
     of_type : TensorType
-        Of it, now.
+        Its new type.
     before, kind : Kind
-        Of its column, until now and from now on.
+        Old and new kind of its column.
     beside : str
-        The tensor beside.
+        The tensor of exact numbers.
     """
     for start in range(0, len(dataset[beside]), _SLICE_ROWS):
         stop = min(start + _SLICE_ROWS, len(dataset[beside]))
@@ -115,16 +115,16 @@ def refit(
 
 
 def fitted(texts: pa.Array, of_type: TensorType, kind: Kind) -> tuple[pa.Array, pa.Array]:
-    """Return numbers as a tensor takes them, and as texts those that its cells do not stand for.
+    """Return the cells of a tensor for numbers, and the texts of numbers that the cells do not represent exactly.
 
     Parameters
     ----------
     texts : pyarrow.Array
         Numbers in the spelling of `spelled`, none null.
     of_type : TensorType
-        Of the tensor.
+        Type of the tensor.
     kind : Kind
-        Of its column.
+        Kind of its column.
     """
     cells = _cells(texts, of_type, kind)
     kept = np.zeros(len(texts), dtype=np.bool_)
@@ -134,7 +134,7 @@ def fitted(texts: pa.Array, of_type: TensorType, kind: Kind) -> tuple[pa.Array, 
 
 
 def _cells(texts: pa.Array, of_type: TensorType, kind: Kind) -> pa.Array:
-    """Return numbers as a tensor takes them."""
+    """Return the cells of a tensor for numbers."""
     if of_type.htype == "json":
         return pa.ExtensionArray.from_storage(pa.json_(), texts)
     if kind not in (Kind.INT64, Kind.FLOAT64):

@@ -1,9 +1,8 @@
-"""Bytes that are files -> samples of tensors of files.
+"""Samples of tensors of files, from bytes of files.
 
 A file of the tensor's compression is stored byte for byte, without being decoded. An image of another kind is decoded
-and encoded anew; sound, films and scans cannot be. A file is refused when its header cannot be read, or when it is
-cut off: a JPEG or PNG file must end as such, and the checksums of a PNG file must hold; where that leaves doubt, the
-image is decoded.
+and encoded anew; sounds, videos and scans cannot be. A file is refused if its header cannot be read or it is cut off: a
+JPEG or PNG file must have its end, and a PNG file right checksums. In case of doubt, the image is decoded.
 """
 
 import uuid
@@ -33,19 +32,19 @@ def fit_files(array: pa.Array, of_type: TensorType) -> tuple[Fitted, str | None]
     array : pyarrow.Array of binary
         A file in each row.
     of_type : TensorType
-        Of the tensor. An open one takes the compression of the first file that fits.
+        Type of the tensor. Without a compression, it takes that of the first file that fits.
 
     Returns
     -------
     Fitted
-        The files as they are to be stored.
+        The files as they will be stored.
     str or None
         Compression of the tensor; None if it is still open.
 
     Raises
     ------
     ConfigError
-        If a package is missing that such files need.
+        If a package for such files is missing.
     """
     compression = of_type.sample_compression
     there = present(array)
@@ -56,7 +55,7 @@ def fit_files(array: pa.Array, of_type: TensorType) -> tuple[Fitted, str | None]
             found = compression or _compression(content, of_type.htype)
             file = as_file(content, of_type.htype, found)
         except ModuleNotInstalledException as error:
-            # Not one of these files could be stored, and none of them is to blame.
+            # No file of this kind can be stored, so this is not the fault of single files.
             raise ConfigError(f"Files of htype {of_type.htype!r} cannot be stored here: {error}.") from None
         except (LakebedError, ValueError):
             refused.append(row)
@@ -76,7 +75,7 @@ def fit_files(array: pa.Array, of_type: TensorType) -> tuple[Fitted, str | None]
 
 
 def _not_convertible(array: pa.Array, htype: str, compression: str) -> list[int]:
-    """Return the rows whose image has no form with the channels of the htype: found out by trying, in memory."""
+    """Return the rows of images that cannot be converted to the channels of the htype, found by trying in memory."""
     scratch = lakebed.empty(f"mem://{uuid.uuid4()}")
     tensor = scratch.create_tensor("image", htype=htype, sample_compression=compression)
     try:
@@ -95,25 +94,25 @@ def _not_convertible(array: pa.Array, htype: str, compression: str) -> list[int]
 
 
 def as_file(content: bytes | memoryview, htype: str, compression: str) -> bytes | memoryview:
-    """Return a file as the tensor stores it: the very same object where it is of the tensor's compression.
+    """Return a file as the tensor stores it: the same object if it has the tensor's compression.
 
     Raises
     ------
     LakebedError
         If the file is damaged.
     ValueError
-        If it is of a kind that cannot be brought into the tensor.
+        If its kind cannot be converted to that of the tensor.
     """
     sample = lakebed.read(content)
     found = _compression(content, htype)
     if found == compression:
-        # The header must be readable, or the whole column could not be stored.
+        # Read the header now; a later failure would affect the whole column.
         if 0 in sample.shape or not _is_whole(content, found):
             _ = sample.array
         return content
     if htype not in ("image", "image.rgb", "image.gray"):
         raise ValueError(f"{found} cannot become {compression}")
-    sample.may_lose = True  # transparency rather than the picture
+    sample.may_lose = True  # drop transparency rather than the picture
     return bytes(sample.compressed_bytes(compression))
 
 
@@ -125,7 +124,7 @@ def _compression(content: bytes | memoryview, htype: str) -> str:
 
 
 def _is_whole(content: bytes | memoryview, compression: str) -> bool:
-    """Tell whether a file is surely complete; where False, decoding tells."""
+    """Tell whether a file is certainly complete; if False, it must be decoded to tell."""
     if compression == "jpeg":
         return bytes(content[-2:]) == b"\xff\xd9"
     if compression == "png":
@@ -134,7 +133,7 @@ def _is_whole(content: bytes | memoryview, compression: str) -> bool:
 
 
 def _is_whole_png(content: bytes | memoryview) -> bool:
-    """Tell whether the chunks of a PNG file follow each other to its end, their checksums right."""
+    """Tell whether the chunks of a PNG file reach its end and have right checksums."""
     view = memoryview(content)
     at = len(_PNG)
     while at + 12 <= len(view):
@@ -159,12 +158,12 @@ def _contents(array: pa.Array, there: np.ndarray) -> Iterator[tuple[int, memoryv
 
 
 def _replaced(array: pa.Array, there: np.ndarray, stored: dict[int, bytes]) -> pa.Array:
-    """Return the array with other files in some rows, and null where nothing is there."""
+    """Return the array with some files replaced, or null for None."""
     if stored:
         contents: dict[int, bytes | memoryview] = {**dict(_contents(array, there)), **stored}
         rows = [contents[row] if is_there else None for row, is_there in enumerate(there.tolist())]
         return pa.array([None if row is None else bytes(row) for row in rows], array.type)
-    # A file below a null costs nothing and is never looked at.
+    # The bytes of a replaced file stay below its null, and are never read.
     _, offsets, data = array.buffers()
     if array.offset:
         offsets = pa.py_buffer(np.ascontiguousarray(offsets_of(array)))

@@ -1,10 +1,10 @@
-"""Columns of a stream -> tensors of its dataset, all of one length whatever happens.
+"""Tensors for the columns of a stream, all of the same length.
 
-A column that the schema no longer has is filled with nulls, a new one gets nulls for the rows before it, one whose type
-changes is rewritten or gets another tensor (`evolution`). A tensor of files is made when the first file says what it is
-compressed with.
+A column that the schema no longer has gets nulls for new rows, a new one nulls for old rows; one whose type changes is
+rewritten or gets another tensor (`evolution`). A tensor of files is created with the first file, which decides its
+compression.
 
-What the dataset remembers, in the record of the stream:
+The record of the stream in the dataset has:
 
     columns     column -> tensor
     kinds       column -> kind of its tensor
@@ -35,23 +35,23 @@ from destination_deeplake.tensors import TENSOR_TYPES, TensorType
 def prepare(
     dataset: lakebed.Dataset, plan: StreamPlan, known: Mapping[str, str], notes: list[str]
 ) -> StoredColumns:
-    """Give the dataset a tensor for every column, all of one length; the first rows publish them.
+    """Create or change the tensors of all columns; they are published with the first rows.
 
     Parameters
     ----------
     dataset : lakebed.Dataset
-        Where the rows go, open for writing.
+        Dataset of the rows, open for writing.
     plan : StreamPlan
-        What is to be done.
+        * Plan of the stream.
     known : mapping of str to str
-        The tensors that columns have had on the main branch: a column keeps its own when the rows go.
+        Tensors of the columns on the main branch, which they keep if the rows are replaced.
     notes : list of str
-        Gets what the user should know.
+        Receives notes for the user.
 
     Raises
     ------
     ConfigError
-        If what the user chose for a column does not go together, or rows cannot be told apart by it.
+        If the choices for a column contradict each other, or it is a key that cannot identify rows.
     """
     before = dataset.info.get(INFO_KEY) or {}
     layout = _Layout(dataset, before)
@@ -69,17 +69,17 @@ def prepare(
             )
     record = {"namespace": plan.namespace, "stream": plan.name, "generation_id": plan.generation_id}
     prepared = StoredColumns(dataset, columns, layout.former, record, plan)
-    # Before the first tensor is made, the dataset says whose it is and what is to be in it.
+    # Record the stream and its columns before the first tensor is created.
     prepared.remember()
     prepared.make_tensors()
     return prepared
 
 
 def _refit(dataset: lakebed.Dataset, stored: StoredColumn, columns: Sequence[StoredColumn]) -> None:
-    """Bring numbers that a tensor did not hold to the last digit into it, as far as its new type does."""
+    """Move exact numbers into a tensor, as far as its new type holds them."""
     beside = [column.tensor for column in columns if column.field == EXACT_FIELD + stored.tensor]
     if beside and beside[0] in dataset:
-        # Imported here: a sync without keys does not pay for it.
+        # Imported here, because syncs without keys do not need it.
         from destination_deeplake.stream.exact import refit
 
         before = stored.column if stored.before is None else stored.before.column
@@ -87,13 +87,13 @@ def _refit(dataset: lakebed.Dataset, stored: StoredColumn, columns: Sequence[Sto
 
 
 def kept(dataset: lakebed.Dataset) -> dict[str, StoredColumn]:
-    """Return the columns that a dataset has from earlier syncs, by tensor."""
+    """Return the columns of earlier syncs in a dataset, by tensor."""
     layout = _Layout(dataset, dataset.info.get(INFO_KEY) or {})
     return {stored.tensor: stored for stored in layout.columns()}
 
 
 def expected(dataset: lakebed.Dataset, plan: StreamPlan) -> dict[str, StoredColumn]:
-    """Return the columns that `prepare` would give a dataset, by tensor, without doing it."""
+    """Return the columns that a dataset would have after `prepare`, by tensor, without changing it."""
     layout = _Layout(dataset, dataset.info.get(INFO_KEY) or {})
     for column in _wanted(plan, []):
         layout.place(column)
@@ -102,7 +102,7 @@ def expected(dataset: lakebed.Dataset, plan: StreamPlan) -> dict[str, StoredColu
 
 
 def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
-    """Return the columns that schema and choices want, and note what cannot be."""
+    """Return the columns by schema and choices; add notes on choices that cannot be followed."""
     notes += [
         f"the configuration speaks of column {name!r}, which the source does not have"
         for name in airbyte_types.unheard(plan.json_schema, plan.choices)
@@ -116,7 +116,7 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
             keys.append(DELETED_AT)
     columns = airbyte_types.columns(plan.json_schema, plan.choices, keys, cursor)
     for column in columns:
-        # The record of the stream knows its own tensors by such names; a column would be taken for one of them.
+        # The record of the stream uses such names for its own tensors, so no column may have one.
         if column.field.startswith((transfers.FIELD, EXACT_FIELD)):
             raise ConfigError(
                 f"Column {column.field!r} of the stream {str(plan)!r} is called like what the connector keeps beside "
@@ -132,7 +132,7 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
 
 
 def _check_key(plan: StreamPlan, columns: Sequence[StreamColumn]) -> None:
-    """Refuse a primary key and a cursor whose values cannot be compared."""
+    """Refuse keys and cursors whose values cannot be compared."""
     types = {column.column.path: column.type for column in columns}
     roles = {plan.cursor: "cursor"} if plan.cursor else {}
     for path, role in (roles | dict.fromkeys(plan.primary_key, "primary key")).items():
@@ -151,23 +151,23 @@ def _check_key(plan: StreamPlan, columns: Sequence[StreamColumn]) -> None:
 
 
 def _contents(of_type: TensorType) -> str:
-    """Return what people call the values of a tensor that is no plain one."""
+    """Return a word for the values of a tensor that is not plain."""
     if of_type.htype != "generic":
         return of_type.htype
     return "bytes" if pa.types.is_binary(of_type.arrow) else f"arrays of {of_type.dtype}"
 
 
 class _Layout:
-    """Decides, column by column, which tensor it has and what becomes of it.
+    """Assignment of tensors to columns.
 
     Attributes
     ----------
     former : dict of str to StoredColumn
-        Tensors that their column has left, by name.
+        Former tensors of columns, by name.
     wanted : dict of str to StreamColumn
         Columns of this sync, by field.
     notes : list of str
-        What the user should know.
+        Notes for the user.
     """
 
     def __init__(self, dataset: lakebed.Dataset, before: Mapping[str, Any]) -> None:
@@ -188,7 +188,7 @@ class _Layout:
         self._wishes: dict[str, tuple[str, ...]] = {}
 
     def place(self, new: StreamColumn) -> None:
-        """Take in a column of this sync."""
+        """Add a column of this sync."""
         field = new.field
         self.wanted[field] = new
         stored = self._stored.get(field)
@@ -218,7 +218,7 @@ class _Layout:
             )
 
     def _leave(self, stored: StoredColumn, new: StreamColumn, wish: tuple[str, ...]) -> None:
-        """Let a column have another tensor: one that it had before and fits, else a new one."""
+        """Give a column another tensor: a former one that fits, else a new one."""
         for former in self.former.values():
             if former.field != new.field or (new.renamed and former.tensor != _first_choice(new)):
                 continue
@@ -233,7 +233,7 @@ class _Layout:
         self.former[stored.tensor] = stored
 
     def allot(self, known: Mapping[str, str]) -> None:
-        """Find names for the columns that have no tensor yet, those that they are `known` by if these are free."""
+        """Name the tensors of new columns, by their `known` names if these are free."""
         taken = {stored.field: stored.tensor for stored in (*self._stored.values(), *self._placed.values())}
         others = {*self.former, *self._others}
         used = {tensor.casefold() for tensor in (*taken.values(), *others)}
@@ -253,18 +253,18 @@ class _Layout:
             self._placed[field] = StoredColumn(new.column, names[field], new.type)
 
     def columns(self) -> list[StoredColumn]:
-        """Return the columns of this sync, those that only the dataset still has, and those that were left."""
+        """Return the columns of this sync, those that only the dataset has, and former tensors."""
         lost = [stored for field, stored in self._stored.items() if field not in self._placed]
         return [*(self._placed[field] for field in self.wanted), *lost, *self.former.values()]
 
 
 def _first_choice(new: StreamColumn) -> str:
-    """Return what the name that the user chose comes to when nobody else has it."""
+    """Return the name that a tensor chosen by the user gets if it is free."""
     return tensor_names({new.field: new.place}, {})[new.field]
 
 
 def _named(column: StoredColumn | StreamColumn) -> str:
-    """Return what people call the type of a column."""
+    """Return the type of a column, in words."""
     of_type, kind = column.type, column.column.kind
     if of_type == TENSOR_TYPES[kind]:
         return kind.name

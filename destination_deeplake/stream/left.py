@@ -1,7 +1,7 @@
-"""Rows that an interrupted refresh staged, for a sync that adds them to the dataset.
+"""Rows that an interrupted refresh has staged, for a sync that adds them to the dataset.
 
-Columns go by their field, since a tensor of one name may belong to another column there. Values become what the dataset
-stores of the column, before anything is told apart by them:
+Columns are matched by field, because tensors of one name may belong to different columns. Values are converted to the
+dataset's type of the column before rows are compared:
 
     staged            in the dataset                     becomes
     any               the same type                      itself, with the digits that stand beside it (`exact`)
@@ -34,7 +34,7 @@ _TEXTS = (META_COLUMNS[0], META_COLUMNS[2])
 
 
 def left_rows(target: lakebed.Dataset, plan: StreamPlan) -> lakebed.Dataset | None:
-    """Return the side branch with rows that a sync which replaces nothing has to add to its own; None if none.
+    """Return the side branch whose rows a sync without replacement must add to its own; None without one.
 
     Raises
     ------
@@ -69,9 +69,9 @@ class _Move:
     source : StoredColumn
         The column as it is staged.
     place : StoredColumn or None
-        Where they go; None: the dataset does not have the column.
+        Their destination; None if the dataset lacks the column.
     digits : str or None
-        Staged tensor beside it.
+        Staged tensor of its exact numbers.
     """
 
     source: StoredColumn
@@ -79,15 +79,15 @@ class _Move:
     digits: str | None
 
     def is_possible(self, staged: lakebed.Dataset, target: lakebed.Dataset) -> bool:
-        """Tell whether the values mean the same there."""
+        """Tell whether the values have the same meaning in both."""
         if self.place is None:
-            # The files behind links depend on the credentials of the dataset.
+            # Links also depend on the credentials of the dataset.
             return not self.source.type.is_link
         return _is_alike(staged, target, self.source, self.place)
 
 
 def _moves(staged: lakebed.Dataset, target: lakebed.Dataset, there: Iterable[StoredColumn]) -> list[_Move]:
-    """Return where each staged column goes: to one of its field, if possible one that takes it as it is."""
+    """Return the destination of each staged column: one of the same field, preferably of the same type."""
     found, columns = [], kept(staged)
     beside = {column.field: tensor for tensor, column in columns.items() if tensor in staged}
     places: dict[str, list[StoredColumn]] = {}
@@ -108,7 +108,7 @@ def _moves(staged: lakebed.Dataset, target: lakebed.Dataset, there: Iterable[Sto
 def _is_alike(
     staged: lakebed.Dataset, target: lakebed.Dataset, source: StoredColumn, place: StoredColumn
 ) -> bool:
-    """Tell whether values that are read from one tensor mean the same in the other, once they are converted."""
+    """Tell whether values of one tensor, once converted, have the same meaning in the other."""
     old, new = source.type, place.type
     if _is_converted(source, place):
         return True
@@ -134,7 +134,7 @@ def _class_names(dataset: lakebed.Dataset, column: StoredColumn) -> tuple[str, .
 
 
 class LeftRows:
-    """Rows that were staged, as the dataset takes them.
+    """The staged rows, converted for the dataset.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class LeftRows:
     target : lakebed.Dataset
         The dataset.
     columns : StoredColumns
-        Its columns; it gets those that it lacks.
+        Its columns; missing ones are added.
     """
 
     def __init__(self, staged: lakebed.Dataset, target: lakebed.Dataset, columns: StoredColumns) -> None:
@@ -158,7 +158,7 @@ class LeftRows:
             self._moves.append((move, place))
 
     def batches(self) -> Iterator[dict[str, pa.Array]]:
-        """Yield them as values for every tensor of the dataset's stream, in their order, some megabytes at a time."""
+        """Yield the rows in order, as values for all tensors of the stream, some megabytes at a time."""
         sources = [move.source.tensor for move, _ in self._moves]
         beside = [move.digits for move, _ in self._moves if move.digits is not None]
         for batch in batches(self._staged, [*sources, *beside, *META_COLUMNS]):
@@ -167,16 +167,16 @@ class LeftRows:
     def deletions(
         self, told: Mapping[str, pa.Array], key: Collection[str], deleted: str
     ) -> dict[str, pa.Array]:
-        """Return deletions of staged rows as rows that say that their key is gone; none if they go by another key.
+        """Return the deletions of staged rows as rows that mark their key as deleted; none for another key.
 
         Parameters
         ----------
         told : mapping of str to pyarrow.Array
-            Staged tensors of key and order, and what they held.
+            Staged tensors of key and order, and their values.
         key : collection of str
             Tensors that together name a row of the dataset.
         deleted : str
-            Tensor that is not null in such rows.
+            Tensor that is not null in deleted rows.
         """
         if {place.tensor for move, place in self._moves if move.source.tensor in told}.issuperset(key):
             rows = len(next(iter(told.values())))
@@ -207,8 +207,8 @@ class LeftRows:
     def _numbers(
         self, cells: pa.Array, digits: pa.Array | None, place: StoredColumn
     ) -> tuple[pa.Array, pa.Array | None]:
-        """Return integers as a column of text or floating-point numbers holds them, and what it does not hold."""
-        # Imported here: a sync that brings nothing in does not pay for it.
+        """Return integers as a column of text or floats stores them, and the exact numbers that it cannot store."""
+        # Imported here, because few syncs need it.
         from destination_deeplake.stream.exact import fitted
         from destination_deeplake.upserts.numerals import numbers_of
 
@@ -226,6 +226,6 @@ class LeftRows:
         if place.type.nulls_as_nan:
             numbers = as_arrow(np.where(present(numbers), as_numpy(numbers), np.nan))
         if place.tensor not in self._columns.compared_exactly:
-            # Numbers of other columns are rounded as ever, but digits that were kept stay.
+            # Numbers of other columns are rounded, but exact digits that were kept stay.
             left = left.take(as_arrow(np.arange(len(left)), absent=~beside))
         return numbers, left

@@ -1,8 +1,8 @@
-"""Values that did not fit: how many of each column, from which record on, and why.
+"""Values that did not fit: number, first record and reason by column.
 
-Two places refuse values. The table refuses what is not of the column's kind, and counts it; the tensor refuses what is
-of the kind but beyond its type, row by row. Both become null, and are noted in `_airbyte_meta` of their row. Where the
-user chose the type and nothing fits it, the choice is wrong, and the sync must not go on with nulls.
+Two places refuse values. The table refuses and counts values that are not of the column's kind; the tensor refuses
+values beyond its type, row by row. Both become null, and are noted in the row's `_airbyte_meta`. If the user chose the
+type and no value fits, the choice is wrong, and the sync must not continue with nulls.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ from destination_deeplake.stream.samples import Rows
 from destination_deeplake.tensors import TensorType
 
 MOST_LEADING = 1_000
-"""So many values of a chosen type, the first ones of a sync, may not all be misfits."""
+"""If this many first values of a chosen type do not fit, the sync fails."""
 
 NO_REFUSED = Refused(0, 0)
-"""Refused values of a column without any."""
+"""Counts of a column without refused values."""
 
 _OF_KIND = {
     Kind.TEXT: "that are no text of Unicode",
@@ -43,20 +43,20 @@ _OF_KIND = {
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Values of one column that did not fit.
+    """The values of one column that did not fit.
 
     Attributes
     ----------
     field : str
-        The column, or the object that was to be there.
+        The column, or the expected object.
     count : int
-        How many.
+        Number of values that did not fit.
     values : int or None
-        How many values came in all, nulls aside; None where that is not counted.
+        Number of all values except nulls; None if not counted.
     first : int
         Number of the first record with one, from 1.
     reason : str
-        Why, to be read after `values`.
+        Reason, as the end of a sentence after `values`.
     """
 
     field: str
@@ -73,12 +73,12 @@ class Misfit:
 
 
 class Tally:
-    """Counts of the values of one column that fitted, and that did not.
+    """Counts of the values of one column that fitted, and of those that did not.
 
     Attributes
     ----------
     leading : int
-        Values that did not fit before the first one that did.
+        Number of values that did not fit before the first one that did.
     """
 
     def __init__(self) -> None:
@@ -104,9 +104,9 @@ class Tally:
         before : int
             Records of earlier batches.
         refused : Refused
-            What the table has refused since the sync began.
+            Values that the table has refused since the sync began.
         native : callable
-            Returns how many values the table refused in so many first rows of the batch; asked once at most.
+            Returns the number of values that the table refused in the first rows of the batch; called at most once.
         """
         there = len(values) - values.null_count
         new = refused.count - self._refused.count
@@ -126,7 +126,7 @@ class Tally:
             self._first = before + int(unfit[0]) + 1
 
     def misfit(self, column: Column, of_type: TensorType) -> Misfit | None:
-        """Return what is to be told of the column; None if everything fitted."""
+        """Return the report on the column; None if all values fitted."""
         reasons, first = [], []
         if self._refused.count:
             reasons.append(_OF_KIND[column.kind] + _shaped(column))
@@ -146,15 +146,15 @@ class Tally:
 
 
 def says_a_type(choice: ColumnChoice | None) -> bool:
-    """Tell whether the user said what the values of a column are."""
+    """Tell whether the user chose the type of a column."""
     return choice is not None and any((choice.htype, choice.dtype, choice.decoding, choice.shape))
 
 
 def refused_before(meta: pa.Array, field: str) -> Callable[[int], int]:
-    """Return what counts the values of a column that the table refused in the first rows of a batch."""
+    """Return a function that counts the values that the table refused in the first rows of a batch."""
 
     def count(rows: int) -> int:
-        # Its import takes a tenth of a second, and nearly all columns fit.
+        # Imported here, because that takes a tenth of a second, and nearly all columns fit.
         import pyarrow.compute as pc
 
         told = pc.match_substring(meta.storage.slice(0, rows), groups.change(field).decode())
@@ -168,7 +168,7 @@ def _shaped(column: Column) -> str:
 
 
 def _beyond(of_type: TensorType) -> str:
-    """Return why a tensor of the type refuses what the table has let through."""
+    """Return the reason why a tensor of this type refuses values that the table accepted."""
     if of_type.is_link:
         return "that are no addresses of files"
     if of_type.takes_files:

@@ -1,12 +1,12 @@
-"""Dates and times of keys and cursors that are finer than their column, as numbers beside it.
+"""Dates and times of keys and cursors that are finer than their column, as exact numbers.
 
     column               cell            number beside it                         of
     date-time, time      microseconds    1704103200123456.789                     2024-01-01T10:00:00.123456789Z
     date                 days            19723.36000123456789: microseconds of    2024-01-01T10:00:00.123456789Z
                                          the day in eleven digits, then the rest
 
-So they go in the order of their numbers, and the cell is what is next below: `exact` and `upserts.numerals` take them
-for the numbers that they are.
+The numbers have the order of the moments, and the cell is the nearest below; so `exact` and `upserts.numerals` handle
+them like other numbers.
 """
 
 import json
@@ -19,7 +19,7 @@ import pyarrow as pa
 from destination_deeplake.columns import Kind
 
 MOMENTS = frozenset((Kind.TIMESTAMP_TZ, Kind.TIMESTAMP, Kind.DATE, Kind.TIME_TZ, Kind.TIME))
-"""Kinds of columns that this is about."""
+"""Kinds of columns with moments."""
 
 _CLOCK = re.compile(r"(?<!\d)(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?")
 _DAY_DIGITS = 11
@@ -33,11 +33,11 @@ def as_numbers(texts: pa.Array, cells: pa.Array, kind: Kind) -> pa.Array:
     Parameters
     ----------
     texts : pyarrow.Array
-        Moments as they stand in the JSON of the records.
+        Moments as JSON values of the records.
     cells : pyarrow.Array
-        What was read of them.
+        The cells that were read.
     kind : Kind
-        Of their column.
+        Kind of their column.
     """
     pairs = zip(texts.to_pylist(), cells.to_pylist(), strict=True)
     return pa.array(
@@ -48,16 +48,16 @@ def as_numbers(texts: pa.Array, cells: pa.Array, kind: Kind) -> pa.Array:
 def refitted(
     numbers: Sequence[str], stored: pa.Array, before: Kind, kind: Kind
 ) -> tuple[list[int | str], list[str | None]]:
-    """Return moments as a wider column takes them, and as numbers those that its cells do not stand for.
+    """Return the cells of a wider column for moments, and the numbers of moments that these do not represent exactly.
 
     Parameters
     ----------
     numbers : sequence of str
         From `as_numbers`.
     stored : pyarrow.Array
-        What the wider column holds of them, without what was beside it.
+        The cells of the wider column, converted without the exact numbers.
     before, kind : Kind
-        Of the column before, and of the wider one.
+        Kinds of the old and the wider column.
     """
     parts = [_split(number) for number in numbers]
     if kind not in MOMENTS:
@@ -73,7 +73,7 @@ def refitted(
 
 
 def _fraction(text: str, kind: Kind) -> str:
-    """Return the digits behind the point of the number that a moment is."""
+    """Return the digits after the point of a moment's number."""
     found = _CLOCK.search(json.loads(text))
     if found is None:
         return ""
@@ -88,14 +88,14 @@ def _fraction(text: str, kind: Kind) -> str:
 
 
 def _joined(cell: int, fraction: str) -> str:
-    """Return the number that is so much greater than an integer."""
+    """Return the sum of an integer and a fraction, given by its digits."""
     with localcontext() as context:
         context.prec = len(fraction) + 30
         return f"{Decimal(cell) + Decimal(f'0.{fraction or 0}'):f}"
 
 
 def _split(number: str) -> tuple[int, str]:
-    """Return the greatest integer below a number, and the digits by which the number is greater."""
+    """Return the integer part of a number, rounded down, and the digits of the rest."""
     with localcontext() as context:
         context.prec = len(number) + 30
         value = Decimal(number)
@@ -104,7 +104,7 @@ def _split(number: str) -> tuple[int, str]:
 
 
 def _spliced(text: str, fraction: str, before: Kind) -> str:
-    """Put digits into the text of a moment, or of a JSON string that is one, in which it is cut."""
+    """Insert digits into the text of a moment, or its JSON string, where these were cut off."""
     if before is Kind.DATE:
         micros = int(fraction[:_DAY_DIGITS].ljust(_DAY_DIGITS, "0"))
         second, micro = divmod(micros, _SECOND)

@@ -8,7 +8,7 @@ key                   tensors that no two rows have the same values of, absent w
 generation_id         generation of the oldest rows, null where the runner has none
 brought_in            version of the side branch whose rows were added, until that branch is gone
 
-What `layout` keeps besides is told there.
+Further members are those of `layout`.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ INFO_KEY = "airbyte"
 
 
 def recorded(dataset: lakebed.Dataset, plan: StreamPlan, path: str) -> Mapping[str, Any] | None:
-    """Return what the dataset says about its stream; None for one that is still bare."""
+    """Return the record of the stream; None in a new dataset."""
     found = dataset.info.get(INFO_KEY)
     if not isinstance(found, Mapping):
         if dataset.tensors:
@@ -30,7 +30,7 @@ def recorded(dataset: lakebed.Dataset, plan: StreamPlan, path: str) -> Mapping[s
                 f"The folder {path} of stream {str(plan)!r} holds a dataset that is not of this connector;"
                 " move it away or choose another destination_path."
             )
-        # Nothing in it: an earlier sync ended before it could write more.
+        # The dataset is empty: an earlier sync ended before it could write more.
         return None
     owner = (found.get("namespace"), found.get("stream"))
     if owner != plan.dataset_key:
@@ -47,14 +47,14 @@ def _named(owner: tuple[Any, Any]) -> str:
 
 
 def label(target: lakebed.Dataset, plan: StreamPlan, known: Mapping[str, Any] | None) -> None:
-    """Name the stream in a dataset that has only been made, so that it can never be taken for another's."""
+    """Record the stream in a new dataset, so that no other stream can use it."""
     if known is None:
         target.info[INFO_KEY] = {"namespace": plan.namespace, "stream": plan.name, "columns": {}, "kinds": {}}
         target.flush()
 
 
 def remember(dataset: lakebed.Dataset, **facts: Any) -> None:
-    """Note facts in the record of a stream; None takes one away. The next flush publishes it."""
+    """Set members of the record; None removes one. The next flush publishes it."""
     before = dict(dataset.info[INFO_KEY])
     after = {key: value for key, value in (before | facts).items() if key not in facts or value is not None}
     if after != before:

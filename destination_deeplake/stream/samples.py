@@ -1,13 +1,14 @@
-"""Taken columns -> what a tensor takes. A value that does not fit becomes null and is told; the row is kept.
+"""Conversion of columns for their tensors. A value that does not fit becomes null and is reported; the row stays.
 
     stored as                     what does not fit
     generic of a narrow dtype     a number beyond its range
     array of numbers              one with a number beyond the range of the dtype
     class_label                   a number that is no index; every text fits
     link                          anything that is no address with a scheme that links may have
+    json                          one that is nested too deeply for readers
     file                          see `files`
 
-Whole columns are looked at, as arrays; only rows that do not fit cost a Python object each.
+Columns are checked as whole arrays; only rows that do not fit become Python objects.
 """
 
 import base64
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import lakebed
 from destination_deeplake.columns import REFUSED as REFUSED_VALUES
 from destination_deeplake.ndarrays import numbers_of, present
 from destination_deeplake.tensors import LINK, TensorType, nested
@@ -34,12 +36,12 @@ TOO_LARGE = "DESTINATION_FIELD_SIZE_LIMITATION"
 _MOST_TEXT = 1 << 16
 
 _ADDRESS = r"^(?i:https?|s3|gs|az|file)://[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
-"""Schemes that `lakebed.link` follows; a local path would mean another file to each reader."""
+"""Schemes that `lakebed.link` follows, without local paths, which differ between readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A column as its tensor takes it.
+    """A column, converted for its tensor.
 
     Attributes
     ----------
@@ -48,7 +50,7 @@ class Fitted:
     refused : ndarray of int64
         Rows whose value did not fit.
     reason : str
-        Why, as `_airbyte_meta.changes` has it.
+        Reason, as in `_airbyte_meta.changes`.
     """
 
     array: pa.Array
@@ -57,7 +59,7 @@ class Fitted:
 
 
 def validity_of(there: NDArray[np.bool_]) -> pa.Buffer | None:
-    """Return the bitmap of rows that are not null; None if none is."""
+    """Return the bitmap of rows that are not null; None without nulls."""
     return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
 
 
@@ -75,7 +77,7 @@ def scalars(array: pa.Array, of_type: TensorType) -> Fitted:
 
 
 def arrays(array: pa.Array, of_type: TensorType) -> Fitted:
-    """Fit arrays of numbers, each given flat, to the dtype and the shape of a tensor."""
+    """Fit flat arrays of numbers to the dtype and the shape of a tensor."""
     there = present(array)
     lengths = np.where(there, np.diff(offsets_of(array)), 0)
     values, beyond = _cast(numbers_of(array.flatten()), np.dtype(of_type.dtype))
@@ -112,7 +114,7 @@ def _outer(items: pa.Array, lengths: Rows, there: NDArray[np.bool_], kind: pa.Da
 
 
 class Labels:
-    """Names of a class_label tensor, which grow in order of arrival.
+    """The names of a class_label tensor, which grow in order of arrival.
 
     Attributes
     ----------
@@ -125,7 +127,7 @@ class Labels:
         self._index = {name: index for index, name in enumerate(self.names)}
 
     def fit(self, array: pa.Array, of_type: TensorType) -> Fitted:
-        """Fit names or indices; names that are new are added."""
+        """Fit names or indices; new names are added."""
         if not pa.types.is_string(array.type):
             return scalars(array, _INDEX)
         coded = array.dictionary_encode()
@@ -148,7 +150,7 @@ _INDEX = TensorType("generic", "uint32", None, pa.uint32())
 
 def links(array: pa.Array, of_type: TensorType) -> Fitted:
     """Fit addresses to a tensor of links."""
-    # Its import takes a tenth of a second, which streams without links need not pay.
+    # Imported here, because that takes a tenth of a second, and few streams have links.
     import pyarrow.compute as pc
 
     there = present(array)
@@ -164,13 +166,42 @@ def links(array: pa.Array, of_type: TensorType) -> Fitted:
     return Fitted(rows, np.flatnonzero(refused))
 
 
+def documents(array: pa.Array) -> Fitted:
+    """Fit JSON texts: readers refuse too deep nesting (`lakebed.limits.MAX_JSON_DEPTH`), and with it the whole batch.
+
+    Parameters
+    ----------
+    array : pyarrow.Array of json
+        Each text valid JSON.
+    """
+    deepest = lakebed.limits.MAX_JSON_DEPTH
+    texts = array.storage
+    offsets = offsets_of(texts)
+    # Each level takes two bytes, its brackets.
+    long = np.flatnonzero((np.diff(offsets) > 2 * deepest) & present(texts))
+    data = memoryview(texts.buffers()[2] or b"").cast("B")
+    refused: Rows = np.array(
+        [row for row in long if lakebed.limits.json_depth(data[offsets[row] : offsets[row + 1]]) > deepest],
+        np.int64,
+    )
+    if not len(refused):
+        return Fitted(array)
+    # Imported here, because that takes a tenth of a second, and few syncs need it.
+    import pyarrow.compute as pc
+
+    fits = np.ones(len(texts), np.bool_)
+    fits[refused] = False
+    kept = pc.if_else(pa.array(fits), texts, pa.scalar(None, texts.type))
+    return Fitted(pa.ExtensionArray.from_storage(array.type, kept), refused)
+
+
 def with_changes(meta: pa.Array, changes: Sequence[tuple[Rows, bytes]]) -> pa.Array:
     """Return `_airbyte_meta` with more changes in some rows; the others are copied as blocks of text.
 
     Parameters
     ----------
     meta : pyarrow.Array of json
-        As the table makes it: each text ends with the changes.
+        Texts of the table, each of which ends with the changes.
     changes : sequence of (rows, text)
         From `change`.
     """
@@ -209,16 +240,16 @@ def change(name: str, reason: str = REFUSED) -> bytes:
 
 
 def refused_values(array: pa.Array, rows: Rows, name: str) -> pa.Table:
-    """Return values that did not fit as `RecordTable.take_refused` has them; of what line they were is not known.
+    """Return values that did not fit in the form of `Batch.refused`, without line numbers.
 
     Parameters
     ----------
     array : pyarrow.Array
-        The column as it was taken.
+        The column from the table.
     rows : ndarray of int64
         Rows of the values.
     name : str
-        What `change` calls the column.
+        Name of the column in `change`.
     """
     texts, sizes, is_json = [], [], isinstance(array.type, pa.JsonType)
     for value in array.take(pa.array(rows)).to_pylist():
@@ -242,12 +273,12 @@ def refused_values(array: pa.Array, rows: Rows, name: str) -> pa.Table:
 
 
 def _is_broken(name: str) -> bool:
-    """Tell whether half a surrogate pair is in it, which has a form in JSON, but none in UTF-8."""
+    """Tell whether a text has half a surrogate pair, which JSON can hold and UTF-8 cannot."""
     return any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _cast(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return values as `dtype`, and which ones are beyond it."""
+    """Return values as `dtype`, and the mask of those beyond its range."""
     if values.dtype == dtype:
         return values, np.zeros(len(values), np.bool_)
     if dtype.kind in "iub":
@@ -262,7 +293,7 @@ def _cast(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDA
 
 
 def offsets_of(array: pa.Array) -> NDArray[Any]:
-    """Return where the texts, files or lists of an array begin, and where the last one ends."""
+    """Return the starts of the texts, files or lists of an array, and the end of the last."""
     if not len(array):
         return np.zeros(1, np.int32)
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_list(array.type)

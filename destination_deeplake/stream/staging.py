@@ -1,9 +1,9 @@
 """Removal of old rows, and the staging of new ones until then.
 
-A new generation grows on a side branch and takes the place of the old one in one step when its stream is complete.
-The side branch of an attempt that failed stays, because the states of its rows may have been acknowledged: the next
-attempt of the same generation goes on with it, a sync that only adds rows adds those (`left`), and one that
-replaces all rows once more throws it away.
+A new generation is written to a side branch, and replaces the old one in one step when its stream is complete. The side
+branch of a failed attempt stays, because the states of its rows may have been acknowledged: the next attempt of the
+same generation continues it, a sync that only adds rows adds these (`left`), and one that replaces all rows again drops
+it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,9 +21,9 @@ from destination_deeplake.stream.record import INFO_KEY
 STAGING_BRANCH = "airbyte-overwrite"
 STAGING_DELTA_BRANCH = "airbyte-overwrite-delta"
 DELETED_BRANCHES = ("airbyte-deleted", "airbyte-overwrite-deleted")
-"""Deletions that the dataset remembers, and those of one that is to take its place, which keeps its branch then."""
+"""Branches of remembered deletions: one of the dataset, one of a staged replacement, which keeps its branch."""
 DELETED_KEY = "deleted_rows"
-"""Under this name the info of a dataset says which of them is its own (`upserts.tombstones`)."""
+"""Key of a dataset's info with the name of its branch (`upserts.tombstones`)."""
 
 _GENERATION = META_COLUMNS[3]
 _MAIN = "main"
@@ -31,15 +31,15 @@ _SLICE_BYTES = 16_000_000
 
 
 def side_branch(name: str, target: lakebed.Dataset) -> str:
-    """Return the name of a side branch of the branch that is written: each connection has its own."""
+    """Return the name of a side branch; each written branch has its own."""
     return name if target.branch == _MAIN else f"{name} of {target.branch}"
 
 
 def has_older_rows(known: Mapping[str, Any] | None, plan: StreamPlan) -> bool:
     """Tell whether the dataset may hold rows of a generation that the plan does not allow.
 
-    A sync that wants no generation but its own replaces those with a greater number, too: they are of a connection
-    that was there before this one, which counts from the beginning.
+    A sync that keeps only its own generation also replaces greater ones: they come from an earlier connection, since a
+    new one counts from the beginning.
     """
     if known is None or not plan.oldest_wanted:
         return False
@@ -50,15 +50,15 @@ def has_older_rows(known: Mapping[str, Any] | None, plan: StreamPlan) -> bool:
 
 
 def is_staged(known: Mapping[str, Any] | None, plan: StreamPlan) -> bool:
-    """Tell whether the rows of the sync are to take the place of all that are there."""
+    """Tell whether the rows of the sync replace all existing ones."""
     return plan.mode is WriteMode.OVERWRITE or (plan.truncates and has_older_rows(known, plan))
 
 
 def is_resumable(plan: StreamPlan) -> bool:
-    """Tell whether a later attempt could go on with what this one staged.
+    """Tell whether a later attempt could continue the staged rows.
 
-    A generation that is asked for again is the same one, interrupted. An overwrite by mode says nothing of the kind:
-    runners that use it number every sync alike.
+    If a generation is requested again, the earlier attempt was interrupted. That does not hold for an overwrite by
+    mode, since its runners give every sync the same number.
     """
     return plan.truncates and plan.mode is not WriteMode.OVERWRITE
 
@@ -76,12 +76,12 @@ def staging(target: lakebed.Dataset, plan: StreamPlan) -> tuple[lakebed.Dataset,
 
 
 def is_overwrite(found: Mapping[str, Any]) -> bool:
-    """Tell whether staged rows are of an overwrite by mode: no state of theirs was ever acknowledged."""
+    """Tell whether staged rows are of an overwrite by mode, so that none of their states was acknowledged."""
     return bool(found.get("mode") == WriteMode.OVERWRITE)
 
 
 def discard(target: lakebed.Dataset) -> None:
-    """Throw away what was staged."""
+    """Drop the staged rows."""
     for name in (STAGING_BRANCH, STAGING_DELTA_BRANCH):
         branch = side_branch(name, target)
         if branch in target.branches:
@@ -90,10 +90,10 @@ def discard(target: lakebed.Dataset) -> None:
 
 
 def deleted_branches(target: lakebed.Dataset, *, staged: bool) -> list[str]:
-    """Return what the branch of deletions may be called, that of the dataset itself or of what is staged."""
+    """Return the possible names of the branch of deletions, for the dataset itself or its replacement."""
     names = [side_branch(name, target) for name in DELETED_BRANCHES]
     if staged:
-        # Not the one that the dataset goes on with until its contents are replaced.
+        # The replacement must not use the branch that the dataset uses until then.
         names.reverse()
         if target.info.get(DELETED_KEY) == names[0]:
             names.reverse()
@@ -101,7 +101,7 @@ def deleted_branches(target: lakebed.Dataset, *, staged: bool) -> list[str]:
 
 
 def forget_others(target: lakebed.Dataset) -> None:
-    """Drop deletions that the dataset does not name: of what it held before, or of what was staged and given up."""
+    """Drop branches of deletions that the dataset does not name: those of replaced or abandoned contents."""
     for name in deleted_branches(target, staged=False):
         if name in target.branches and name != target.info.get(DELETED_KEY):
             target.delete_branch(name, force=True)
@@ -116,7 +116,7 @@ def batches(dataset: lakebed.Dataset, tensors: list[str]) -> Iterator[dict[str, 
 
 
 def expire(dataset: lakebed.Dataset, oldest_wanted: int) -> int:
-    """Remove the rows of older generations, and those of none, and return how many; the next flush publishes it."""
+    """Remove rows of older generations, or without one; return their number. The next flush publishes it."""
     import pyarrow.compute as pc
 
     found, start = [], 0

@@ -1,4 +1,4 @@
-"""Columns as a dataset keeps them, and the rows of a table as its tensors take them."""
+"""Columns of a dataset, and conversion of a table's rows for its tensors."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,6 @@ from destination_deeplake.columns import FILE_COLUMNS, Column, Kind, Refused
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS, tensor_names
 from destination_deeplake.stream import transfers
-from destination_deeplake.stream.documents import documents
 from destination_deeplake.stream.files import fit_files
 from destination_deeplake.stream.misfits import (
     MOST_LEADING,
@@ -34,6 +33,7 @@ from destination_deeplake.stream.samples import (
     Rows,
     arrays,
     change,
+    documents,
     links,
     refused_values,
     scalars,
@@ -51,20 +51,20 @@ _META = META_COLUMNS[2]
 
 @dataclass(slots=True)
 class StoredColumn:
-    """A column as the dataset keeps it.
+    """A column of a dataset.
 
     Attributes
     ----------
     column : Column
-        How its values are read.
+        Parsing of its values.
     tensor : str
         Name of the tensor.
     type : TensorType
-        How they are stored.
+        Storage of its values.
     current : bool
         Whether rows of this sync have values for it.
     before : StoredColumn or None
-        What it was until now, if it is to be rewritten.
+        The column before, if its tensor must be rewritten.
     """
 
     column: Column
@@ -95,7 +95,7 @@ class StoredColumn:
         return self.type.htype == "generic" and self.column.kind in MOMENTS
 
     def kept(self) -> dict[str, Any]:
-        """Return kind and type as JSON, the type only where it is not what the kind is stored as anyway."""
+        """Return kind and type as JSON, the type only if it is not the default of the kind."""
         entry: dict[str, Any] = {"kind": self.column.kind.name}
         if self.type != TENSOR_TYPES[self.column.kind]:
             entry["type"] = self.type.record()
@@ -105,19 +105,19 @@ class StoredColumn:
     def recorded(
         cls, field: str, tensor: str, kind: str, of_type: Mapping[str, Any] | None
     ) -> "StoredColumn":
-        """Return a column that a dataset has from earlier syncs."""
+        """Return a column from a dataset's record."""
         known = Kind[kind]
         found = TENSOR_TYPES[known] if of_type is None else TensorType.recorded(of_type, known)
         return cls(Column((field,), known, shape=found.shape), tensor, found, current=False)
 
 
 class StoredColumns:
-    """The columns of a stream in the dataset that its rows go to; `layout.prepare` makes it.
+    """The columns of a stream in its dataset, from `layout.prepare`.
 
     Attributes
     ----------
     keeps_refused : bool
-        Whether they are kept for `take_refused`; set it before the first batch.
+        Whether values that did not fit are kept for `take_refused`; set before the first batch.
     """
 
     def __init__(
@@ -152,12 +152,12 @@ class StoredColumns:
 
     @property
     def exact(self) -> list[str]:
-        """Fields of numbers, dates and times that are kept to the last digit: those of primary key and cursor."""
+        """Fields of exact numbers, dates and times: those of primary key and cursor."""
         return [stored.field for stored in self._columns if stored.current and stored.tensor in self._exact]
 
     @property
     def every(self) -> list[StoredColumn]:
-        """All columns of the dataset, those that a column has left among them."""
+        """All columns of the dataset, former tensors included."""
         return list(self._columns)
 
     @property
@@ -189,7 +189,7 @@ class StoredColumns:
         Raises
         ------
         KeyError
-            If there is no such column.
+            If it does not exist.
         """
         for stored in self._columns:
             if stored.current and stored.column.path == path:
@@ -199,7 +199,7 @@ class StoredColumns:
     # -- what the dataset has ------------------------------------------------------------------------------------------
 
     def remember(self) -> None:
-        """Note in the dataset what its tensors are; the next flush publishes it."""
+        """Record the tensors in the dataset; the next flush publishes it."""
         entries = {
             stored.field: (stored, stored.kept())
             for stored in self._columns
@@ -220,7 +220,7 @@ class StoredColumns:
             self._dataset.info[INFO_KEY] = record
 
     def make_tensors(self) -> None:
-        """Make the tensors that are missing, and fill them with nulls for the rows that are there."""
+        """Create missing tensors, filled with nulls for the existing rows."""
         rows = self._dataset.max_len if self._dataset.tensors else 0
         for stored in self._columns:
             if not stored.type.is_open:
@@ -243,9 +243,9 @@ class StoredColumns:
             dataset[name].extend(of_type.nulls(min(step, missing - start)))
 
     def adopt(self, source: StoredColumn) -> StoredColumn:
-        """Give the dataset a column that another dataset of the stream has, and return it; this sync knows no values.
+        """Add a column of another dataset of the stream, without values in this sync, and return it.
 
-        Where a column of that field is there already, the new one counts as a tensor that it has left.
+        If the field has a column already, the new one becomes a former tensor of it.
         """
         others = [*self._dataset.tensors, *(stored.tensor for stored in self._columns)]
         name = tensor_names({source.field: source.tensor.split("/")}, {}, others)[source.field]
@@ -258,8 +258,8 @@ class StoredColumns:
         return adopted
 
     def _settings(self, name: str, of_type: TensorType) -> dict[str, Any]:
-        """Return what `create_tensor` takes."""
-        # Hidden companions would cost 16 bytes and more per row; nothing of ours needs them.
+        """Return the arguments of `create_tensor`."""
+        # Hidden companions would cost 16 bytes and more per row, and the connector does not need them.
         settings: dict[str, Any] = {
             "htype": of_type.htype,
             "create_id_tensor": False,
@@ -272,7 +272,7 @@ class StoredColumns:
             settings["sample_compression"] = of_type.sample_compression
         wanted = self._plan.choices.compression
         if name in META_KINDS and wanted is Compression.AUTO:
-            # All rows of a batch have nearly the same there, so hardly anything is left of it.
+            # The values of a batch are nearly the same, so they compress well.
             wanted = Compression.LZ4
         compression = of_type.compression_of_chunks(wanted)
         if compression is not None:
@@ -288,14 +288,14 @@ class StoredColumns:
     # -- numbers beside their tensor -----------------------------------------------------------------------------------
 
     def _beside(self, tensor: str) -> str:
-        """Return what the tensor beside one of numbers is called, made or not."""
+        """Return the name of the tensor of exact numbers, whether or not it exists."""
         field = EXACT_FIELD + tensor
         known = {stored.field: stored.tensor for stored in self._columns}
         wish = {field: (EXACT_GROUP, *tensor.split("/"))}
         return tensor_names(wish, known, self._dataset.tensors)[field]
 
     def make_exact(self, tensor: str) -> str:
-        """Make the tensor beside one of numbers, if it is missing, and return what it is called."""
+        """Create the tensor of exact numbers if it is missing, and return its name."""
         name, field = self._exact.get(tensor) or self._beside(tensor), EXACT_FIELD + tensor
         if all(stored.field != field for stored in self._columns):
             of_type = TENSOR_TYPES[Kind.EXACT]
@@ -307,8 +307,8 @@ class StoredColumns:
     def _with_exact(
         self, batch: dict[str, pa.Array], taken: Mapping[str, pa.Array], numbers: pa.Table | None
     ) -> None:
-        """Put the numbers of key and cursor into a batch that its other tensors do not hold."""
-        # Imported here: a sync without keys does not pay for it.
+        """Add the exact numbers of key and cursor to a batch."""
+        # Imported here, because syncs without keys do not need it.
         from destination_deeplake.stream.exact import beside, numbers_of_field
 
         for stored in self._compared:
@@ -326,7 +326,7 @@ class StoredColumns:
 
     @property
     def misfits(self) -> list[Misfit]:
-        """Refused values by column."""
+        """Values that did not fit, by column."""
         found = [
             self._tallies[stored.column.key].misfit(stored.column, stored.type)
             for stored in self._columns
@@ -340,19 +340,19 @@ class StoredColumns:
         refused: Mapping[str, Refused] = MappingProxyType({}),
         numbers: pa.Table | None = None,
     ) -> Iterator[dict[str, pa.Array]]:
-        """Yield the rows of a table as values for every tensor of the stream.
+        """Yield the rows of a table as values for all tensors of the stream.
 
-        To be written in order and one by one: what is to be known of the values (names of labels, tensors of files) is
-        in the dataset when a batch is handed out.
+        Write each batch before taking the next: class names and tensors of files that it needs are created when it is
+        yielded.
 
         Parameters
         ----------
         taken : mapping of str to pyarrow.Array
-            What `RecordTable.take` returned.
+            Columns from `RecordTable.take`.
         refused : mapping of str to Refused
-            What `RecordTable.refused` returned then.
+            Refused values from `RecordTable.refused` at that time.
         numbers : pyarrow.Table or None
-            What `RecordTable.take_numbers` returned.
+            Exact numbers, from `Batch.numbers`.
 
         Yields
         ------
@@ -362,7 +362,7 @@ class StoredColumns:
         Raises
         ------
         ConfigError
-            If the user chose a type for a column and nothing has fitted it so far. Nothing was yielded then.
+            If the user chose a type for a column and no value has fitted it so far; raised before anything is yielded.
         """
         rows = len(taken[_META])
         batch: dict[str, pa.Array] = {}
@@ -405,7 +405,7 @@ class StoredColumns:
         refused: Mapping[str, Refused],
         meta: pa.Array,
     ) -> None:
-        """Count the values of a column; see `batches` for what is raised."""
+        """Count the values of a column; errors are those of `batches`."""
         key = stored.column.key
         tally = self._tallies.setdefault(key, Tally())
         tally.add(
@@ -428,7 +428,7 @@ class StoredColumns:
         self._too_large = Misfit(transfers.GROUP, count, None, first, reason)
 
     def take_refused(self, before: pa.Table) -> pa.Table:
-        """Move out the values of the last batches that did not fit, behind those that the table refused before."""
+        """Remove and return the values of the last batches that did not fit, after those that the table refused."""
         refused, self._refused = self._refused, []
         return pa.concat_tables([before, *refused]).unify_dictionaries().combine_chunks()
 
@@ -451,7 +451,7 @@ class StoredColumns:
         return rows
 
     def _tensor_of_files(self, kind: transfers.FileKind) -> str:
-        """Return the tensor of files of a kind; the first one of a kind makes it."""
+        """Return the tensor of files of a kind, created with the first one."""
         htype, compression = kind or ("generic", None)
         slots = [stored for stored in self._columns if stored.is_of_file and stored.column.kind is Kind.BYTES]
         for stored in slots:
@@ -500,6 +500,6 @@ class StoredColumns:
         if len(labels.names) > known:
             info["class_names"] = labels.names
             if self._plan.mode is WriteMode.DEDUP:
-                # Rows may go to a side branch first, which must never be durable before the names of its labels.
+                # Publish class names first: rows on a side branch must never be durable without them.
                 self._dataset.flush()
         return fitted

@@ -1,7 +1,7 @@
-"""Files that come with records (`file_reference`) -> samples.
+"""Samples from files that come with records (`file_reference`).
 
-The source has staged each file in a volume that we share; the record says where, how large it is and what it was
-called. A file becomes a sample of the tensor of its kind, byte for byte, told by its content:
+The source has staged each file in a shared volume; the record has its path, size and name. A file becomes a sample,
+byte for byte, of a tensor that depends on its content:
 
     file/image        image file of the compression of the first one      htype image
     file/image_png    one of another compression, `png`                   htype image
@@ -12,9 +12,9 @@ called. A file becomes a sample of the tensor of its kind, byte for byte, told b
     file/size         bytes                                               int64
     file/type         MIME type                                           text
 
-So nothing is ever encoded anew, and each row has its file in one of them. A file that is not there, or not of the size
-that was promised, ends the sync with a transient error: the bytes would be lost if the record was acknowledged without
-them, and the source stages them again for the next attempt. Files are read part by part, and never deleted.
+So no file is ever encoded anew, and each row has its file in one of these tensors. A missing file, or one of another
+size, ends the sync with a transient error: acknowledging the record without it would lose the file, and the source
+stages it again for the next attempt. Files are read in parts, and never deleted.
 """
 
 import os
@@ -40,13 +40,13 @@ FIELD = "_airbyte_file/"
 
 GROUP = "file"
 STAGING_VARIABLE = "AIRBYTE_STAGING_DIRECTORY"
-"""Environment variable that names the shared folder; where it is set, no file outside of it is read."""
+"""Environment variable with the shared folder; if set, no file outside of it is read."""
 
 PART_BYTES = 64_000_000
-"""Files of so many bytes go into the dataset at a time, unless one of them is larger."""
+"""Bytes of files that are written to the dataset at a time, unless a single file is larger."""
 
 MOST_BYTES = 2**31 - 1
-"""Largest file that a sample can be."""
+"""Largest file that can be a sample."""
 
 _MIME: Mapping[tuple[str, str], str] = {
     **{("image", name): f"image/{name}" for name in ("jpeg", "png", "gif", "tiff", "bmp", "webp")},
@@ -66,7 +66,7 @@ FileKind = tuple[str, str] | None
 
 
 class StagedFileError(ConnectorError):
-    """A file that a record promises is not there as it was promised."""
+    """A file that a record names is missing, or has another size."""
 
     failure_type = FailureType.TRANSIENT
 
@@ -80,9 +80,9 @@ class Part:
     start, stop : int
         The rows.
     files : dict of FileKind to pyarrow.Array
-        Kind -> binary, a file in each row of that kind and null in the others; all over the same memory.
+        Kind -> binary array with the files of that kind, null in other rows; all share the same memory.
     types : pyarrow.Array
-        MIME type of each row's file; null where there is none.
+        MIME type of each row's file; null without a file.
     """
 
     start: int
@@ -92,14 +92,14 @@ class Part:
 
 
 def sizes_of(taken: Mapping[str, pa.Array], stream: str) -> NDArray[np.int64]:
-    """Return the size of each row's file, -1 where there is none.
+    """Return the size of each row's file, -1 without a file.
 
     Raises
     ------
     StagedFileError
-        If a file is missing or has not the size that its record says.
+        If a file is missing, or has another size than in its record.
     ConfigError
-        If it must not be read.
+        If its path is not allowed.
     """
     urls, _, promised = (taken[name] for name in FILE_COLUMNS)
     sizes = np.full(len(urls), -1, np.int64)
@@ -121,7 +121,7 @@ def sizes_of(taken: Mapping[str, pa.Array], stream: str) -> NDArray[np.int64]:
 
 
 def parts(urls: pa.Array, sizes: NDArray[np.int64], stream: str) -> Iterator[Part]:
-    """Yield the files, so many rows at a time that their bytes fit into memory; files too large are left out.
+    """Yield the files in runs of rows whose bytes fit into memory; files that are too large are left out.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def parts(urls: pa.Array, sizes: NDArray[np.int64], stream: str) -> Iterator[Par
 
 
 def too_large(sizes: NDArray[np.int64]) -> Rows:
-    """Return the rows whose file is larger than a sample can be."""
+    """Return the rows whose file is too large for a sample."""
     return np.flatnonzero(sizes > MOST_BYTES)
 
 
@@ -166,7 +166,7 @@ def _part(urls: list[str | None], sizes: NDArray[np.int64], start: int, stream: 
 
 
 def kind_of(content: memoryview) -> FileKind:
-    """Return what a file is by its content; None where it is to be kept as plain bytes."""
+    """Return the kind of a file by its content; None for plain bytes."""
     try:
         compression = lakebed.read(content[:_HEAD]).compression
     except LakebedError:
@@ -197,7 +197,7 @@ def _read(path: Path, into: memoryview, stream: str) -> None:
 
 
 def _path(url: str, stream: str) -> Path:
-    """Return the path of a staged file, given as such or as a `file://` address."""
+    """Return the path of a staged file, given as a path or a `file://` address."""
     path = Path(unquote(urlsplit(url).path) if url.startswith("file://") else url)
     if not path.is_absolute() or "\0" in url:
         raise _lost(stream, "has no absolute path")

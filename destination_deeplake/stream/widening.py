@@ -1,4 +1,4 @@
-"""A tensor's rows as a wider type. The next flush publishes it; earlier commits keep what they have."""
+"""Rewriting of a tensor as a wider type, published by the next flush; earlier commits are not changed."""
 
 import numpy as np
 
@@ -15,10 +15,10 @@ _SLICE_ROWS = 1 << 18
 
 
 def widen(dataset: lakebed.Dataset, column: StoredColumn) -> None:
-    """Rewrite the rows of a column that is to become a wider one.
+    """Rewrite the rows of a column whose type becomes wider.
 
-    Where that would change a value (integers beyond what a floating-point number has, days beyond what microseconds
-    reach) the column becomes text instead.
+    If that would change a value (integers that floats round, days beyond the range of microseconds), the column becomes
+    text instead.
     """
     before = column.before
     if before is None:
@@ -39,11 +39,11 @@ def widen(dataset: lakebed.Dataset, column: StoredColumn) -> None:
 
 
 def _retime(dataset: lakebed.Dataset, tensor: str, old: Kind, logical_type: str) -> None:
-    """Let dates be the first moment of their day, and moments without a zone be moments in UTC."""
+    """Convert dates to the first moment of their day, and moments without a zone to UTC."""
     if old is Kind.DATE:
         if _largest(dataset, tensor) > _MOST_DAYS:
             raise InvalidOperationError(f"days of tensor {tensor!r} are beyond what microseconds reach")
-        # Not as dates: a wider number would be none.
+        # Not as dates, which a wider number would not be.
         dataset[tensor].info["logical_type"] = None
         dataset.change_type(tensor, dtype="int64")
         for start, stop in _slices(dataset, tensor):

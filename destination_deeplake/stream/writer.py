@@ -1,4 +1,4 @@
-"""One stream -> one dataset.
+"""The writer of one stream's dataset.
 
     append                rows go to the branch that readers see; every publish is visible at once
     dedup                 new keys likewise; newer rows of known keys wait on a side branch and are merged in at the
@@ -52,51 +52,52 @@ if TYPE_CHECKING:
 
 
 class StreamWriter:
-    """Writes the rows of one stream in one sync; `open_stream` makes it.
+    """A writer of the rows of one stream in one sync, from `open_stream`.
 
     Parameters
     ----------
     plan : StreamPlan
-        What is to be done.
+        Plan of the stream.
     target : lakebed.Dataset
         The dataset as readers see it, held for writing by `held`.
     staged : lakebed.Dataset or None
-        Side branch that is to take its place.
+        Side branch that will replace it.
     held : contextlib.ExitStack
-        Gives the dataset back to other writers.
+        Releases the dataset for other writers.
     hard_deletes : bool
-        Whether a record that says that its row was deleted takes the row away, in DEDUP.
+        Whether deletions at the source remove rows, in DEDUP.
     keep_refused : bool
         Whether the table keeps values that do not fit, for `publish` to return.
     checkpoint : Checkpoint
-        Asked at each step of a merge whether there is time for it; otherwise the next sync merges.
+        Called at each step of a merge; if time is short, it raises, and the next sync merges.
     deletion_days : int
-        How long hard deletions are remembered.
+        Number of days for which hard deletions are remembered.
     lanes : Lanes
-        The ways by which records come.
+        Inputs of the records.
 
     Attributes
     ----------
     table : RecordTable
-        Where the wire puts the records; `publish` empties it.
+        Receives records from the wire; `publish` empties it.
     notes : list of str
-        What the user should know about how the stream was opened.
+        Notes for the user on opening the stream.
     merged : MergeCount or None
-        What became of newer rows of known keys.
+        Outcome of merges of newer rows with known keys.
     keyless : tuple of two int, or None
-        Records that came without a value in a field of their primary key, and the number of the first, from 1 on.
+        Number of records without a value in a field of their primary key, and the first one's number, from 1.
     untimed : int
-        Records of which it cannot be read when they were extracted.
+        Number of records without a readable time of extraction.
     expired : int
-        Rows of older generations that were removed.
+        Number of removed rows of older generations.
     replaced : tuple of two int, or None
-        Rows that readers saw before and see now, where the rows of this sync have taken the place of all others.
+        Numbers of rows that readers saw before and see now, if this sync has replaced all rows.
     was_swapped : bool
-        Whether the rows of this sync have taken the place of all that were there.
+        Whether the rows of this sync have replaced all others.
     was_put_off : bool
-        Whether rows are durable that readers see only after the next sync, for want of time to merge them.
+        Whether rows are durable that readers will see only after the next sync, because time was too short to merge
+        them.
     commit_id : str or None
-        The version that `commit` made; None if there was nothing to seal.
+        The version that `commit` made; None without changes.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class StreamWriter:
         self._is_outdated = staged is None and has_older_rows(known, plan)
         columns = {} if known is None else known.get("columns", {})
         with contextlib.ExitStack() as opening:
-            # The side branch is locked, too: nobody else may go on with it meanwhile.
+            # Lock the side branch, too, so that no other process continues it.
             if staged is not None:
                 opening.enter_context(hold(staged))
             self._columns: StoredColumns = prepare(self._dataset, plan, columns, self.notes)
@@ -162,7 +163,7 @@ class StreamWriter:
         self.commit_id: str | None = None
 
     def _upserts(self, checkpoint: Checkpoint, *, hard_deletes: bool, days: int) -> UpsertStore:
-        # Imported here: a sync without such streams does not pay for it.
+        # Imported here, because syncs without such streams do not need it.
         from destination_deeplake.upserts.store import UpsertStore
 
         base, plan = self._dataset, self.plan
@@ -182,7 +183,8 @@ class StreamWriter:
             documents=[cursor] if cursor and base[cursor].htype == "json" else [],
             fields=[".".join(path[:end]) for path in plan.primary_key for end in range(1, len(path) + 1)],
             branch=side_branch(DELTA_BRANCH if self._staged is None else STAGING_DELTA_BRANCH, self._target),
-            # Rows that were appended, or told apart by another key: the first merge looks for rows of one key.
+            # The dataset may hold several rows of one key, if it had another key or none: the first merge searches for
+            # them.
             rekeyed=self._is_rekeyed(base),
             checkpoint=checkpoint,
             tombstones=_tombstones(base, self._target, days) if deletes else None,
@@ -197,20 +199,19 @@ class StreamWriter:
 
     @property
     def durable(self) -> int:
-        """Number of records of this sync that a STATE may promise.
+        """Number of records of this sync that a STATE may acknowledge.
 
-        Rows on a side branch that no later attempt could go on with are promised only once they are swapped
-        in.
+        Rows on a side branch that no later attempt could continue are acknowledged only after the replacement.
         """
         return 0 if self._is_staged and not is_resumable(self.plan) else self._written
 
     @property
     def waiting_partitions(self) -> Mapping[str, int]:
-        """Number of records of each partition that are written, and no STATE may promise yet."""
+        """Number of records of each partition that are written but that no STATE may acknowledge yet."""
         return self._partitions
 
     def take_durable_partitions(self) -> Mapping[str, int]:
-        """Return how many more records of each partition a STATE may promise than the last time."""
+        """Return the number of records of each partition that a STATE may acknowledge in addition to the last call."""
         if self._is_staged and not is_resumable(self.plan):
             return {}
         taken, self._partitions = self._partitions, Counter()
@@ -223,7 +224,7 @@ class StreamWriter:
 
     @property
     def misfits(self) -> list[Misfit]:
-        """Values that did not fit and were stored as null, by column, those with the most of them first."""
+        """Values that did not fit and were stored as null, by column, most frequent first."""
         if self._misfits is None:
             found = self._columns.misfits
             found += [
@@ -235,21 +236,21 @@ class StreamWriter:
 
     @property
     def removes_rows(self) -> bool:
-        """True if visible rows are removed when the stream is complete."""
+        """True if the end of the complete stream removes visible rows."""
         return self._is_staged or self._is_outdated
 
     def publish(self) -> list[tuple[pa.Table, dict[str, pa.Array]]]:
-        """Make the rows of the table durable.
+        """Publish the rows of the table.
 
         Returns
         -------
         list of tuple of pyarrow.Table and dict
-            Values that did not fit, as `Batch.refused` has them, and the rows that they belong to; empty where there
-            are none, or nobody wants them.
+            Values that did not fit, in the form of `Batch.refused`, and their rows; empty if there are none or they are
+            not kept.
         """
         if not self.table.rows or self._is_over:
             return []
-        # If anything fails below, these rows are gone from the table: going on would leave a hole.
+        # After a failure below, these rows are missing from the table, so the sync must not continue.
         self._is_over = True
         batches, result = self.table.take(), []
         partitions = Counter[str]()
@@ -279,7 +280,7 @@ class StreamWriter:
                 self._note_incomplete(self._store.keying, batch)
                 self._store.publish(batch)
             else:
-                # Tensors that somebody added to the dataset (labels, embeddings) grow along, empty.
+                # Tensors that users added to the dataset (labels, embeddings) get empty samples.
                 self._dataset.extend(batch, append_empty=True)
                 if is_last or self.plan.include_files:
                     self._dataset.flush()
@@ -292,12 +293,12 @@ class StreamWriter:
             self.keyless = count + len(rows), first
 
     def finish(self) -> bool:
-        """Bring in what waited for the stream to be complete, and let go what a newer generation replaces.
+        """Complete the stream: merge or swap in the rows that waited for it, and remove older generations.
 
         Returns
         -------
         bool
-            False if a merge was put off: the next sync does it, and what was staged stays staged.
+            False if a merge was put off: the next sync does it, and staged rows stay staged.
         """
         if self._is_over:
             return False
@@ -321,7 +322,7 @@ class StreamWriter:
         return True
 
     def abandon(self) -> None:
-        """End a sync that was not complete: what was staged stays for the next one."""
+        """End an incomplete sync: staged rows stay for the next one."""
         if self._is_over:
             return
         self._is_over = True
@@ -336,14 +337,14 @@ class StreamWriter:
             except MergePutOffError:
                 self.was_put_off = True
                 return False
-            # From now on no key is there twice.
+            # From now on, every key is unique.
             remember(self._dataset, key=self._key)
         return True
 
     def commit(self, message: str) -> None:
-        """Seal what the sync changed for readers as one version, if it did, and give the dataset back.
+        """Commit the visible changes of the sync as one version, if there are any, and release the dataset.
 
-        After a step that failed, nothing is sealed: what it left unpublished is forgotten.
+        After a failed step, nothing is committed, and unpublished changes are discarded.
         """
         if self._is_over:
             self._give_up()
@@ -357,13 +358,13 @@ class StreamWriter:
         self._let_go()
 
     def given_up_on_failure(self) -> contextlib.ExitStack:
-        """Return a context manager: if its block fails, what is not published is forgotten."""
+        """Return a context manager that discards unpublished changes if its block fails."""
         stack = contextlib.ExitStack()
         stack.push(self._failed)
         return stack
 
     def _failed(self, _: object, error: BaseException | None, __: object) -> None:
-        """Forget what is not published; an error on the way becomes a note of the first one."""
+        """Discard unpublished changes; a second error becomes a note of the first one."""
         if error is None:
             return
         self._is_over = True
@@ -372,11 +373,11 @@ class StreamWriter:
             error.add_note(f"Then the dataset could not be given back: {type(another).__name__}: {another}")
 
     def _give_up(self) -> None:
-        """Forget what is not published, or the end of the process would try to publish it once more."""
+        """Discard unpublished changes, which would otherwise be published when the process ends."""
         if self._is_let_go:
             return
         with contextlib.ExitStack() as steps:
-            # Each of them, the last one first, even if another one fails.
+            # All of them run, the last one first, even if some fail.
             steps.callback(self._let_go)
             steps.callback(self._held.close)
             steps.callback(self._staged_held.close)
@@ -387,29 +388,29 @@ class StreamWriter:
                     steps.callback(dataset.discard)
 
     def _let_go(self) -> None:
-        """Keep only numbers: what hundreds of open datasets have read and built would fill the memory."""
+        """Keep only counts, because the caches of hundreds of open datasets would fill the memory."""
         self._misfits = self.misfits
         self._is_let_go = True
         self._staged = self._store = None
         del self._columns, self._target
 
     def release(self) -> None:
-        """Give the dataset back without having written anything."""
+        """Release the dataset without writing anything."""
         self._is_over = True
         self._staged_held.close()
         self._held.close()
 
     def settled(self) -> None:
-        """Note that an interrupted sync's rows were brought in before this one began: that is a change, too."""
+        """Note that rows of an interrupted sync were merged on opening, which is a change to commit."""
         self._is_changed = True
 
     def bring_in(self, left: lakebed.Dataset) -> None:
-        """Add the rows of a replacement that was given up, after an interruption, and drop its branch.
+        """Add the rows of an interrupted replacement that was given up, and drop its branch.
 
-        A crash on the way adds none of them, or finds at the next sync that they were added.
+        A crash adds none of them, or all, which the next sync detects.
         """
         deletions = self._deletions_of(left)
-        left.read_only = True  # then it is the id of what is staged, not that of a commit to come
+        left.read_only = True  # then it is the id of the staged version, not of a future commit
         origin = left.pending_commit_id
         info = self._target.info[INFO_KEY]
         if info.get("brought_in") != origin:
@@ -421,7 +422,7 @@ class StreamWriter:
                 else:
                     self._target.extend(batch, append_empty=True)
             if deletions and self._store is not None and self._deleted is not None:
-                # The refresh has taken rows away that are still there.
+                # Apply deletions of the refresh to rows that still exist.
                 gone = rows.deletions(deletions, self._key, self._deleted)
                 if gone:
                     self._store.publish(gone)
@@ -433,7 +434,7 @@ class StreamWriter:
         self._is_changed = True
 
     def _deletions_of(self, left: lakebed.Dataset) -> Mapping[str, pa.Array]:
-        """Return key and order of rows that an interrupted refresh has deleted, by tensor; empty if there are none."""
+        """Return key and order of rows that an interrupted refresh has deleted, by tensor; empty without any."""
         if self._store is None or self._deleted is None:
             return {}
         return _tombstones(left, self._target, self._days).recall()
@@ -449,23 +450,23 @@ def open_stream(
     deletion_days: int = DELETION_DAYS,
     lanes: Lanes = ONE_LANE,
 ) -> StreamWriter:
-    """Open or make the dataset of a stream, with a tensor for every column; see `StreamWriter`.
+    """Open or create the dataset of a stream, with a tensor for every column; see `StreamWriter`.
 
-    What an interrupted sync left unmerged is merged first, by the key that it went by.
+    Rows that an interrupted sync left unmerged are merged first, by their own key.
 
     Raises
     ------
     ConfigError
-        If the folder holds the dataset of another stream, or one that this connector did not write.
+        If the folder has the dataset of another stream, or one that this connector did not write.
     MergePutOffError
-        If there is no time for that merge.
+        If the time is too short for that merge.
     lakebed.errors.LakebedError, OSError
         If the dataset cannot be opened or written.
     """
     target = lake.open(plan)
     known = recorded(target, plan, lake.address(plan))
     with contextlib.ExitStack() as holding:
-        # The lock is held for the whole sync, so that a second one hears of it at its start.
+        # Hold the lock for the whole sync, so that a second sync fails at its start.
         holding.enter_context(hold(target))
         is_settled = _settle(target, target, DELTA_BRANCH, checkpoint, deletion_days)
         staged, left, is_resumed = None, None, False
@@ -505,7 +506,7 @@ def open_stream(
 def _settle(
     dataset: lakebed.Dataset, target: lakebed.Dataset, name: str, checkpoint: Checkpoint, days: int
 ) -> bool:
-    """Merge what an earlier sync left on a delta branch; tell whether there was any."""
+    """Merge rows that an earlier sync left on a delta branch; return whether there were any."""
     delta = side_branch(name, target)
     if delta not in dataset.branches:
         return False
@@ -515,13 +516,13 @@ def _settle(
 
 
 def _tombstones(dataset: lakebed.Dataset, target: lakebed.Dataset, days: int) -> Tombstones:
-    """Return the deletions that a dataset remembers, which is the target or is to take its place."""
+    """Return the remembered deletions of the target, or of its replacement."""
     from destination_deeplake.upserts.tombstones import Tombstones
 
     return Tombstones(dataset, deleted_branches(target, staged=dataset is not target), days=days)
 
 
 def _forget_deletions(dataset: lakebed.Dataset) -> None:
-    """Let the dataset name no deletions: they are not of the rows that it has from now on."""
+    """Drop the name of the branch of deletions, which do not concern the new rows."""
     if DELETED_KEY in dataset.info:
         del dataset.info[DELETED_KEY]

@@ -1,14 +1,14 @@
-"""Breaking off a merge, because the process is about to be ended: the rows wait for the next sync."""
+"""Putting off a merge because the process is about to end: the rows wait for the next sync."""
 
 from collections.abc import Callable
 
 Checkpoint = Callable[[], None]
-"""Called between the steps of a merge, each a second or less; raises `MergePutOffError` to go no further."""
+"""Called between the steps of a merge, each of a second or less; raises `MergePutOffError` to end the merge."""
 
 
 class MergePutOffError(Exception):
-    """There is no time for a merge. Nothing of it is published, and what waits for it is durable."""
+    """The time is too short for a merge. Nothing of it is published, and the waiting rows are durable."""
 
 
 def go_on() -> None:
-    """Take all the time that it needs."""
+    """Never put off a merge."""

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         unpack,
         verify_backups,
     )
-    from lakebed.api_queries import explain
+    from lakebed.api_queries import explain, sql
     from lakebed.dataset.display.drawing import show
     from lakebed.exporters.core.exporting import export_to
     from lakebed.exporters.detection.export_yolo import export_yolo
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 tensor = Tensor
-open = load  # noqa: A001 - not in __all__, where it would take the place of Python's
+open = load  # noqa: A001 - not in __all__, because a star import would replace Python's own
 compressions = _registry.COMPRESSIONS
 htypes: list[str] = sorted(_HTYPES)
 file_kinds = _FILE_KINDS
@@ -163,6 +163,7 @@ __all__ = [
     "repair",
     "restore",
     "show",
+    "sql",
     "tensor",
     "tiled",
     "transform",
@@ -214,6 +215,7 @@ _LATER = {
     "read_parquet": "lakebed.importers.tables.from_files",
     "restore": "lakebed.api_copies",
     "show": "lakebed.dataset.display.drawing",
+    "sql": "lakebed.api_queries",
     "tiled": "lakebed.htypes.partial",
     "transform": "lakebed.transforms.function",
     "unpack": "lakebed.api_copies",

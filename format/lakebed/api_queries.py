@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakebed.api import check_options
+from lakebed.api import check_options, load
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.prepared import Prepared
 from lakebed.dataset.queries import Queried, answered, settings
 from lakebed.query.run import explained
 
 if TYPE_CHECKING:
+    import duckdb
+
     from lakebed.query.result import Result
     from lakebed.storage.credentials import Creds
 
@@ -141,3 +144,57 @@ def explain(
         If it does not fit the data.
     """
     return explained(query_string, Queried(None, Dataset, creds).sources(), parameters, analyze=analyze)
+
+
+def sql(
+    query_string: str,
+    /,
+    *,
+    parameters: Sequence[Any] | Mapping[str, Any] = (),
+    connection: duckdb.DuckDBPyConnection | None = None,
+    creds: Creds | None = None,
+    **tables: Dataset,
+) -> duckdb.DuckDBPyRelation | None:
+    """Answer a statement in the SQL of DuckDB about datasets, and whatever else DuckDB reads.
+
+    Of a dataset only the columns and rows that the statement needs are read, in batches.
+
+    Parameters
+    ----------
+    query_string
+        ``"SELECT label, count(*) FROM lake('s3://lake/photos') GROUP BY label"``: ``lake`` takes the address of a
+        dataset, with a branch, commit or tag behind @. Variables of the caller that are datasets are tables, too.
+    parameters
+        Values of ``?``, or of ``$name``.
+    connection
+        Connection of DuckDB, which then keeps the tables; None is a new one in memory.
+    creds
+        Credentials of the buckets, as for ``lakebed.load``.
+    tables
+        Datasets by the names that the statement has for them.
+
+    Returns
+    -------
+    A relation of DuckDB, which reads when it is fetched; None if the statement returns no rows. Class labels have their
+    names, files are bytes, and links are their addresses.
+
+    Raises
+    ------
+    ModuleNotInstalledException
+        If DuckDB is not installed.
+    InvalidInputError
+        If ``lake`` is called with anything but one address in single quotes.
+    """
+    from lakebed.engines.sql import tables_of
+    from lakebed.reading.columns.frames import needed
+
+    where = needed("duckdb", "lakebed.sql").connect() if connection is None else connection
+    statement, addresses, words = tables_of(query_string)
+    caller = sys._getframe(1)  # noqa: SLF001 - DuckDB takes the variables of its caller for tables, too
+    variables = {**caller.f_globals, **caller.f_locals}
+    found = {name: each for name in words if isinstance(each := variables.get(name), Dataset)} | tables
+    found |= {address: load(address, read_only=True, creds=creds) for address in addresses}
+    for name, dataset in found.items():
+        dataset.to_duckdb(connection=where).create_view(name)
+    relation: duckdb.DuckDBPyRelation | None = where.sql(statement, params=parameters or None)
+    return relation

@@ -1,13 +1,17 @@
-// Reads datasets with the built reader, and prints what it found as a line of JSON: node read.mjs READER ADDRESS [REF...]
-import { createHash } from "node:crypto";
-import { pathToFileURL } from "node:url";
+// Reads datasets with the built reader, in node and in browsers, and tells what it found: node read.mjs READER ADDRESS [REF...]
 
-const [library, address, ...refs] = process.argv.slice(2);
-const { open } = await import(pathToFileURL(library).href);
+function base64({ buffer, byteOffset, byteLength }) {
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(text);
+}
 
-const bytesOf = (array) => Buffer.from(array.buffer, array.byteOffset, array.byteLength);
-const base64 = (array) => bytesOf(array).toString("base64");
-const sha1 = (array) => createHash("sha1").update(bytesOf(array)).digest("hex");
+async function sha1(array) {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-1", array));
+  return [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 const LARGE = 2_000;
 
 /** Values of JSON that JSON of JavaScript has no words for. */
@@ -19,16 +23,18 @@ function told(value) {
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, told(member)]));
 }
 
-function dumped(value, isPart = false) {
+const all = (values, map) => Promise.all(values.map(map));
+
+async function dumped(value, isPart = false) {
   if (value === null) return null;
   if (value.kind === "array") {
-    const told = value.data.byteLength > LARGE ? { sha1: sha1(value.data) } : { data: base64(value.data) };
+    const told = value.data.byteLength > LARGE ? { sha1: await sha1(value.data) } : { data: base64(value.data) };
     return { ...value, data: undefined, ...told, type: value.data.constructor.name };
   }
   if (value.kind === "file" && isPart) return { ...value, bytes: base64(value.bytes) };
-  if (value.kind === "file") return { ...value, bytes: undefined, sha1: sha1(value.bytes), ...(value.crop && { bytes: base64(value.bytes) }) };
-  if (value.kind === "sequence") return { ...value, items: value.items.map((item) => dumped(item)) };
-  if (value.kind === "tiles") return { ...value, tiles: value.tiles.map(({ at, value }) => ({ at, value: dumped(value, true) })) };
+  if (value.kind === "file") return { ...value, bytes: undefined, sha1: await sha1(value.bytes), ...(value.crop && { bytes: base64(value.bytes) }) };
+  if (value.kind === "sequence") return { ...value, items: await all(value.items, (item) => dumped(item)) };
+  if (value.kind === "tiles") return { ...value, tiles: await all(value.tiles, async ({ at, value }) => ({ at, value: await dumped(value, true) })) };
   if (value.kind === "polygons") return { ...value, polygons: value.polygons.map(({ shape, data }) => ({ shape, data: base64(data), type: data.constructor.name })) };
   if (value.kind === "json") return { kind: "json", value: told(value.value) };
   if (value.kind === "list") return { kind: "list", items: told(value.items) };
@@ -42,25 +48,33 @@ async function tensorOf(tensor) {
   const rows = [];
   for (let row = 0; row < tensor.length; row++) {
     try {
-      rows.push(dumped(await tensor.at(row)));
+      rows.push(await dumped(await tensor.at(row)));
     } catch (error) {
       rows.push(failure(error));
     }
   }
   let same = rows.some((row) => row?.error);
-  if (!same) same = JSON.stringify((await tensor.rows(0, tensor.length)).map((value) => dumped(value))) === JSON.stringify(rows);
+  if (!same) same = JSON.stringify(await all(await tensor.rows(0, tensor.length), (value) => dumped(value))) === JSON.stringify(rows);
   return { htype: tensor.htype, length: tensor.length, classes: tensor.classNames, rows, same };
 }
 
-const found = {};
-for (const ref of refs.length ? refs : [null]) {
-  try {
-    const ds = await open(address, ref === null ? {} : { ref });
-    const tensors = {};
-    for (const [name, tensor] of ds.tensors) tensors[name] = await tensorOf(tensor);
-    found[ref ?? ""] = { tensors, branches: ds.branches, info: told(ds.info), commits: (await ds.commits()).map(({ id, message }) => [id, message]) };
-  } catch (error) {
-    found[ref ?? ""] = failure(error);
+/** What a reader finds at an address, by version. */
+export async function read({ open }, address, refs) {
+  const found = {};
+  for (const ref of refs.length ? refs : [null]) {
+    try {
+      const ds = await open(address, ref === null ? {} : { ref });
+      const tensors = {};
+      for (const [name, tensor] of ds.tensors) tensors[name] = await tensorOf(tensor);
+      found[ref ?? ""] = { tensors, branches: ds.branches, info: told(ds.info), commits: (await ds.commits()).map(({ id, message }) => [id, message]) };
+    } catch (error) {
+      found[ref ?? ""] = failure(error);
+    }
   }
+  return JSON.stringify(found);
 }
-process.stdout.write(JSON.stringify(found));
+
+if (globalThis.process) {
+  const [library, address, ...refs] = process.argv.slice(2);
+  process.stdout.write(await read(await import((await import("node:url")).pathToFileURL(library).href), address, refs));
+}

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +195,26 @@ def test_what_deep_lake_has_written_reads_as_in_python(name: str, reader: Path, 
     refs = refs_of(path)
     found = read(reader, f"{golden.url}/{path.name}", *refs)
     assert compare(found, path, refs) == {}
+
+
+@pytest.mark.viewer
+def test_chromium_reads_as_python_and_node_do(
+    reader: Path, golden: Bucket, kinds: Path, open_page: Callable[..., Any]
+) -> None:
+    for file in (reader, HERE / "read.mjs"):
+        shutil.copy(file, golden.root / file.name.replace(".mjs", ".js"))
+    shutil.copytree(kinds / "stored", golden.root / "stored")
+    page = open_page(f"{golden.url}/reader.js", refused=True)
+    script = """async ([address, refs]) => {
+        const [{ read }, reader] = await Promise.all([import("/read.js"), import("/reader.js")]);
+        return read(reader, address, refs);
+    }"""
+    paths = [path for path in sorted(golden.root.iterdir()) if (path / "version_control_info.json").is_file()]
+    assert len(paths) == len(NAMES) + 1
+    for path in paths:
+        refs = refs_of(path)
+        found = json.loads(page.evaluate(script, [f"{golden.url}/{path.name}", refs]))
+        assert compare(found, path, refs) == {}, path.name
 
 
 def sizes(asked: list[tuple[str, int]], part: str) -> int:
@@ -446,7 +466,10 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "number": ({"dtype": "float64"}, [None if n % 5 == 4 else n / 3 for n in range(40)]),
         "text": ({"htype": "text", "chunk_compression": "lz4"}, [f"row {n} " * (n % 4) for n in range(40)]),
         "json": ({"htype": "json"}, [{"a": [n, None]} for n in range(40)]),
-        "steps": ({"htype": "sequence", "dtype": "uint8"}, [[np.full((2, 2), n, np.uint8)] * 3 for n in range(40)]),
+        "steps": (
+            {"htype": "sequence", "dtype": "uint8"},
+            [[np.full((2, 2), n, np.uint8)] * 3 for n in range(40)],
+        ),
         "outline": (
             {"htype": "polygon", "dtype": "float32"},
             [[np.ones((3, 2), np.float32)] * (1 + n % 2) for n in range(40)],

@@ -1,1 +1,1 @@
-"""Many samples <-> one chunk: packing, parsing, finding one sample. Pure: bytes in, bytes out, no I/O."""
+"""Chunks of many samples: packing, parsing, finding one sample. Pure: bytes in, bytes out, no I/O."""

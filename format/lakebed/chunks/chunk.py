@@ -1,4 +1,4 @@
-"""One chunk file, parsed: which bytes and which shape each sample has (FORMAT.md 5.1, 5.2)."""
+"""A parsed chunk file: bytes and shape of each sample (FORMAT.md 5.1, 5.2)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Chunk:
-    """``count`` samples and the (decompressed) data they lie in.
+    """``count`` samples, and the (decompressed) data that holds them.
 
-    ``uniform`` is set when all samples have one shape and one size: then sample i is bytes i * size to (i + 1) * size.
+    ``uniform`` is set if all samples have one shape and one size: sample i is then bytes i * size to (i + 1) * size.
     """
 
     count: int
@@ -45,7 +45,7 @@ class Chunk:
         return len(self.data) == 0 and len(rows) > 0 and bool(np.all(rows[0, :-1] > 0))
 
     def offsets(self) -> NDArray[np.int64]:
-        """Start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
+        """Return the start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
         if self._offsets is None:
             _check_empty(self.count, len(self.data), 1)
             if self.uniform is not None:
@@ -68,13 +68,13 @@ class Chunk:
             raise FormatError(f"damaged chunk: {error}") from error
 
     def shapes(self) -> NDArray[np.uint32]:
-        """Shape of each sample: uint32, shape (count, ndim); samples beyond the table have zero extents."""
+        """Return the shape of each sample: uint32, shape (count, ndim); samples beyond the table have zero extents."""
         if self._shapes is None:
             self._shapes = _expanded(self._shape_rows, self.count, len(self.data))
         return self._shapes
 
     def shape(self, i: int) -> tuple[int, ...]:
-        """Shape of sample ``i`` of the chunk."""
+        """Return the shape of sample ``i`` of the chunk."""
         if self.uniform is not None:
             return self.uniform[0]
         return tuple(int(v) for v in self.shapes()[i])
@@ -96,7 +96,7 @@ def parse_chunk(
     Parameters
     ----------
     allocate
-        Supplies memory for what is made of the chunk: its data, decompressed, and tables.
+        Supplies memory for the decompressed data and the tables of the chunk.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def parse_chunk(
 
 
 def _check_empty(count: int, length: int, columns: int) -> None:
-    """Refuse to write out a table of many samples that have no bytes."""
+    """Refuse to expand a table of many samples that have no bytes."""
     limits.check(
         "MAX_EMPTY_SAMPLES",
         max(count - length, 0) * columns,
@@ -143,7 +143,7 @@ def _check_empty(count: int, length: int, columns: int) -> None:
 
 
 def _expanded(rows: NDArray[np.uint32], count: int, length: int) -> NDArray[np.uint32]:
-    """Write a shape table out: one row per sample, zeros for those that it does not cover."""
+    """Expand a shape table to one row per sample, with zeros for samples that it does not cover."""
     _check_empty(count, length, -(-rows.shape[1] // 4))
     if len(rows) == 0:
         return np.zeros((count, 0), dtype=np.uint32)
@@ -157,7 +157,7 @@ def _expanded(rows: NDArray[np.uint32], count: int, length: int) -> NDArray[np.u
 def _cut_canvas(
     codec: ImageChunkCodec, data: memoryview, shapes: NDArray[np.uint32]
 ) -> tuple[memoryview, NDArray[np.uint32]]:
-    """Cut the images of a chunk out of the one that it is; return their raw bytes and a position table for them."""
+    """Decode a chunk that is one image; return the raw bytes of its images, and a position table for them."""
     raw, sizes = codec.decode(data, shapes)
     try:
         return raw, native.position_rows(sizes)

@@ -7,8 +7,8 @@
     |        +------------+     |
     +--------+------------+-----+
 
-Chunks have no byte positions then: image j is ``canvas[:H_j, x_j:x_j + W_j]`` with x_j the widths before it. Images of
-shape (0, 0, 0), which are absent ones, take no place. Here raw samples go in and come out, so nothing else notices.
+Such chunks have no byte positions: image j is ``canvas[:H_j, x_j:x_j + W_j]`` with x_j the widths before it. Absent
+images have the shape (0, 0, 0) and take no place. Input and output of this module are raw samples.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from lakebed.codecs.block import Block
 from lakebed.codecs.registry import IMAGE_NAMES, byte_codec, file_codec
 from lakebed.errors import FormatError, SampleCompressionError, UnsupportedCompressionError
 
-# Images of chunks need not be wider than this even where the format allows it.
+# Largest width of a chunk's image, even if the format allows more.
 _WIDEST = 65500
 
-# Blank part of a chunk's image, in multiples of the filled part, at which the chunk is closed.
+# A chunk is closed when the blank part of its image reaches this multiple of the filled part.
 _LARGEST_WASTE = 3
 _FREE_PIXELS = 1 << 18
 
@@ -37,14 +37,14 @@ Shapes = NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class ImageChunkCodec:
-    """Packs and cuts the image chunks of one tensor.
+    """Packing and cutting of the image chunks of one tensor.
 
     Parameters
     ----------
     name
         Image format.
     dtype
-        Of the samples.
+        Dtype of the samples.
     """
 
     name: str
@@ -52,12 +52,12 @@ class ImageChunkCodec:
     _codec: FileCodec = field(repr=False, compare=False)
 
     def check(self, array: NDArray[np.generic]) -> None:
-        """Refuse a sample that could not be encoded later, when its chunk is packed.
+        """Refuse a sample that could not be encoded when its chunk is packed.
 
         Raises
         ------
         SampleCompressionError
-            If the format has no place for its rank, channels, dtype, values or extents.
+            If the format cannot hold its rank, channels, dtype, values or extents.
         """
         if array.ndim not in (2, 3):
             raise SampleCompressionError(
@@ -69,7 +69,7 @@ class ImageChunkCodec:
             probe(array)
 
     def encode(self, blocks: Sequence[Block]) -> bytes:
-        """Encode the raw samples of one chunk; no bytes if none has a pixel.
+        """Encode the raw samples of one chunk; return no bytes if none has a pixel.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class ImageChunkCodec:
         return self._codec.encode(image)
 
     def decode(self, data: Buffer, shapes: Shapes) -> tuple[memoryview, NDArray[np.uint32]]:
-        """Cut the image of a chunk into raw samples, back to back, and their sizes in bytes.
+        """Cut the image of a chunk into samples; return their raw bytes, back to back, and their sizes.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class ImageChunkCodec:
         Raises
         ------
         FormatError
-            If the file is damaged, or the samples do not lie in it.
+            If the file is damaged, or does not hold the samples.
         LimitError
             If it decodes to more than this process allows.
         """
@@ -115,7 +115,7 @@ class ImageChunkCodec:
         if shapes.shape[1] not in (2, 3):
             raise FormatError(f"damaged chunk: a canvas of images holds samples of rank {shapes.shape[1]}")
         wanted = shapes.astype(np.int64)
-        # The header first: it is compared with the shape table before anything is allocated.
+        # Read the header first, to compare it with the shape table before memory is allocated.
         self._inside(wanted, self._codec.facts(data).shape)
         image = self._codec.decode(data)
         self._inside(wanted, image.shape)
@@ -154,7 +154,7 @@ class ImageChunkCodec:
         return [part for part in result if part]
 
     def _blank(self, shapes: NDArray[np.int64]) -> NDArray[np.generic] | None:
-        """Return an image of zeros for these samples, None if none has a pixel."""
+        """Return an image of zeros for these samples; None if none has a pixel."""
         if shapes.shape[1] not in (2, 3):
             raise SampleCompressionError(
                 f"samples of rank {shapes.shape[1]} are no images; chunks compressed as {self.name} hold "
@@ -192,7 +192,7 @@ class ImageChunkCodec:
 
 @dataclass(slots=True)
 class _ImageExtent:
-    """The image that a run of samples would make."""
+    """The extents of the image that a run of samples would make."""
 
     largest: int
     limit: int
@@ -203,7 +203,7 @@ class _ImageExtent:
     channels: int = -1
 
     def add(self, height: int, width: int, channels: int, nbytes: int) -> bool:
-        """Add one more sample; False, and start anew with it, if it does not fit beside the others."""
+        """Add one more sample; if it does not fit beside the others, begin a new run with it and return False."""
         area = height * width
         tall, wide = max(self.height, height if area else 0), self.width + width
         blank = tall * wide - self.area - area
@@ -240,7 +240,7 @@ def _cuts(blocks: Sequence[Block], ndim: int, run: _ImageExtent) -> Iterator[tup
 
 
 ChunkCodec = ByteCodec | ImageChunkCodec
-"""Compressor of a whole chunk: lz4 for raw bytes, a codec for images, which are put side by side."""
+"""The compression of whole chunks: lz4 for raw bytes, or an image codec for images side by side."""
 
 
 def chunk_codec(name: str | None, dtype: str | np.dtype[np.generic] | None) -> ChunkCodec | None:
@@ -251,7 +251,7 @@ def chunk_codec(name: str | None, dtype: str | np.dtype[np.generic] | None) -> C
     name
         Chunk compression.
     dtype
-        Of the tensor; None while no sample has set it.
+        Dtype of the tensor; None while no sample has set it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Encoded samples -> chunk files (FORMAT.md 5.1).
+"""Packing of encoded samples into chunk files (FORMAT.md 5.1).
 
 bytes      content
 1 + n      version prefix
@@ -34,7 +34,7 @@ _NO_POSITIONS = struct.pack("<i", 0)
 
 @dataclass(frozen=True, slots=True)
 class PackedChunk:
-    """One chunk file, as pieces that are written back to back; ``layout`` says where the samples of a large one lie."""
+    """A chunk file in pieces, which are written back to back; ``layout`` has the places of a large one's samples."""
 
     pieces: tuple[bytes | memoryview, ...]
     count: int
@@ -50,8 +50,8 @@ def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None)
     blocks
         Samples in order.
     limit
-        Bytes of uncompressed data (and position rows) per chunk; samples without bytes are cut where a reader would
-        no longer take them (limits.MAX_EMPTY_SAMPLES).
+        Bytes of uncompressed data (and position rows) per chunk; the number of samples without bytes is limited, too
+        (limits.MAX_EMPTY_SAMPLES).
     codec
         The chunk compression; image chunks have bounds of their own.
     """
@@ -98,7 +98,7 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
 
 
 def _weight(block: Block) -> int:
-    """Return the number of samples for which a reader counts one without bytes: tables of many axes are wider."""
+    """Return as how many samples an empty one counts for readers' limits: more with many axes, for wider tables."""
     if block.shapes is None:
         return 1
     axes = len(block.shapes) if isinstance(block.shapes, tuple) else block.shapes.shape[1]
@@ -126,7 +126,7 @@ def pack(
     codec
         The chunk compression.
     tells_shape
-        Tells whether samples tell their shapes themselves, as text and images do.
+        Whether the shapes of samples follow from their bytes, as of text and images.
 
     Raises
     ------

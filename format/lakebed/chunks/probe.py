@@ -1,7 +1,7 @@
-"""Find one sample in a chunk without reading the whole file (FORMAT.md 5.1).
+"""Finding of one sample in a chunk without reading the whole file (FORMAT.md 5.1).
 
 A header of ordinary size is read once and kept. The tables of a larger one are sorted by their last column, so a binary
-search touches a few rows; ``read`` is expected to serve them from blocks that it keeps.
+search touches a few rows; ``read`` should serve them from cached blocks.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
 
 
 def described(read: Read, size: int) -> int:
-    """Return how many samples a chunk file has rows for; 0 if it has none, as with empty samples of unknown rank.
+    """Return the number of samples in a chunk file's rows; 0 without rows, as for empty samples of unknown rank.
 
     Raises
     ------
@@ -136,7 +136,7 @@ class ChunkHeader:
     offsets
         Start of each sample in the file and the end of the last.
     shapes
-        Shape of the samples up to and including the one in ``shape_last`` at the same place.
+        Shape of each run of samples; ``shape_last`` has the last sample of each run.
     """
 
     data_at: int
@@ -151,14 +151,14 @@ class ChunkHeader:
         return self.size == self.data_at and bool(self.shapes) and all(self.shapes[0])
 
     def place(self, local: int) -> SamplePlace:
-        """Return where sample ``local`` lies."""
+        """Return the place of sample ``local``."""
         row = bisect_left(self.shape_last, local)
         start = self.offsets[local]
         shape = self.shapes[row] if row < len(self.shapes) else None
         return SamplePlace(start, self.offsets[local + 1] - start, shape)
 
     def shape_table(self) -> NDArray[np.uint32]:
-        """Shapes of all samples: uint32, shape (samples, ndim); those beyond the table have zero extents."""
+        """Return the shapes of all samples: uint32, shape (samples, ndim); those beyond the table have zero extents."""
         count = len(self.offsets) - 1
         table = np.zeros((count, len(self.shapes[0]) if self.shapes else 0), dtype=np.uint32)
         if self.shapes:
@@ -168,7 +168,7 @@ class ChunkHeader:
 
 
 def read_header(read: Read, size: int, count: int) -> ChunkHeader | None:
-    """Read and check the tables of a chunk file; None if they are so large that :func:`probe` is the better way.
+    """Read and check the tables of a chunk file; return None if they are so large that :func:`probe` is faster.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def read_header(read: Read, size: int, count: int) -> ChunkHeader | None:
 
 
 def _header_end(read: Read, head: bytes | memoryview, size: int) -> int:
-    """Return where the data begins; a header that its counts make larger than the file is refused."""
+    """Return the start of the data; refuse a header that would be larger than the file."""
     if not size:
         raise FormatError("damaged chunk: the file is empty")
     version = 1 + head[0]

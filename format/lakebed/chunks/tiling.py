@@ -75,7 +75,7 @@ def grid(shape: Sequence[int], tile: Sequence[int]) -> Shape:
 
 
 def box(shape: Sequence[int], tile: Sequence[int], number: int) -> Box:
-    """Return where tile ``number`` lies in the sample."""
+    """Return the part of the sample that tile ``number`` holds."""
     at = np.unravel_index(number, grid(shape, tile))
     return tuple(
         slice(int(i) * step, min((int(i) + 1) * step, extent))
@@ -84,8 +84,8 @@ def box(shape: Sequence[int], tile: Sequence[int], number: int) -> Box:
 
 
 def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
-    """Return where each tile lies in the sample, in C order, cropped at the borders."""
-    grid(shape, tile)  # refuses tiles that cannot cover the sample
+    """Return the parts of the sample that the tiles hold, in C order, cropped at the borders."""
+    grid(shape, tile)  # this refuses tiles that cannot cover the sample
     axes = [
         [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
         for extent, step in zip(shape, tile, strict=True)
@@ -96,7 +96,7 @@ def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
 def layouts(tile_shapes: Sequence[Shape]) -> list[tuple[Shape, Shape]]:
     """Return the (sample shape, tile shape) pairs that tiles of these shapes, in C order, can be the parts of.
 
-    There are several when equal tiles can be laid out in more than one way.
+    Several pairs are possible if equal tiles can be laid out in more than one way.
     """
     if not tile_shapes:
         return []
@@ -117,7 +117,7 @@ def layouts(tile_shapes: Sequence[Shape]) -> list[tuple[Shape, Shape]]:
 
 
 def _factors(count: int, axes: int) -> list[Shape]:
-    """Return all ways to write a count as a product of one factor per axis."""
+    """Return all factorizations of a count into one factor per axis."""
     if axes == 0:
         return [()] if count == 1 else []
     return [
@@ -131,8 +131,8 @@ def _factors(count: int, axes: int) -> list[Shape]:
 def touched(shape: Sequence[int], tile: Sequence[int], subscript: Any) -> list[int]:
     """Return the numbers, ascending, of the tiles that ``sample[subscript]`` reads or writes.
 
-    Ints, slices, ``...`` and one-dimensional lists of ints or booleans are followed axis by axis; for anything else
-    all tiles are named.
+    Ints, slices, ``...`` and one-dimensional lists of ints or booleans are followed axis by axis; for anything else all
+    tiles are returned.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def touched(shape: Sequence[int], tile: Sequence[int], subscript: Any) -> list[i
 
 
 def _per_axis(ndim: int, subscript: Any) -> list[Any]:
-    """Spread a subscript over all axes; axes that it does not name are taken whole."""
+    """Expand a subscript to all axes; unnamed axes are taken whole."""
     items = list(subscript) if isinstance(subscript, tuple) else [subscript]
     if any(not _is_followed(item) for item in items):
         return [slice(None)] * ndim
@@ -175,7 +175,7 @@ def _is_followed(item: Any) -> bool:
 
 
 def _positions(extent: int, item: Any) -> NDArray[np.int64]:
-    """Return the positions along one axis that an item of a subscript means."""
+    """Return the positions along one axis that an item of a subscript selects."""
     if isinstance(item, slice):
         return np.arange(*item.indices(extent), dtype=np.int64)
     chosen = np.asarray(item)

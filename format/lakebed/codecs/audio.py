@@ -69,7 +69,7 @@ class Audio(FileCodec):
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the sample does not exist.
         FormatError, LimitError
             As :meth:`decode`.
         """

@@ -1,8 +1,8 @@
 """Image files other than JPEG, through Pillow (FORMAT.md 5.3, 7).
 
-A compression name stands for one Pillow plugin, which is called directly: Pillow never guesses, so a PNG name on a font
-or an EPS program is an error. Extents are read from the header and checked before pixels are decoded.
-to be a font or an EPS program is an error. Extents are read from the header and checked before pixels are decoded.
+A compression name stands for one Pillow plugin, which is called directly: Pillow never guesses, so a font or an EPS
+program under the name of a PNG file is an error. Extents are read from the header and checked before pixels are
+decoded.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Image(PictureCodec):
                 f"its header says {facts.shape}"
             )
         if array.dtype == np.bool_:
-            array = array.view(np.uint8) != 0  # Pillow's truth is 255
+            array = array.view(np.uint8) != 0  # Pillow stores True as 255
         elif not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return array

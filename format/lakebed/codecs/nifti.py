@@ -2,7 +2,6 @@
 
 A file with scaling (``scl_slope``, ``scl_inter``) decodes to float64. 3.9.52 uses the dtype of the stored values for
 it, too, and so loses the fractions; a tensor that it made keeps that dtype.
-values for it as well and so loses the fractions; a tensor that it made keeps that dtype.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PLY meshes, text and binary (FORMAT.md 5.3, 7).
 
 A file holds several arrays of different lengths: properties of vertices, of faces, and of any other declared element.
-format registers one shape for them, (vertices, names), where a list of corners counts as the names ``n_points``,
+The format registers one shape for them, (vertices, names), where a list of corners counts as the names ``n_points``,
 ``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices, properties);
 ``fields`` gives everything.
 

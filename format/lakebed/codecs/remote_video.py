@@ -73,7 +73,7 @@ class RemoteVideo:
         Raises
         ------
         IndexError
-            If there is no such frame.
+            If the frame does not exist.
         FormatError, LimitError
             If the data is damaged, or decodes to more than this process allows.
         """

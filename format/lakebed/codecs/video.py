@@ -3,7 +3,7 @@
 A part is decoded from the last key frame at or before it: the packets are demuxed without decoding, which tells the
 presentation time of each frame, and only those that the wanted frames depend on are decoded.
 
-Deep Lake 3.9.52 loses the first frames of a video and adds black ones at the end if its decoder delays; this does not.
+If its decoder delays frames, Deep Lake 3.9.52 loses the first ones and adds black ones at the end; this codec does not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Buffer
 
-# FFmpeg may use several threads for at least so many pixels.
+# FFmpeg may use several threads for frames of at least this many pixels.
 _THREADED_PIXELS = 1 << 25
 
 
@@ -72,7 +72,7 @@ class Video(FileCodec):
         Raises
         ------
         IndexError
-            If there is no such frame.
+            If the frame does not exist.
         FormatError, LimitError
             As :meth:`decode`.
         """
@@ -90,7 +90,7 @@ class Video(FileCodec):
         Raises
         ------
         IndexError
-            If there is no such frame.
+            If the frame does not exist.
         FormatError, LimitError
             As :meth:`decode`.
         """

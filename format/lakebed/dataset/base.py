@@ -106,7 +106,7 @@ class DatasetBase:
         return [n for n in self._columns if schema.key_of(self._full(n)) is not None]
 
     def _shown(self, schema: Snapshot) -> list[str]:
-        """Return the names in the order of the metadata, in which 3.9.52 lists them."""
+        """Return the names in the order of the metadata, as 3.9.52 does."""
         order = {name: i for i, name in enumerate(schema.meta.tensor_names)}
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
@@ -125,7 +125,7 @@ class DatasetBase:
         return f"{self._group}/{name}" if self._group else name
 
     def _table(self, tensors: Iterable[str] | None = None) -> Table:
-        """Return the selected rows of tensors; None is all of them."""
+        """Return the table of the selected rows of some tensors; None takes all."""
         from lakebed.session.table import Table
 
         if tensors is None:

@@ -327,7 +327,7 @@ class Dataset(
         print(printing.summary_table({name: tensors[name] for name in self._shown(self._session.schema())}))
 
     def __str__(self) -> str:
-        """Return the text of 3.x; ``repr`` says more."""
+        """Return the same text as 3.x; ``repr`` is more detailed."""
         session = self._handle.session  # works for an outdated view, too
         read_only = ", read_only=True" if session.read_only else ""
         group = f", group_index={self._group!r}" if self._group else ""

@@ -38,7 +38,7 @@ class Prepared(Generic[D]):
 
     def __init__(self, text: str, queried: Callable[[], Queried], limits: Limits, ways: Ways) -> None:
         self.query_text = text
-        self._query = parse(text, depth=limits.depth)
+        self._query = parse(text)
         self._queried = queried
         self._limits = limits
         self._ways = ways
@@ -46,7 +46,7 @@ class Prepared(Generic[D]):
 
     @property
     def count(self) -> int:
-        """Number of values: that of its ``?``, or of its names ``$name``."""
+        """Number of values that it takes: one for each ``?``, or for each ``$name``."""
         return self._query.parameters
 
     @property

@@ -1,4 +1,4 @@
-"""Queries of datasets: what they ask, and their results, which are views if rows are selected."""
+"""Queries of datasets: their sources, and their results, which are views if rows are selected."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ class Tensor(
     # -- showing -----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        """Return the text of 3.x; ``repr`` says more."""
+        """Return the same text as 3.x; ``repr`` is more detailed."""
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         return f"Tensor(key={self._name!r}{index})"
 

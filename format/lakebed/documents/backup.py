@@ -1,4 +1,4 @@
-"""Documents of a place of backups: its catalog, and a list of files for each point.
+"""Documents of a repository of backups: its catalog, and a list of files for each point.
 
     catalog.json             {"lakebed_backups": 1, "source": address, "points": [point, ...], "removed": [ids],
                               "run": run or null, "sum": checksum}
@@ -35,13 +35,13 @@ _MAGIC = b"LBPOINT1"
 _CATALOG, _POINT = "the catalog of the backups", "the list of files of a backup"
 _ID = re.compile(r"[0-9a-f]{12}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-# Deflate reaches a thousandth; lists of files, whose checksums no two share, a quarter.
+# Limit against deflate bombs. Deflate shrinks lists of files, whose checksums all differ, to a quarter.
 _MOST_INFLATED = 64
 _LEAST_INFLATED = 1 << 24
 
 
 def point_key(id: str) -> str:  # noqa: A002
-    """Key of the list of files of a point."""
+    """Return the key of the list of files of a point."""
     return f"points/{id}"
 
 
@@ -54,19 +54,19 @@ class BackupPoint:
     id
         Its name.
     time
-        When the state that it holds was read, in POSIX seconds.
+        Time at which the state was read, in POSIX seconds.
     source
         Address of the dataset.
     files, bytes
-        What it consists of.
+        Number and bytes of its files.
     added_files, added_bytes
-        What of it had to be copied, as the points before did not have it.
+        Number and bytes of the contents that earlier points did not have.
     branches
         Names of the branches.
     commits
-        How many versions there are.
+        Number of commits.
     damaged
-        How many files were damaged or missing in the source already.
+        Number of files that were damaged or missing in the source.
     digest
         SHA-256 of its list of files.
     """
@@ -84,7 +84,7 @@ class BackupPoint:
     digest: str = field(default="", repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Point as the catalog has it."""
+        """Return the entry in the catalog."""
         return {**asdict(self), "branches": list(self.branches)}
 
     @classmethod
@@ -114,18 +114,18 @@ class BackupPoint:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A backup in the making.
+    """A running or interrupted backup.
 
     Parameters
     ----------
     id
-        Name of the point that it will be.
+        Id of its future point.
     token
-        Whose it is; another one takes it over with a token of its own.
+        Identity of the owner; a process that takes the run over writes a token of its own.
     pid, host, node, boot
-        The process, see :class:`lakebed.storage.lock.Owner`.
+        The owner's process, see :class:`lakebed.storage.lock.Owner`.
     seen
-        When that was at work last, in POSIX seconds.
+        Time at which the owner was last seen, in POSIX seconds.
     """
 
     id: str
@@ -160,7 +160,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Points of a place of backups, and the work in progress.
+    """The points of a repository, and the work in progress.
 
     Parameters
     ----------
@@ -169,9 +169,9 @@ class Catalog:
     points
         Complete backups, the oldest first.
     removed
-        Points that are none any more, and whose files are still to be removed.
+        Removed points whose files still exist.
     run
-        The backup that is being made, or was cut off.
+        The running or interrupted backup.
     """
 
     source: str = ""
@@ -219,13 +219,13 @@ class Catalog:
 
     @property
     def newest(self) -> BackupPoint | None:
-        """The point that was made last."""
+        """The newest point."""
         return max(self.points, key=lambda point: point.time, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of the dataset, and where its content lies.
+    """A file of the dataset, and the place of its content.
 
     Parameters
     ----------
@@ -236,9 +236,9 @@ class StoredFile:
     digest
         SHA-256 of its content, in hexadecimal.
     run
-        The backup that brought the content.
+        The backup that stored the content.
     etag
-        What the object in the source was; empty if that says nothing of the content.
+        Etag of the object in the source; "" if it does not determine the content.
     """
 
     key: str
@@ -249,7 +249,7 @@ class StoredFile:
 
     @property
     def object(self) -> str:
-        """Key of the content in the place of backups."""
+        """Key of the content in the repository."""
         return f"{OBJECTS}{self.run}/{self.digest}"
 
 
@@ -262,15 +262,15 @@ class FileList:
     id
         The point.
     tree_time
-        When the version tree was read, in POSIX seconds.
+        Time at which the version tree was read, in POSIX seconds.
     files
         By key.
     refs
-        The chunks of each version that are its own, by key, wherever they lie.
+        Keys of each version's own chunks.
     trusted
-        Heads whose manifests count.
+        Heads with valid manifests.
     damaged
-        What is wrong in the source, by key.
+        Description of each damage in the source, by key.
     """
 
     id: str
@@ -336,7 +336,7 @@ class FileList:
             "damaged": dict(self.damaged),
             "runs": list(runs),
             "files": [[f.key, f.size, f.digest, runs[f.run], f.etag] for f in stored],
-            # What is missing in the source has no number, and its version is looked at anew the next time.
+            # Chunks missing in the source have no number; their version is then opened again at the next backup.
             "refs": {
                 version: [numbers[key] for key in keys]
                 for version, keys in self.refs.items()
@@ -348,7 +348,7 @@ class FileList:
 
     @property
     def objects(self) -> dict[str, StoredFile]:
-        """Files by the key of their content: one for each."""
+        """One file for each content, by the key of the content."""
         return {file.object: file for file in self.files.values()}
 
 

@@ -1,4 +1,4 @@
-"""The side file ``.lakebed/statistics-<hash of a tensor's key>``: what is known of the values in chunks.
+"""The side file ``.lakebed/statistics-<hash of a tensor's key>``: bounds of the values in chunks.
 
     bytes      content
     8          "lbstat01"
@@ -8,9 +8,8 @@
     48 each    pieces, see `PIECE_FIELDS`, those of the first chunk first
     8          xxh3-64 of all before
 
-All numbers are little-endian. The digest names the bytes of a chunk and how they are read, so what is known of it is
-true wherever and in whatever version the chunk is; a chunk with other bytes is another one. The file is a cache:
-without it, or with one that does not fit, chunks are read.
+All numbers are little-endian. The digest identifies the bytes of a chunk and how they are decoded, so statistics are
+valid in every version that has the chunk. The file is a cache: chunks without statistics are read.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Pieces = NDArray[Any]
 PREFIX = ".lakebed/statistics-"
 
 PIECE = 1 << 14
-"""Samples that are told of together; the last piece of a chunk may have fewer."""
+"""Number of samples per piece; the last piece of a chunk may have fewer."""
 
 PIECE_FIELDS = np.dtype(
     [
@@ -49,7 +48,7 @@ PIECE_FIELDS = np.dtype(
 
 HAS_NAN = 1
 HAS_VALUES = 2
-"""Return whether `low` and `high` tell something: whether there is a value that is not NaN."""
+"""Return whether `low` and `high` are valid: some value is not NaN."""
 
 _MAGIC = b"lbstat01"
 _CHUNK = np.dtype([("digest", "V16"), ("pieces", "<u4"), ("rows", "<u4")])

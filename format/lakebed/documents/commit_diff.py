@@ -9,8 +9,8 @@
     27 + 8m    u8 cleared
     28 + 8m    u64 n, then n u64 deleted indices, then the u64 ids of deleted samples to the end
 
-The file may end after `cleared`.  There may be more ids than deleted indices: of samples that were added and
-deleted in the same version.
+The file may end after `cleared`.  More ids than deleted indices are possible: samples that were added and deleted in
+the same version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEAD = struct.Struct(">???QQQ")
 _NONE: NDArray[np.uint64] = np.zeros(0, np.uint64)
 _NONE.flags.writeable = False
 _CLEARED, _NOT_CLEARED = b"\1" + bytes(8), bytes(9)
-"""The end of a file that names no samples."""
+"""The end of a file without updated and deleted samples."""
 
 
 def _none() -> NDArray[np.uint64]:

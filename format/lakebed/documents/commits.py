@@ -1,4 +1,4 @@
-"""All versions of a dataset by id, most of which stay text until they are needed (FORMAT.md 9.1).
+"""All versions of a dataset by id; most stay unparsed text until they are needed (FORMAT.md 9.1).
 
 One version is a node of `version_control_info.json`, and all of `commit_info.json`:
 
@@ -8,8 +8,9 @@ One version is a node of `version_control_info.json`, and all of `commit_info.js
 A node without `commit_time` is uncommitted. In the history, lakebed adds the member `lakebed_seal`: the checksum of the
 version's manifest. Deep Lake 3.9.52 ignores it, and drops it whenever it rewrites the file.
 
-A history of ten thousand commits is megabytes of JSON. Opening a dataset, or publishing to it, needs a few versions:
-those at hand. The others are a run of members of the document, cut and extended as bytes.
+A history of ten thousand commits is megabytes of JSON. Opening a dataset, or publishing to it, needs only a few
+versions, which are parsed: those at hand. The others are a run of members of the document, which is cut and extended as
+bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _REQUIRED = ("branch", "children", "parent", "commit_message", "commit_time", "c
 _OPTIONAL = ("is_checkpoint", "total_samples_processed")
 
 OPENING = b'{"commits": {'
-"""Beginning of the document; the text of each version that is not at hand follows, with a comma behind."""
+"""Beginning of the document; the text of each version that is not at hand follows, with a comma after it."""
 
 _FEW = 8
 _WINDOW = 2048
@@ -44,8 +45,8 @@ _DECODER = json.JSONDecoder()
 class CommitNode:
     """One version; `time` in POSIX seconds, None while it is uncommitted.
 
-    `digest` is the checksum of its manifest, None if there is none to be trusted; it says nothing of the version, so
-    nodes that differ by it alone are equal.
+    `digest` is the checksum of its manifest, None without a valid one. Equality ignores it, because it is not part of
+    the version.
     """
 
     id: str
@@ -82,7 +83,7 @@ class CommitNode:
         time = doc["commit_time"]
         if time is not None and type(time) not in (int, float):
             raise FormatError(f"{what}: commit_time is {time!r:.60}, not a number or null")
-        # 3.9.52 stores whatever it was given: a number, a list. It prints it so.
+        # 3.9.52 stores and prints messages of any type, such as numbers and lists.
         message, total = doc["commit_message"], doc.get("total_samples_processed")
         texts = fields.optional(doc, str, ("parent", "commit_user_name", DIGEST), what)
         return cls(
@@ -101,7 +102,7 @@ class CommitNode:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Node as it stands in the document, without the digest."""
+        """Return the node as in the document, without the digest."""
         return {
             "branch": self.branch,
             "parent": self.parent,
@@ -119,7 +120,7 @@ class CommitNode:
         return json_style.dump_compact({name: node[name] for name in (*_REQUIRED, *_OPTIONAL)})
 
     def member(self, *, with_digest: bool) -> bytes:
-        """Write the node with its id, as a member of `commits`; `with_digest` with that of its manifest."""
+        """Write the node with its id, as a member of `commits`; `with_digest` adds that of its manifest."""
         node = self.to_json()
         if with_digest and self.digest is not None:
             node[DIGEST] = self.digest
@@ -127,12 +128,12 @@ class CommitNode:
 
 
 def key_text(id: str) -> bytes:  # noqa: A002
-    """Return the id as the name of a member; no message or name inside of a string can look like this."""
+    """Return the id as the name of a member; text inside of a string cannot look like this."""
     return f"{json.dumps(id)}: ".encode("ascii")
 
 
 class ColdNodes:
-    """Versions as text: `OPENING`, then one member after the other, each with `, ` behind.
+    """Versions as text: `OPENING`, then the members, each followed by `, `.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class ColdNodes:
         Returns the text and its number of versions; called once, when it is needed.
     """
 
-    __slots__ = ("__weakref__", "_all", "_found", "_read", "_text", "count", "length", "sum")
+    __slots__ = ("__weakref__", "_all", "_asked", "_found", "_read", "_text", "count", "length", "sum")
 
     def __init__(
         self,
@@ -156,19 +157,20 @@ class ColdNodes:
         self.count, self.length, self.sum = count, length, sum
         self._read = read
         self._text: bytes | None = None
+        self._asked = 0
         self._found: dict[str, CommitNode | None] = {}
         self._all: dict[str, CommitNode] | None = None
 
     @classmethod
     def of(cls, text: bytes, count: int) -> ColdNodes:
-        """Versions in a text that is there."""
+        """Return the versions in a given text."""
         made = cls(count, len(text), xxhash.xxh3_64_intdigest(text), None)
         made._text = text
         return made
 
     @property
     def text(self) -> bytes:
-        """The text; read if need be."""
+        """The text, which is read if necessary."""
         if self._text is None:
             if self._read is None:
                 raise FormatError(f"{WHAT}: nobody knows where the older versions are")
@@ -178,7 +180,7 @@ class ColdNodes:
         return self._text
 
     def get(self, id: str) -> CommitNode | None:  # noqa: A002
-        """Return a version, None if it is not here; a few are looked for in the text, for more it is parsed."""
+        """Return a version, or None; the first few are searched in the text, then the text is parsed."""
         if not self.count:
             return None
         if self._all is None and id not in self._found:
@@ -189,10 +191,13 @@ class ColdNodes:
         return self._found.get(id) if self._all is None else self._all.get(id)
 
     def has(self, id: str) -> bool:  # noqa: A002
-        """Tell whether a version is here, without parsing it."""
-        if self._all is not None:
-            return id in self._all
-        return self.count > 0 and key_text(id) + b"{" in self.text
+        """Tell whether a version is in the text; the first few questions do not parse it."""
+        if not self.count:
+            return False
+        self._asked += 1
+        if self._all is not None or self._asked > _FEW:
+            return id in self.all()
+        return key_text(id) + b"{" in self.text
 
     def all(self) -> Mapping[str, CommitNode]:
         """Return every version by id.
@@ -200,7 +205,7 @@ class ColdNodes:
         Raises
         ------
         FormatError
-            If the text is damaged, or holds another number of versions than was said.
+            If the text is damaged, or has another number of versions than expected.
         """
         if self._all is None:
             body = self.text.removesuffix(b", ") + b"}}"
@@ -226,12 +231,12 @@ class ColdNodes:
         return [id_.decode("ascii", "replace") for id_ in found]
 
     def with_(self, nodes: Iterable[CommitNode]) -> ColdNodes:
-        """Return them with more behind."""
+        """Return the text with more versions at its end."""
         texts = [node.member(with_digest=True) + b", " for node in nodes]
         return ColdNodes.of(b"".join([self.text, *texts]), self.count + len(texts)) if texts else self
 
     def without(self, ids: Iterable[str]) -> ColdNodes:
-        """Return them without some; those that are not here count as gone."""
+        """Return the text without some versions; those that it lacks are ignored."""
         gone = [id_ for id_ in dict.fromkeys(ids) if self.has(id_)]
         if not gone:
             return self
@@ -255,7 +260,7 @@ class ColdNodes:
 
     @staticmethod
     def _extent(text: bytes, id: str) -> tuple[int, int]:  # noqa: A002
-        """Return where a member begins and ends; -1, -1 if it is not there."""
+        """Return the start and end of a member; -1, -1 if it is missing."""
         key = key_text(id)
         start = text.find(key + b"{")
         if start < 0:
@@ -274,30 +279,30 @@ class ColdNodes:
 
 
 class Commits(Mapping[str, CommitNode]):
-    """Versions by id: some at hand, the others as text.
+    """Versions by id: some parsed ("at hand"), the others as text.
 
-    Iterating, or asking for many of those that are text, parses all of them, once.
+    Iterating over all, or getting many of those in the text, parses the text once.
     """
 
     __slots__ = ("_parts",)
 
     def __init__(self, hot: Mapping[str, CommitNode], cold: ColdNodes | None = None) -> None:
-        # One attribute, so that other threads see the change by `move_to_cold` as a whole.
+        # In one attribute, so that other threads see the change by `move_to_cold` as a whole.
         self._parts = (dict(hot), cold or ColdNodes.of(OPENING, 0))
 
     @classmethod
     def of(cls, commits: Mapping[str, CommitNode]) -> Commits:
-        """Return any mapping of versions as one of these."""
+        """Return any mapping of versions as an object of this class."""
         return commits if isinstance(commits, cls) else cls(commits)
 
     @property
     def hot(self) -> Mapping[str, CommitNode]:
-        """The versions at hand."""
+        """The parsed versions."""
         return self._parts[0]
 
     @property
     def cold(self) -> ColdNodes:
-        """The others."""
+        """The versions that are text."""
         return self._parts[1]
 
     def __getitem__(self, id: str) -> CommitNode:  # noqa: A002
@@ -336,7 +341,7 @@ class Commits(Mapping[str, CommitNode]):
         return [*cold.starting_with(prefix), *(id_ for id_ in hot if id_.startswith(prefix))]
 
     def sharing(self, known: ColdNodes) -> Commits:
-        """Return them with text that was read before, if it is the same."""
+        """Return the versions with an earlier text, if that is the same."""
         hot, cold = self._parts
         same = (cold.count, cold.length, cold.sum) == (known.count, known.length, known.sum)
         return Commits(hot, known) if same else self
@@ -344,7 +349,7 @@ class Commits(Mapping[str, CommitNode]):
     def edited(
         self, added: Iterable[CommitNode], replaced: Iterable[CommitNode] = (), gone: Iterable[str] = ()
     ) -> Commits:
-        """Return them with some versions added, whose ids are free, some replaced, and some gone."""
+        """Return the versions with some added, under new ids, some replaced, and some removed."""
         hot, cold = self._parts
         drop, new = set(gone), {node.id: node for node in replaced}
         cold = cold.without([id_ for id_ in (*drop, *new) if id_ not in hot])
@@ -366,13 +371,13 @@ class Commits(Mapping[str, CommitNode]):
 # -- the end of the file, which can be read alone; `version_tree` tells its layout ------------------------------------
 
 OWN = ("nodes", "begins", "rest", "sum")
-"""Members of ours that only serve to read the file."""
+"""Members of lakebed that describe only the file."""
 
 _ZEROS = "0" * 16
 _CLOSING = 3
-"""Bytes behind the checksum."""
+"""Bytes after the checksum."""
 
-# Quotes inside of JSON strings are escaped, so no message or name can look like these.
+# Quotes in JSON strings are escaped, so no message or name can look like these.
 _SUM = rb'"sum": "([^"]{16})"'
 _TRAILER = re.compile(
     rb'"nodes": (\d{1,9}), "begins": "(\d{16})", "rest": "([0-9a-f]{16})", "sum": "([0-9a-f]{16})"\}\}\Z'
@@ -391,7 +396,7 @@ class TreeEnd:
 
     @classmethod
     def of(cls, data: bytes) -> TreeEnd | None:
-        """Find it in the last bytes of a file; None if the file was not written so."""
+        """Find the end in the last bytes of a file; None if the file has no such end."""
         found = _TRAILER.search(data, max(0, len(data) - _TRAILER_BYTES))
         if found is None:
             return None
@@ -399,12 +404,12 @@ class TreeEnd:
         return cls(int(nodes), int(begins), int(rest, 16), total)
 
     def document(self, tail: bytes) -> dict[str, Any]:
-        """Parse the end of the file, from where it begins on, as a document with fewer versions.
+        """Parse the end of the file as a document with fewer versions.
 
         Raises
         ------
         FormatError
-            If it is not what was written.
+            If its checksum is wrong.
         """
         if len(tail) < _TRAILER_BYTES // 2 or _sum(tail, len(tail) - len(_ZEROS) - _CLOSING) != self.sum:
             raise FormatError(f"{WHAT} is not as it was written: its checksum is wrong")
@@ -416,7 +421,7 @@ class TreeEnd:
         Raises
         ------
         FormatError
-            If it is not what was written.
+            If its checksum is wrong.
         """
         cold = ColdNodes.of(rest, self.nodes)
         if cold.sum != self.rest or not rest.startswith(OPENING):
@@ -425,7 +430,7 @@ class TreeEnd:
 
 
 def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping[str, Any]) -> list[bytes]:
-    """Write the pieces of a file: versions that are not at hand, those that are, other members, ours by its name."""
+    """Write a file in pieces: versions as text, versions at hand, other members, and the member of lakebed."""
     cold = commits.cold
     rest = cold.text
     last = {
@@ -442,7 +447,7 @@ def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping
 
 
 def check_early_sum(data: bytes) -> bool:
-    """Tell whether an early release wrote the file, with a checksum of all of it.
+    """Tell whether an early release wrote the file, with a checksum of the whole file.
 
     Raises
     ------

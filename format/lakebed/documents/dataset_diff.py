@@ -18,7 +18,7 @@ _WHAT = "dataset_diff"
 
 @dataclass(frozen=True, slots=True)
 class DatasetDiff:
-    """Return whether the dataset's info changed, (old, new) names of renamed tensors, and names of deleted ones."""
+    """Changes of the schema: whether the info changed, (old, new) names of renamed tensors, names of deleted ones."""
 
     info_updated: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
@@ -72,7 +72,7 @@ def _number(value: int) -> bytes:
 
 @dataclass(slots=True)
 class _Reader:
-    """Position in the bytes; every step is checked against their end, so a wrong count stops at once."""
+    """A reader of the bytes; every step is checked against their end, so that a wrong count is an error."""
 
     data: bytes
     offset: int

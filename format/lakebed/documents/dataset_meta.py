@@ -27,7 +27,7 @@ EVERYTHING: tuple[Any, ...] = ({"start": None, "step": None, "stop": None},)
 
 @dataclass(frozen=True, slots=True)
 class DatasetMeta:
-    """Tensors by key and by name, and groups; 3.9.52 keeps no other members, so neither does this."""
+    """Tensors by key and by name, and groups; other members are dropped, as by 3.9.52."""
 
     version: str = FORMAT_VERSION
     tensors: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class DatasetMeta:
     default_index: tuple[Any, ...] = EVERYTHING
     allow_delete: bool = True
     raw: bytes | None = field(default=None, init=False, compare=False, repr=False)
-    """The document once it was written."""
+    """The serialised document, once it was written."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DatasetMeta:

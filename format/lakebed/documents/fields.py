@@ -19,7 +19,7 @@ _VERSION = re.compile(r"(?!\.{1,2}\Z)[!-+\-.0-9;-[\]-~ ]+")
 
 
 def text(doc: Mapping[str, Any], name: str, what: str, default: str) -> str:
-    """Member that must be text."""
+    """Return a member that must be text."""
     value = doc.get(name, default)
     if not isinstance(value, str):
         raise FormatError(f"{what}: {name} is {value!r:.60}, not text")
@@ -30,7 +30,7 @@ _KINDS = {str: "text", int: "a whole number", bool: "true or false"}
 
 
 def optional(doc: Mapping[str, Any], kind: type, names: Iterable[str], what: str) -> dict[str, Any]:
-    """Return those members that are there and not null; each must be text, a whole number, or true or false."""
+    """Return the members that are present and not null; each must be text, a whole number, or true or false."""
     found = {}
     for name in names:
         value: Any = doc.get(name)
@@ -44,7 +44,7 @@ def optional(doc: Mapping[str, Any], kind: type, names: Iterable[str], what: str
 
 
 def count(doc: Mapping[str, Any], name: str, what: str) -> int:
-    """Member that must be there and be a number from 0 to 2^63 - 1."""
+    """Return a required member that must be a number from 0 to 2^63 - 1."""
     value = doc.get(name)
     if type(value) is not int or not 0 <= value <= LARGEST:
         raise FormatError(f"{what}: {name} is {value!r:.60}, not a count")
@@ -52,7 +52,7 @@ def count(doc: Mapping[str, Any], name: str, what: str) -> int:
 
 
 def shape(doc: Mapping[str, Any], name: str, what: str) -> tuple[int, ...]:
-    """Member that must be a list of lengths; null or missing is the empty one."""
+    """Return a member that must be a list of lengths; null or missing is the empty list."""
     value = doc.get(name)
     if value is None:
         return ()
@@ -64,7 +64,7 @@ def shape(doc: Mapping[str, Any], name: str, what: str) -> tuple[int, ...]:
 
 
 def texts(doc: Mapping[str, Any], name: str, what: str) -> tuple[str, ...]:
-    """Member that must be a list of text; null or missing is the empty one."""
+    """Return a member that must be a list of text; null or missing is the empty list."""
     value = doc.get(name)
     if value is None:
         return ()
@@ -74,7 +74,7 @@ def texts(doc: Mapping[str, Any], name: str, what: str) -> tuple[str, ...]:
 
 
 def mapping(doc: Mapping[str, Any], name: str, what: str) -> dict[str, Any]:
-    """Member that must be an object; null or missing is the empty one."""
+    """Return a member that must be an object; null or missing is the empty object."""
     value = doc.get(name)
     if value is None:
         return {}

@@ -1,4 +1,4 @@
-"""Frozen data at a lower price: changed copies of dataclasses, values that are made when they are asked for. Pure."""
+"""Faster frozen data: changed copies of dataclasses, mappings whose values are made on access. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ V = TypeVar("V")
 
 
 def changed(original: T, **changes: Any) -> T:
-    """Return a copy of a dataclass without slots, some of its fields changed: in a third of the time of `replace`.
+    """Return a changed copy of a dataclass without slots, in a third of the time of `replace`.
 
     Parameters
     ----------
     original
-        An object of a class whose `__init__` does nothing but keep the fields.
+        An object of a class whose `__init__` only stores the fields.
     changes
         Names of fields, which are not checked, and their new values.
     """
@@ -25,16 +25,16 @@ def changed(original: T, **changes: Any) -> T:
 
 
 class OnDemand(Mapping[str, V]):
-    """Values by name, each made once, on first access.
+    """A mapping whose values are made once each, on first access.
 
     Threads that race get the same object.
 
     Parameters
     ----------
     names
-        The names that there are, in order.
+        The names, in order.
     make
-        Makes the value of a name; its errors reach the caller, each time anew.
+        Makes the value of a name; after an error, the next access calls it again.
     """
 
     __slots__ = ("_made", "_make", "_names")
@@ -45,7 +45,7 @@ class OnDemand(Mapping[str, V]):
         self._made: dict[str, V] = {}
 
     def __getitem__(self, name: str) -> V:
-        """Return the value of a name, which is made if it was not asked for before."""
+        """Return the value of a name, making it on first access."""
         found = self._made.get(name)
         if found is None:
             if name not in self._names:
@@ -59,7 +59,7 @@ class OnDemand(Mapping[str, V]):
         return found if found is not None else self[name] if name in self._names else default
 
     def __contains__(self, name: object) -> bool:
-        """Return whether there is such a name."""
+        """Return whether a name exists."""
         return name in self._names
 
     def __iter__(self) -> Iterator[str]:
@@ -75,11 +75,11 @@ class OnDemand(Mapping[str, V]):
         return {name: made[name] if name in made else self[name] for name in self._names}
 
     def items(self) -> ItemsView[str, V]:
-        """Return names and values, all of which are made."""
+        """Return names and values, making all that are missing."""
         return self._whole().items()
 
     def values(self) -> ValuesView[V]:
-        """Return the values, all of which are made."""
+        """Return the values, making all that are missing."""
         return self._whole().values()
 
     def __reduce__(self) -> tuple[type[dict[str, V]], tuple[dict[str, V]]]:

@@ -1,13 +1,13 @@
-"""Places of the samples of large chunks as a manifest keeps them, so that one is read without the chunk's header.
+"""Places of the samples of large chunks in a manifest, so that one can be read without the chunk's header.
 
     words       content, all u32
     1           form: number of axes a; plus 2^31 if one row stands for all samples, 2^30 if there are checksums
     1 + a each  rows [bytes, dim0 .. dim(a-1)], one per sample or one in all
     1 each      checksum of each sample: the lower half of the xxh3-64 of its bytes
 
-Samples end where the chunk file ends and follow one another without gaps (FORMAT.md 5.5), so sizes are places. Files
-that tell their shape themselves are kept without axes. A chunk without words has to be asked for its header; samples
-without checksums are verified with the blocks of the file that they lie in.
+Samples end where the chunk file ends and follow one another without gaps (FORMAT.md 5.5), so sizes determine places.
+Samples whose files tell their shape have no axes. Without words, the header of the chunk must be read; samples without
+checksums are verified by the blocks of the file in which they lie.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Words = NDArray[np.uint32]
 
 _ALL_ALIKE = 1 << 31
 _SUMS = 1 << 30
-# Most words of all chunks of one tensor, because a manifest is read before anything else.
+# Largest number of words of one tensor; limited because opening a dataset reads the whole manifest.
 MOST_WORDS = 4_000_000
 # Bytes of data per word below which words are not kept.
 _WORTH = 4_000
@@ -39,16 +39,16 @@ def layout_words(
     count: int,
     samples: Callable[[], Iterable[bytes | memoryview | int]] | None = None,
 ) -> Words:
-    """Return the words for the samples of a chunk; none if they would be many for few bytes.
+    """Return the words for the samples of a chunk; none if their number is large for the bytes.
 
     Parameters
     ----------
     sizes
-        Bytes of each sample, or of all alike.
+        Bytes of each sample, or one number for all.
     shapes
-        Shape of each sample, or of all alike; None if samples tell it themselves.
+        Shape of each sample, or one for all; None if the samples' files tell it.
     samples
-        Gives the bytes of each sample, for their checksums, or their xxh3-64 where it is known.
+        Yields the bytes of each sample, or their xxh3-64 if known.
     """
     axes = 0 if shapes is None else len(shapes) if isinstance(shapes, tuple) else shapes.shape[1]
     if isinstance(sizes, int) and (shapes is None or isinstance(shapes, tuple)):
@@ -92,7 +92,7 @@ class Layout:
     starts
         Start of each sample in the file, and the end of the last.
     sums
-        Checksum of each sample; None if there are none.
+        Checksum of each sample; None without checksums.
 
     Raises
     ------
@@ -120,14 +120,14 @@ class Layout:
         return self.starts[first], self.starts[stop]
 
     def shape(self, sample: int) -> tuple[int, ...] | None:
-        """Return the shape of a sample; None if the sample tells it itself."""
+        """Return the shape of a sample; None if its file tells it."""
         if self._rows.shape[1] == 1:
             return None
         return tuple(self._rows[sample if len(self._rows) > 1 else 0, 1:].tolist())
 
 
 def _starts(sizes: Words, count: int, begin: int) -> Sequence[int]:
-    """Return where samples start from ``begin`` on, and where the last one ends."""
+    """Return the start of each sample, the first at ``begin``, and the end of the last."""
     if len(sizes) == 1 and count != 1 and int(sizes[0]):
         step = int(sizes[0])
         return range(begin, begin + count * step + 1, step)
@@ -139,7 +139,7 @@ def _starts(sizes: Words, count: int, begin: int) -> Sequence[int]:
 
 @dataclass(frozen=True)
 class Layouts:
-    """The words of all chunks of a tensor, in the order of its chunk index.
+    """The words of a tensor's chunks, in the order of its chunk index.
 
     Parameters
     ----------
@@ -163,11 +163,11 @@ class Layouts:
         return self.words[self._ends[row] : self._ends[row + 1]]
 
     def cut(self, first: int, stop: int) -> Layouts:
-        """Return those of some neighbouring chunks."""
+        """Return the layouts of neighbouring chunks."""
         return Layouts(self.counts[first:stop], self.words[self._ends[first] : self._ends[stop]])
 
     def without(self, rows: NDArray[np.bool_]) -> Layouts:
-        """Return them with none for some chunks."""
+        """Return the layouts without those of some chunks."""
         kept = self.words[np.repeat(~rows, self.counts)]
         return Layouts(np.where(rows, np.uint32(0), self.counts).astype(np.uint32), kept)
 
@@ -177,25 +177,25 @@ class Layouts:
         Raises
         ------
         FormatError
-            If there are not as many as the counts say.
+            If their number differs from the sum of the counts.
         """
         if len(self.counts) != rows or int(self.counts.sum(dtype=np.uint64)) != len(self.words):
             raise FormatError("the manifest is damaged: its layouts of chunks contradict each other")
 
 
 def no_layouts(rows: int) -> Layouts:
-    """Return those of chunks of which nothing is known."""
+    """Return the layouts of chunks without words."""
     return Layouts(np.zeros(rows, dtype=np.uint32), NO_WORDS)
 
 
 def layouts_of(chunks: Sequence[Words]) -> Layouts:
-    """Return those of chunks whose words are given one by one."""
+    """Return the layouts of chunks from the words of each."""
     counts = np.array([len(words) for words in chunks], dtype=np.uint32)
     return Layouts(counts, np.concatenate([NO_WORDS, *chunks]))
 
 
 def joined(parts: Sequence[Layouts]) -> Layouts:
-    """Return those of the chunks of all parts; the last ones have none if all together would be too many."""
+    """Return the joined layouts of several parts; chunks at the end have none beyond the limit."""
     counts = np.concatenate([np.empty(0, np.uint32), *[part.counts for part in parts]])
     words = np.concatenate([NO_WORDS, *[part.words for part in parts]])
     if len(words) <= MOST_WORDS:

@@ -5,7 +5,7 @@ creds_keys           names; the k-th has the code k, 0 is for none      none
 managed_creds_keys   names that a provider knows                        none
 used_creds_keys      names that samples refer to                        none
 
-3.9.52 itself can leave null, or numbers, among the names: they keep their codes, and no link goes by them.
+3.9.52 can write null or numbers among the names: they keep their codes, and no link uses them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MEMBERS = ("creds_keys", "managed_creds_keys", "used_creds_keys")
 _LEGACY = "ENV"
 
 Name = str | int | None
-"""An entry of the file; what is no text is no name."""
+"""An entry of the file; it is a name only if it is text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedCreds:
-    """Names in the order of their codes, and which of them are managed and used; members of later writers stay."""
+    """Names in the order of their codes, and the managed and used ones; members of later writers stay."""
 
     keys: tuple[Name, ...] = ()
     managed: tuple[Name, ...] = ()
@@ -38,7 +38,7 @@ class LinkedCreds:
     def from_bytes(cls, data: bytes) -> LinkedCreds:
         """Parse the file.
 
-        ``ENV`` that is used but not declared comes first, as 3.9.52 has it and writes it from then on.
+        If ``ENV`` is used but not declared, it is added in front, as 3.9.52 does.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class LinkedCreds:
         return cls(keys, tuple(dict.fromkeys(managed)), tuple(dict.fromkeys(used)), extra)
 
     def to_bytes(self) -> bytes:
-        """Write the file; 3.9.52 opens no dataset in which one of the three lists is missing."""
+        """Write the file with all three lists, without which 3.9.52 cannot open the dataset."""
         lists = zip(_MEMBERS, (self.keys, self.managed, self.used), strict=True)
         return json_style.dump_compact({name: list(names) for name, names in lists} | dict(self.extra))
 
@@ -61,16 +61,16 @@ class LinkedCreds:
 
     @property
     def names(self) -> list[str]:
-        """Names that links can go by, each once."""
+        """Names that links can use, each once."""
         return list(dict.fromkeys(name for name in self.keys if isinstance(name, str)))
 
     @property
     def codes(self) -> dict[str, int]:
-        """Codes that new samples get: of a name that is there twice the last one, as in 3.9.52."""
+        """Codes of the names for new samples; the last one of a name that occurs twice, as in 3.9.52."""
         return {name: code for code, name in enumerate(self.keys, 1) if isinstance(name, str)}
 
     def name_of(self, code: int) -> str | None:
-        """Return the name that a code stands for; None for no credentials.
+        """Return the name of a code; None for no credentials.
 
         Raises
         ------
@@ -105,12 +105,12 @@ class LinkedCreds:
         )
 
     def renamed(self, old: str, new: str) -> LinkedCreds:
-        """Put another name in the place of one; codes stay, also where the other is there already.
+        """Replace a name by another; codes stay, even if the other exists already.
 
         Raises
         ------
         MissingCredsError
-            If there is no such name.
+            If the name does not exist.
         InvalidInputError
             If the new one is no text, or empty.
         """
@@ -125,7 +125,7 @@ class LinkedCreds:
         )
 
     def with_management(self, name: str, *, managed: bool) -> LinkedCreds:
-        """Say whether a provider knows a name.
+        """Set whether a provider knows a name.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class LinkedCreds:
         return replace(self, managed=(*others, name) if managed else others)
 
     def with_used(self, names: Collection[str]) -> LinkedCreds:
-        """Note that samples refer to some names."""
+        """Record that samples refer to some names."""
         return replace(self, used=tuple(dict.fromkeys((*self.used, *names))))
 
     def check(self, name: str) -> None:
@@ -156,7 +156,7 @@ class LinkedCreds:
 
 
 def check_name(name: Any) -> str:
-    """Return a name that credentials may go by.
+    """Check a name for credentials, and return it.
 
     Raises
     ------

@@ -7,8 +7,8 @@ bytes      content
 8          `lakebed:`       } only in heads that lakebed published to a store without locks of its own:
 16         digest, hex   } the version's manifest, which is right as long as this file says so
 
-Deep Lake 3.9.52 reads the first 18 bytes and lets the rest be. It writes 18 bytes when it opens a head for writing, and
-deletes the file when it is done: a file with a digest says that it has not been there.
+Deep Lake 3.9.52 reads the first 18 bytes and ignores the rest. It writes 18 bytes when it opens a head for writing, and
+deletes the file at the end: a file with a digest shows that it has not opened the head.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DIGEST = re.compile(rb"lakebed:([0-9a-f]{16})")
 _FULL_SIZE = _LAYOUT.size + len(_OURS) + 16
 
 RELEASED = 0.0
-"""Expiry of a lock that its owner has given back."""
+"""Expiry of a released lock."""
 
 _WHAT = "lock file"
 
@@ -44,7 +44,7 @@ class DatasetLock:
     Parameters
     ----------
     seal
-        Checksum of the manifest that says what the version holds; empty if the file does not tell.
+        Checksum of the version's manifest; empty if the file has none.
     """
 
     node: bytes
@@ -54,7 +54,7 @@ class DatasetLock:
 
     @classmethod
     def own(cls, now: float, seconds: float = LOCK_SECONDS, *, digest: str = "") -> DatasetLock:
-        """Lock of this process from `now` on."""
+        """Return the lock of this process from `now` on."""
         return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid(), digest)
 
     def released(self) -> DatasetLock:
@@ -63,7 +63,7 @@ class DatasetLock:
 
     @property
     def is_released(self) -> bool:
-        """Return whether its owner has given it back."""
+        """Return whether its owner has released it."""
         return self.expiry == RELEASED
 
     @classmethod
@@ -95,7 +95,7 @@ class DatasetLock:
 def is_live_foreign(data: bytes, now: float) -> bool:
     """Tell whether a lock file belongs to another process and has not expired at `now`.
 
-    A file that is no lock counts as not live, as an interrupted write leaves it.
+    A file that is not a lock, as an interrupted write leaves it, is not live.
     """
     try:
         lock = DatasetLock.from_bytes(data)

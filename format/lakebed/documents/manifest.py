@@ -12,19 +12,18 @@ Header: ``{"version": id, "block": bytes per checksum, "files": {relative key: [
 a tensor lie at ``at``: sizes u64[rows], sums u64[sums], folder_of u32[rows], own u8[rows]. Where ``layouts`` is there,
 counts u32[rows] and words u32[words] lie at its offset (see `layouts`). Unknown header keys are ignored.
 
-That of a large version may be a delta instead (`manifest_delta`).
+The manifest of a large version may be a delta instead (`manifest_delta`).
 
-A manifest is a cache and a journal, never the truth: it counts only while the version tree carries its checksum (the
-seal), which Deep Lake 3.9.52 drops whenever it opens a dataset for writing, or while every file in it still reads back
-the same.
+A manifest is a cache and a journal, never the truth. It is valid only if the version tree has its checksum (the seal),
+which Deep Lake 3.9.52 drops whenever it opens a dataset for writing, or if every file in it is still the same.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import xxhash
@@ -39,10 +38,12 @@ from lakebed.errors import FormatError
 
 MAGIC = b"LBMANIF1"
 BLOCK = 1 << 18
-# Single samples of chunks above this size are read by range, those of smaller ones with the whole chunk.
+# Single samples are read by range from chunks above this size; smaller chunks are read as a whole.
 LARGE = 2 * BLOCK
 
 _WHAT = "manifest"
+
+N = TypeVar("N", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class ChunkPlaces:
     own
         Whether the chunk belongs to this version's chunk_set: bool, shape (rows,).
     known_layouts
-        Where the samples lie, as far as that is known of any chunk.
+        Places of the samples; None if unknown for all chunks.
     """
 
     folders: tuple[tuple[str, str], ...]
@@ -71,6 +72,17 @@ class ChunkPlaces:
     sums: NDArray[np.uint64]
     own: NDArray[np.bool_]
     known_layouts: Layouts | None = None
+    _sum_ends: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def sum_ends(self) -> NDArray[np.int64]:
+        """Number of checksums before each chunk, and of all: int64, shape (rows + 1,); made on first access."""
+        ends = self._sum_ends
+        if ends is None:
+            ends = np.zeros(len(self.sizes) + 1, np.int64)
+            np.cumsum(self.sum_counts(), out=ends[1:])
+            object.__setattr__(self, "_sum_ends", ends)
+        return ends
 
     @property
     def layouts(self) -> Layouts:
@@ -87,9 +99,9 @@ class ChunkPlaces:
         Raises
         ------
         FormatError
-            If a folder is not there, or sizes and checksums do not go together.
+            If a folder is missing, or sizes and checksums do not match.
         """
-        if len(self.sizes) == 1:  # most tensors, and numbers are faster than arrays of one
+        if len(self.sizes) == 1:  # most tensors have one chunk, and numbers are faster than arrays of one
             size = int(self.sizes[0])
             is_sound = self.folder_of[0] < len(self.folders) and size <= LARGEST_INDEX
             is_sound = is_sound and -(-size // BLOCK) == len(self.sums)
@@ -111,10 +123,9 @@ class ChunkPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything small of one version: metadata files by key relative to the version's folder, and chunk places.
+    """The small files of one version, by key relative to its folder, and its chunk places.
 
-    Chunk places of a manifest that was read are parsed when they are asked for; FormatError is raised there if they
-    contradict each other.
+    Chunk places of a parsed manifest are parsed on access, which raises FormatError if they contradict each other.
     """
 
     version_id: str
@@ -200,7 +211,7 @@ def has_sums(sums: Sequence[int], content: bytes | bytearray | memoryview) -> bo
 
 
 def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Return header and payload of a manifest of a kind, once its checksum is found right.
+    """Verify the checksum of a manifest of a kind; return its header and payload.
 
     Raises
     ------
@@ -224,6 +235,7 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
 def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) -> bytes:
     """Return a manifest of a kind, with its checksum."""
     text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(20 + len(text)) % 8)  # so that readers need not copy the arrays behind it
     body = len(text).to_bytes(4, "little") + text + payload
     return magic + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
 
@@ -240,7 +252,7 @@ def put_layouts(layouts: Layouts | None, payload: bytearray) -> dict[str, list[i
 
 @dataclass(frozen=True, slots=True)
 class LayoutTable:
-    """Layouts of the chunks of one tensor as the header describes them."""
+    """The place of a tensor's layouts in the payload."""
 
     rows: int
     words: int
@@ -263,7 +275,7 @@ class LayoutTable:
 
     def read(self, payload: memoryview) -> Layouts:
         """Return the layouts."""
-        data = np.frombuffer(cut(payload, self.at, self.nbytes), np.uint32)
+        data = numbers(cut(payload, self.at, self.nbytes), np.uint32, self.rows + self.words, 0)
         return Layouts(data[: self.rows], data[self.rows :])
 
 
@@ -275,20 +287,25 @@ def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
     total = sum(max(length, 0) for _, length in named.values()) + sum(map(_nbytes, entries.values()))
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
-    files = {key: cut(payload, at, length) for key, (at, length) in named.items()}
+    files = {key: bytes(cut(payload, at, length)) for key, (at, length) in named.items()}
     chunks = OnDemand(entries, lambda key: _read(entries[key], payload))
     return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
 
 
-def cut(payload: memoryview, at: Any, length: Any) -> bytes:
-    """Return a range of the payload, if it is one."""
+def cut(payload: memoryview, at: Any, length: Any) -> memoryview:
+    """Return a range of the payload, if it is one; nothing is copied."""
     if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= len(payload) - at):
         raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
-    return bytes(payload[at : at + length])
+    return payload[at : at + length]
+
+
+def numbers(data: memoryview, kind: type[N], count: int, at: int) -> NDArray[N]:
+    """Return an array in a range of the payload, copied only if older releases put it where numbers must not be."""
+    return np.require(np.frombuffer(data, kind, count, at), requirements="A")
 
 
 def _nbytes(entry: Any) -> int:
-    """Bytes in the payload that the header names for the chunks of a tensor."""
+    """Return the number of payload bytes of a tensor's chunk places."""
     if not isinstance(entry, dict):
         raise FormatError("the manifest is damaged: the chunks of a tensor are no object")
     rows, sums = entry["rows"], entry["sums"]
@@ -318,9 +335,9 @@ def _read(entry: Mapping[str, Any], payload: memoryview) -> ChunkPlaces:
     layouts = LayoutTable.from_json(entry, rows)
     places = ChunkPlaces(
         folders,
-        np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
-        np.frombuffer(data, np.uint64, rows, 0),
-        np.frombuffer(data, np.uint64, sums, 8 * rows),
+        numbers(data, np.uint32, rows, 8 * (rows + sums)),
+        numbers(data, np.uint64, rows, 0),
+        numbers(data, np.uint64, sums, 8 * rows),
         np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
         None if layouts is None else layouts.read(payload),
     )

@@ -1,4 +1,4 @@
-"""A manifest that names another one, its base, and holds what differs (see `manifest`).
+"""A manifest that names another one, its base, and holds the differences (see `manifest`).
 
     bytes   content
     8       magic "LBMANIF2"
@@ -13,14 +13,13 @@ Header: ``{"version": id, "block": bytes per checksum, "base": [id, digest], "sp
 "layouts": [at, words]}},
 "gone": [relative keys], "gone_chunks": [tensor keys]}``.
 
-The base is a whole manifest, of a commit that this version descends from, with this digest. A file that is not named is
-that of the base, unless it tells what the base changed; of one that is named, the first ``kept`` bytes are. Likewise
-the first ``kept`` rows of a tensor's chunks, and the first ``known`` of their folders, to which those here are added.
-The arrays are sizes u64[rows], sums u64[sums], folder_of u32[rows] of the rows added, and own u32[runs]: lengths of
-runs of all rows that are not, are, are not, ... this version's own. Of a tensor that is not named no chunk is. Layouts
-are those of the rows added.
-``spent`` counts the bytes of all manifests since the base, this one included: beyond the size of the base a whole one
-is written.
+The base is the whole manifest, with this digest, of an ancestor. A file that is not named is that of the base, unless
+it records the changes of a version; a named file begins with the first ``kept`` bytes of that of the base. Likewise a
+tensor's chunks begin with the first ``kept`` rows and ``known`` folders of the base. The arrays are sizes u64[rows],
+sums u64[sums], folder_of u32[rows] of the rows added, and own u32[runs]: lengths of runs of all rows that are not, are,
+are not, ... this version's own. A tensor that is not named has no own chunks. Layouts are those of the rows added.
+``spent`` counts the bytes of all manifests since the base, this one included: once they exceed the size of the base, a
+whole one is written.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.documents import fields
+from lakebed.documents.frozen import OnDemand
 from lakebed.documents.layouts import joined, no_layouts
 from lakebed.documents.manifest import (
     BLOCK,
@@ -42,9 +42,11 @@ from lakebed.documents.manifest import (
     ChunkPlaces,
     LayoutTable,
     Manifest,
+    N,
     closed,
     cut,
     digest_of,
+    numbers,
     opened,
     put_layouts,
 )
@@ -53,15 +55,15 @@ from lakebed.errors import FormatError, KeyNotFound
 DELTA = b"LBMANIF2"
 
 _WHAT = "manifest"
-# Shorter files are not worth a look at where they begin to differ.
+# Shorter files are stored whole, without looking for a common beginning.
 _SHORT = 256
-# Larger manifests are not remembered.
+# Larger manifests are not cached.
 _SMALL = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A manifest that is written in full, which later ones may name as their base."""
+    """A whole manifest, which later ones may name as their base."""
 
     manifest: Manifest
     digest: str
@@ -70,24 +72,24 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A manifest as read; `base` is the one that it names, or the manifest itself if it is whole."""
+    """A parsed manifest; `base` is the one that it names, or the manifest itself if it is whole."""
 
     manifest: Manifest
     digest: str
     base: Whole
     spent: int
     made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Objects that readers have built from it, for the next that opens the same version; all are immutable."""
+    """Immutable objects that readers built from it, shared by all who open the same version."""
 
 
-@lru_cache(maxsize=16)  # 4 MB, and what is made of them
+@lru_cache(maxsize=16)  # at most 4 MB, and the objects made from them
 def _read_whole(data: bytes) -> Read:
     manifest = Manifest.from_bytes(data)
     return Read(manifest, digest_of(data), Whole(manifest, digest_of(data), len(data)), 0)
 
 
 def forget() -> None:
-    """Forget the manifests that are remembered: the next that opens one parses it."""
+    """Empty the cache of manifests."""
     _read_whole.cache_clear()
 
 
@@ -102,7 +104,7 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
     Raises
     ------
     FormatError
-        If it, or its base, is missing, damaged or not the one that was named.
+        If it is damaged, or its base is missing, damaged or another one.
     """
     if data[:8] == MAGIC:
         return (_read_whole if len(data) <= _SMALL else _read_whole.__wrapped__)(data)
@@ -165,18 +167,18 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
         "gone_chunks": [key for key in whole.chunks if key not in manifest.chunks],
         "spent": spent,
     }
-    # The number of bytes is among the bytes: a little more than there are does no harm.
+    # The bytes include this number itself, so it is an upper estimate.
     header["spent"] = spent + len(closed(DELTA, header, payload)) + 20
     return closed(DELTA, header, payload)
 
 
 def _is_inherited(key: str) -> bool:
-    """Return whether children inherit a file of a version, as they do unless it records changes (FORMAT.md 9.2)."""
+    """Return whether children inherit a file of a version: it does not record changes (FORMAT.md 9.2)."""
     return not key.endswith(("/commit_diff", "/chunk_set", "dataset_diff"))
 
 
 def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> dict[str, Any] | None:
-    """Describe chunks of a tensor beyond those of the base, which go to the payload; None if nothing differs."""
+    """Add the chunk places that differ from the base to the payload; return their entry, None if nothing differs."""
     known = 0 if old is None else _common(old.folders, places.folders)
     kept = 0 if old is None else _common_rows(old, places, known)
     if not kept:
@@ -188,7 +190,7 @@ def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> 
         and not places.own.any()
     ):
         return None
-    first = int(places.sum_counts()[:kept].sum())
+    first = int(places.sum_ends[kept])
     own = _runs(places.own)
     payload += b"\0" * (-len(payload) % 8)
     entry = {
@@ -209,13 +211,13 @@ def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> 
 
 
 def _common(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
-    """Count the items that both begin with."""
+    """Return the number of leading items that are equal."""
     n = min(len(old), len(new))
     return n if old[:n] == new[:n] else next(i for i in range(n) if old[i] != new[i])
 
 
 def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
-    """Count the rows that both begin with, as long as they lie in the first, known folders."""
+    """Return the number of leading rows that are equal and lie in the first, known folders."""
     n = min(len(old.sizes), len(new.sizes))
     if known < len(old.folders):
         n = _equal(old.folder_of[:n] < known, np.ones(n, np.bool_))
@@ -228,13 +230,14 @@ def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
             n = _equal(a[:n], b[:n])
     if old.sums is new.sums:
         return n
-    ends = np.cumsum(new.sum_counts()[:n])
-    total = int(ends[-1]) if n else 0
-    return int(np.searchsorted(ends, _equal(old.sums[:total], new.sums[:total]), side="right")) if n else 0
+    total = int(new.sum_ends[n])
+    return int(
+        np.searchsorted(new.sum_ends[1 : n + 1], _equal(old.sums[:total], new.sums[:total]), side="right")
+    )
 
 
 def _equal(a: NDArray[Any], b: NDArray[Any]) -> int:
-    """Count the leading items that are equal, of arrays of one length."""
+    """Return the number of leading items that are equal, of arrays of the same length."""
     differs = a != b
     return int(differs.argmax()) if differs.any() else len(a)
 
@@ -247,7 +250,7 @@ def _common_bytes(old: bytes, new: bytes) -> int:
 
 
 def _runs(own: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Return lengths of runs, beginning with one of False."""
+    """Return the lengths of runs of equal values; the first run is of False."""
     if not own.any():
         return np.empty(0, np.uint32)
     changes = np.flatnonzero(np.diff(own)) + 1
@@ -275,7 +278,7 @@ def _applied(header: Mapping[str, Any], payload: memoryview, base: Manifest) -> 
     entries = fields.mapping(header, "chunks", _WHAT)
     limits.check("MAX_TENSORS", len(entries), f"{_WHAT}: tensors")
     tables = {key: _Added.from_json(entry) for key, entry in entries.items()}
-    # Entries share bytes only in a hostile file, where every one could be a copy of them all.
+    # Only a malicious file has entries that share bytes, so that each could be as large as the file.
     total = sum(max(length, 0) for _, length, _ in named.values()) + sum(t.nbytes for t in tables.values())
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
@@ -285,20 +288,23 @@ def _applied(header: Mapping[str, Any], payload: memoryview, base: Manifest) -> 
         old = base.files.get(key, b"")
         if not (type(kept) is int and 0 <= kept <= len(old)):
             raise FormatError(f"the manifest is damaged: it keeps {kept!r:.20} of {len(old)} bytes")
-        files[key] = old[:kept] + cut(payload, at, length)
-    chunks = {}
-    for key, places in base.chunks.items():
-        if key not in gone_chunks and key not in tables:
-            own = np.zeros(len(places.sizes), np.bool_)
-            chunks[key] = replace(places, own=own)
-    for key, table in tables.items():
-        chunks[key] = table.read(payload, base.chunks.get(key))
-    return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
+        files[key] = old[:kept] + bytes(cut(payload, at, length))
+    kept_chunks = [key for key in base.chunks if key not in gone_chunks and key not in tables]
+
+    def places(key: str) -> ChunkPlaces:
+        if key in tables:
+            return tables[key].read(payload, base.chunks.get(key))
+        old = base.chunks[key]
+        return replace(old, own=np.zeros(len(old.sizes), np.bool_))
+
+    return Manifest(
+        fields.text(header, "version", _WHAT, ""), files, OnDemand([*kept_chunks, *tables], places)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """Chunk places of one tensor beyond the base as the header describes them."""
+    """The place in the payload of a tensor's chunk places that differ from the base."""
 
     kept: int
     known: int
@@ -329,22 +335,27 @@ class _Added:
     def read(self, payload: memoryview, base: ChunkPlaces | None) -> ChunkPlaces:
         rows, sums, kept = self.rows, self.sums, self.kept
         data = cut(payload, self.at, 12 * rows + 8 * sums + 4 * self.own)
-        sizes = np.frombuffer(data, np.uint64, rows, 0)
-        values = np.frombuffer(data, np.uint64, sums, 8 * rows)
-        folder_of = np.frombuffer(data, np.uint32, rows, 8 * (rows + sums))
-        runs = np.frombuffer(data, np.uint32, self.own, 12 * rows + 8 * sums)
+        sizes = numbers(data, np.uint64, rows, 0)
+        values = numbers(data, np.uint64, sums, 8 * rows)
+        folder_of = numbers(data, np.uint32, rows, 8 * (rows + sums))
+        runs = numbers(data, np.uint32, self.own, 12 * rows + 8 * sums)
         folders = self.folders
         layouts = None if self.layouts is None else self.layouts.read(payload)
         if kept:
             if base is None or kept > len(base.sizes):
                 raise FormatError(f"the manifest is damaged: its base has no {kept} chunks")
-            first = int(base.sum_counts()[:kept].sum())
+            first = int(base.sum_ends[kept])
             folders = (*base.folders[: self.known], *folders)
-            sizes = np.concatenate([base.sizes[:kept], sizes])
-            values = np.concatenate([base.sums[:first], values])
-            folder_of = np.concatenate([base.folder_of[:kept], folder_of])
+            sizes = _behind(base.sizes[:kept], sizes)
+            values = _behind(base.sums[:first], values)
+            folder_of = _behind(base.folder_of[:kept], folder_of)
             if layouts is not None or base.known_layouts is not None:
                 layouts = joined([base.layouts.cut(0, kept), layouts or no_layouts(rows)])
         places = ChunkPlaces(folders, folder_of, sizes, values, _flags(runs, kept + rows), layouts)
         places.check()
         return places
+
+
+def _behind(column: NDArray[N], added: NDArray[N]) -> NDArray[N]:
+    """Return a column with values at its end; the same one without any."""
+    return np.concatenate([column, added]) if len(added) else column

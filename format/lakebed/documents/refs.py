@@ -1,11 +1,11 @@
-"""Names for commits and parents of merges: `.lakebed/refs.json`, a side file that Deep Lake 3.9.52 leaves alone.
+"""Tags, and parents of merges: `.lakebed/refs.json`, a side file that Deep Lake 3.9.52 ignores.
 
     {"tags": {name: {"commit": id, "message": text or null, "time": POSIX seconds, "user": text}},
      "merges": {id of a merge commit: {"parents": [ids of its further parents], "time": when it was recorded}},
      "sum": checksum}
 
 The checksum is the xxh3-64 of the whole file with sixteen zeros in its place, in hexadecimal. The first parent of a
-merge commit is the one that the version tree names. Members that are not known here stay.
+merge commit is the one that the version tree names. Unknown members stay.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _WHAT = "refs.json"
 # Range of times that a calendar can show.
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 _UNSUMMED = "0" * 16
-# Quotes inside of JSON strings are escaped, so no name or message can look like this.
+# Quotes in JSON strings are escaped, so no name or message can look like this.
 _SUM = rb'"sum": "([0-9a-f]{16})"\}\Z'
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A name for a commit; `time` of its making in POSIX seconds."""
+    """A name for a commit; `time` is when it was given, in POSIX seconds."""
 
     name: str
     commit: str
@@ -62,7 +62,7 @@ class Tag:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Tag as it stands in the document, below its name."""
+        """Return the tag as in the document, below its name."""
         known = {"commit": self.commit, "message": self.message, "time": self.time, "user": self.user}
         return {**known, **self.extra}
 
@@ -74,7 +74,7 @@ class Refs:
     Parameters
     ----------
     recorded
-        When each merge was written down, in POSIX seconds: a little before its commit becomes part of the history.
+        Time at which each merge was recorded, in POSIX seconds: shortly before its commit is published.
     """
 
     tags: Mapping[str, Tag] = field(default_factory=dict)

@@ -6,7 +6,7 @@
       "path"?: folder}, ...]
 
 The data lie in `.queries/<path or id>/`. Selectors are a list with one entry for each axis: a number, a list of
-numbers, or `{"start": , "stop": , "step": }`. Members that are not known here stay.
+numbers, or `{"start": , "stop": , "step": }`. Unknown members stay.
 """
 
 from __future__ import annotations
@@ -68,30 +68,30 @@ class SavedView:
 
     @property
     def is_virtual(self) -> bool:
-        """Return whether only the numbers of the rows are stored, not their samples."""
+        """Return whether only row numbers are stored, not samples."""
         return bool(self.doc.get(_FLAG, True))
 
     @property
     def version(self) -> str:
-        """Id of the commit that it is of."""
+        """Id of the commit to which its rows belong."""
         return str(self.doc["source-dataset-version"])
 
     @property
     def source(self) -> str | None:
-        """Address of the dataset that it is of, as it was when the view was saved."""
+        """Address of its dataset when the view was saved."""
         found = self.doc.get("source-dataset")
         return None if found is None else str(found)
 
     @property
     def is_single(self) -> bool:
-        """Return whether it is one row, the sample axis dropped."""
+        """Return whether it is a single row, without the sample axis."""
         axes = self.doc.get("source-dataset-index")
         is_int = isinstance(axes, list) and bool(axes) and type(axes[0]) is int
         return is_int or self.doc.get("first-index-subscriptable") is False
 
     @property
     def inside(self) -> Any:
-        """Selectors of the inside of samples; None for whole ones."""
+        """Selectors within samples; None for whole samples."""
         return self.doc.get("sub-sample-index")
 
     def changed(self, members: Mapping[str, Any]) -> SavedView:
@@ -127,11 +127,11 @@ class SavedViews:
         return iter(self.entries)
 
     def find(self, name: str) -> SavedView | None:
-        """Return the view of an id; None without one."""
+        """Return the view with an id, or None."""
         return next((entry for entry in self.entries if entry.id == name), None)
 
     def with_entry(self, entry: SavedView) -> SavedViews:
-        """Return the list with an entry, in the place of one of the same id if there is one."""
+        """Return the list with an entry, which replaces one of the same id."""
         if self.find(entry.id) is None:
             return SavedViews((*self.entries, entry))
         return SavedViews(tuple(entry if other.id == entry.id else other for other in self.entries))
@@ -141,6 +141,6 @@ class SavedViews:
         return SavedViews(tuple(entry for entry in self.entries if entry.id != name))
 
     def owner(self, key: str) -> SavedView | None:
-        """Return the view that the object of a key is part of: that with the innermost folder."""
+        """Return the view whose folder contains an object; the innermost one of several."""
         found = [entry for entry in self.entries if key.startswith(entry.folder)]
         return max(found, key=lambda entry: len(entry.folder), default=None)

@@ -34,7 +34,7 @@ TILING_THRESHOLD = 16_000_000
 
 @dataclass(frozen=True)
 class TensorMeta:
-    """Settings and extent of a tensor; members of the htype and unknown ones are in `extra`."""
+    """The settings and extent of a tensor; members of the htype and unknown ones are in `extra`."""
 
     length: int = 0
     name: str | None = None
@@ -55,11 +55,11 @@ class TensorMeta:
     version: str = FORMAT_VERSION
     extra: Mapping[str, Any] = field(default_factory=dict)
     raw: bytes | None = field(default=None, init=False, compare=False, repr=False)
-    """The document once it was written, or where it was read from and is to stay as it is."""
+    """The document, if it was written, or was read with ``keep``."""
 
     @property
     def chunk_size(self) -> int:
-        """Largest size of a chunk in bytes, twice of what its samples may take (FORMAT.md 6)."""
+        """Largest size of a chunk in bytes, twice that of its samples (FORMAT.md 6)."""
         return self.max_chunk_size or MAX_CHUNK_SIZE
 
     @classmethod
@@ -69,7 +69,7 @@ class TensorMeta:
         Parameters
         ----------
         keep
-            Write it as it is as long as nothing changes.
+            Keep the bytes, to write the same as long as nothing changes.
 
         Raises
         ------
@@ -110,14 +110,14 @@ class TensorMeta:
         return self.raw or b""
 
     def widened(self, bounds: Bounds | None) -> Bounds:
-        """Return min_shape and max_shape with samples of such bounds taken in (FORMAT.md 3)."""
+        """Return min_shape and max_shape extended to samples of such bounds (FORMAT.md 3)."""
         if bounds is None:
             return tuple(self.min_shape), tuple(self.max_shape)
         low, high = bounds
         if low == self.min_shape and high == self.max_shape:
             return low, high
         if not self.max_shape:
-            # Earlier samples without a rank are empty ones: they count as all zeros.
+            # Earlier samples without a rank are empty: their extents are zeros.
             return (low if self.length == 0 else (0,) * len(low)), high
         return (
             tuple(min(a, b) for a, b in zip(self.min_shape, low, strict=True)),

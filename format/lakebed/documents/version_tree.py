@@ -1,17 +1,16 @@
-"""Version history: `version_control_info.json` (FORMAT.md 9).
+"""The version tree: `version_control_info.json` (FORMAT.md 9).
 
     {"commits": {id: node}, "branches": {branch: id of its head}}
 
-`branches` alone says which nodes are heads: uncommitted nodes that no branch names are left over from a reset or a lost
-publish. What lakebed adds is in one more member, the last one:
+Only `branches` tells which nodes are heads: other uncommitted nodes are left over from a reset or a lost publish.
+lakebed adds one member, the last one:
 
     "lakebed": {..., "nodes": n, "begins": offset, "rest": checksum, "sum": checksum}
 
-The nodes of heads, and of their parents, come last in `commits`. The end of the file from there on, at the offset
-`begins`, is all that opening and publishing need: one read from the end gets it, however long the history is. `rest` is
-the xxh3-64 of the bytes before it, which hold the other n versions; `sum` that of the end itself, with sixteen zeros in
-its own place. 3.9.52 drops the member, and nothing is checked then. Earlier releases wrote `seals` of all versions and
-a `sum` of the whole file.
+The nodes of heads, and of their parents, come last in `commits`. Opening and publishing need only the end of the file,
+from the offset `begins`, which one read gets however long the history is. `rest` is the xxh3-64 of the bytes before it,
+which hold the other n versions; `sum` that of the end itself, with sixteen zeros in its own place. 3.9.52 drops the
+member; then nothing is verified. Earlier releases wrote `seals` of all versions and a `sum` of the whole file.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ FIRST = "firstdbf9474d461a19e9333c2fd19b46115348f"
 MAIN = "main"
 
 OURS = "lakebed"
-"""Member of the document that holds what lakebed adds."""
+"""Member of the document for the additions of lakebed."""
 
 
 def new_id() -> str:
@@ -58,7 +57,7 @@ def new_id() -> str:
 class VersionTree:
     """Every version by id, and the head of every branch; edits return a new tree.
 
-    Heads and their parents are at hand. To ask for other versions may read and parse the whole history, once.
+    Heads and their parents are at hand. Access to other versions may read and parse the whole history, once.
     """
 
     commits: Mapping[str, CommitNode]
@@ -68,7 +67,7 @@ class VersionTree:
 
     @classmethod
     def initial(cls, head: str, branch: str = MAIN) -> VersionTree:
-        """History of a new dataset: the empty, uncommitted root version, and the head below it."""
+        """Return the history of a new dataset: the empty, uncommitted root version, and the head below it."""
         return cls(
             {
                 FIRST: CommitNode(FIRST, branch, None, (head,)),
@@ -100,16 +99,16 @@ class VersionTree:
 
     @classmethod
     def from_tail(cls, data: bytes, size: int, read: Callable[[], bytes]) -> VersionTree | None:
-        """Parse the end of `version_control_info.json`; versions in the rest of it are read when they are asked for.
+        """Parse the end of `version_control_info.json`; versions in the rest of it are read on access.
 
         Parameters
         ----------
         data
-            The end of the file, from where `tail_begins` says or earlier.
+            The end of the file, from the offset that `tail_begins` returns, or more.
         size
             Length of the file.
         read
-            Reads the file. Where it was replaced meanwhile, its older versions are taken as they are now.
+            Reads the file. If it was replaced meanwhile, the older versions of the new file are used.
 
         Returns
         -------
@@ -130,7 +129,7 @@ class VersionTree:
 
     @classmethod
     def _from_foreign(cls, data: bytes, summed: bool) -> VersionTree:
-        """Read a whole file without an end of ours; digests count where an early release summed it."""
+        """Read a whole file without such an end; digests are valid only if an early release summed the file."""
         doc = json_style.load_object(data, _WHAT)
         nodes = fields.mapping(doc, "commits", _WHAT)
         extra = {name: value for name, value in doc.items() if name not in ("commits", "branches")}
@@ -153,7 +152,7 @@ class VersionTree:
     def _from_end(
         cls, data: bytes, end: TreeEnd, read: Callable[[], bytes] | None, length: int | None = None
     ) -> VersionTree:
-        """Read the end of a file; the part before it is at hand unless it has to be read."""
+        """Read the end of a file; the part before it is taken from ``data``, or read later."""
         doc = end.document(data[end.begins :])
         nodes = fields.mapping(doc, "commits", _WHAT)
         limits.check("MAX_VERSIONS", end.nodes + len(nodes), f"{_WHAT}: versions")
@@ -172,7 +171,7 @@ class VersionTree:
         return tree
 
     def to_bytes(self) -> bytes:
-        """Write `version_control_info.json`; with an end that can be read alone if there is a member of ours."""
+        """Write `version_control_info.json`, with an end that can be read alone if it has lakebed's member."""
         return b"".join(self.to_pieces())
 
     def to_pieces(self) -> list[bytes]:
@@ -197,7 +196,7 @@ class VersionTree:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, VersionTree):
             return NotImplemented
-        # The versions last: to compare them may take reading them.
+        # Compare the versions last, because they may have to be read.
         return self.branches == other.branches and self.extra == other.extra and self.commits == other.commits
 
     __hash__ = None  # type: ignore[assignment]
@@ -218,7 +217,7 @@ class VersionTree:
                 raise FormatError(f"{_WHAT}: version {parent!r:.60} in the history of {head} is missing")
 
     def _check(self) -> None:
-        """Refuse histories that cannot be walked (FORMAT.md 9.1, 15.3); unreachable versions may be there."""
+        """Refuse histories that cannot be walked (FORMAT.md 9.1, 15.3); unreachable versions are allowed."""
         if isinstance(self.commits, Commits) and not self.commits.hot.keys().isdisjoint(
             self.commits.cold.all()
         ):
@@ -245,7 +244,7 @@ class VersionTree:
                 pass
 
     def _walk(self, id: str, known: set[str]) -> Iterator[str]:  # noqa: A002
-        """Go up from a version to a known one; versions on the way become known."""
+        """Walk from a version up to a known one; versions on the way become known."""
         path: set[str] = set()
         current: str | None = id
         while current is not None and current not in known:
@@ -263,12 +262,12 @@ class VersionTree:
     # -- what lakebed adds ---------------------------------------------------------------------------------
 
     def own(self, name: str) -> Any:
-        """Return a member of what lakebed adds; None if it is missing."""
+        """Return one of lakebed's additions, or None."""
         ours = self.extra.get(OURS)
         return ours.get(name) if isinstance(ours, dict) else None
 
     def with_own(self, name: str, value: object) -> VersionTree:
-        """Return the tree with a member of what lakebed adds set."""
+        """Return the tree with one of lakebed's additions set."""
         ours = self.extra.get(OURS)
         members = {**(ours if isinstance(ours, dict) else {}), name: value}
         return replace(self, extra={**self.extra, OURS: members})
@@ -276,12 +275,12 @@ class VersionTree:
     # -- questions -----------------------------------------------------------------------------------------
 
     def head(self, branch: str) -> CommitNode:
-        """Head of a branch.
+        """Return the head of a branch.
 
         Raises
         ------
         CheckoutError
-            If there is no such branch.
+            If the branch does not exist.
         """
         if branch not in self.branches:
             raise CheckoutError(f"there is no branch {branch!r}; there are: {', '.join(self.branches)}")
@@ -312,7 +311,7 @@ class VersionTree:
         if head.is_committed or head.children:
             raise InvalidInputError(f"the head {head.id} of branch {branch!r} cannot be replaced")
         if head.id == FIRST:
-            # 3.9.52 writes here until the first commit. The root stays, below it goes on.
+            # Until the first commit, 3.9.52 writes into the root. It stays, and the new head goes below it.
             return self._grow(head, CommitNode(new_id, branch, FIRST))
         self._check_free(new_id)
         parent = self.commits[str(head.parent)]
@@ -323,7 +322,7 @@ class VersionTree:
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
 
     def checkpoint_head(self, branch: str, new_id: str) -> VersionTree:
-        """Put a new, uncommitted head below that of a branch, which stays as it is and is no head any more.
+        """Put a new, uncommitted head below that of a branch, which stays uncommitted but is no longer a head.
 
         Raises
         ------
@@ -336,12 +335,12 @@ class VersionTree:
         return self._grow(head, CommitNode(new_id, branch, head.id))
 
     def rewind_head(self, branch: str, new_id: str) -> VersionTree:
-        """Let a new head take the place of everything uncommitted at the end of a branch, checkpoints included.
+        """Replace everything uncommitted at the end of a branch, checkpoints included, by a new head.
 
         Raises
         ------
         InvalidInputError
-            If the head has children, another branch begins on what would go, or the new id is taken.
+            If the head has children, another branch begins on a dropped version, or the new id is taken.
         """
         tree, gone = self.swap_head(branch, new_id), []
         node = tree.commits[str(tree.commits[new_id].parent)]
@@ -401,7 +400,7 @@ class VersionTree:
         Raises
         ------
         BranchExistsError
-            If there is a branch of this name.
+            If a branch of this name exists.
         InvalidInputError
             If the new id is taken.
         """
@@ -429,7 +428,7 @@ class VersionTree:
                     f"branch {name!r} cannot be deleted: branch {self.commits[head].branch!r} begins on it;"
                     " delete that one first"
                 )
-        # Versions that a reset left dangling below this branch go with it.
+        # Versions that a reset left below this branch are removed with it.
         pending = list(gone)
         while pending:
             below = [
@@ -448,14 +447,14 @@ class VersionTree:
         return replace(self, commits=commits, branches=branches)
 
     def _check_free(self, id: str) -> None:  # noqa: A002
-        # Ids are random: those that are not at hand need not be read to know that this one is new.
+        # Ids are random, so comparing with the versions at hand is enough.
         if id in Commits.of(self.commits).hot:
             raise InvalidInputError(f"there is already a version {id}")
 
     # -- what changed --------------------------------------------------------------------------------------
 
     def changed_since(self, before: VersionTree) -> list[str]:
-        """Return the versions that are new or changed in a tree made from another by edits."""
+        """Return the versions that edits have added to a tree or changed."""
         old = Commits.of(before.commits)
         new = Commits.of(self.commits)
         if old.cold is new.cold:
@@ -463,7 +462,7 @@ class VersionTree:
         return [id_ for id_, node in new.hot.items() if old.get(id_) != node]
 
     def with_digests(self, digests: Mapping[str, str]) -> VersionTree:
-        """Return the tree with the checksums of some versions' manifests; of those that it lacks they are dropped."""
+        """Return the tree with the checksums of manifests; those of versions that it lacks are dropped."""
         nodes = [
             replace(self.commits[id_], digest=digest)
             for id_, digest in digests.items()
@@ -473,7 +472,7 @@ class VersionTree:
 
 
 def tail_begins(data: bytes) -> int | None:
-    """Return the offset in the file from which on its end can be read alone, by its last bytes; None if it cannot."""
+    """Return the offset of the end that can be read alone, from the last bytes of the file; None without one."""
     end = TreeEnd.of(data)
     return None if end is None else end.begins
 
@@ -481,7 +480,7 @@ def tail_begins(data: bytes) -> int | None:
 def _reader(
     read: Callable[[], bytes] | None, length: int, end: TreeEnd, hot: Mapping[str, CommitNode]
 ) -> Callable[[], tuple[bytes, int]] | None:
-    """Return a function that reads the older versions, of the same file or of its replacement."""
+    """Return a function that reads the older versions from the file or its replacement."""
     if read is None:
         return None
 

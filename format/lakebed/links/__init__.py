@@ -1,1 +1,1 @@
-"""Files outside the dataset: reading them in, linking to them, following links. What they mean is up to `codecs`."""
+"""Files outside the dataset: reading them, linking to them, following links; `codecs` decodes their content."""

@@ -33,8 +33,7 @@ RESIDENT_BYTES = 1 << 24
 """Load tensors up to this size as a whole, except those of files: every order is then equally fast."""
 
 RESIDENT_SMALL = 1 << 28, 1 << 10
-"""(total, per sample): load larger tensors of small samples as a whole, too; single reads would be slower.
-"""
+"""(total, per sample): load larger tensors of small samples as a whole, too; single reads would be slower."""
 
 STREAMED_BYTES = 8 << 20
 """Write larger batches past the processor's caches, which could not hold them until they are used."""
@@ -450,7 +449,7 @@ def column_of(
 
 
 def _is_small(reader: SampleReader, wanted: int) -> bool:
-    """Return whether the values take little memory, decompressed too, and most of them are wanted."""
+    """Return whether most values are wanted, and all take little memory even when decompressed."""
     state = reader.state
     stored = int(state.table.places.sizes.sum())
     values = state.meta.length

@@ -328,9 +328,9 @@ def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
     total
         Stored bytes of the epoch.
     each
-        Least number of blocks of equal size that the window requires; 0 if spans have one sample each.
+        Minimum number of blocks of equal size that the window requires; 0 if spans have one sample each.
     least
-        Least bytes of a block, so that it has spans of all lanes.
+        Minimum size of a block, so that it has spans of all lanes.
     """
     if each < 1:
         return np.zeros(0)
@@ -410,7 +410,7 @@ class Shares:
 
     @property
     def end(self) -> int:
-        """End of the dealt positions; those from `samples` on repeat the first ones."""
+        """End of the positions that processes share; those from `samples` on repeat the first positions."""
         full = self.samples - self.samples % self.batch
         rest = self.samples - full
         if self.drop_last or not rest:

@@ -407,7 +407,7 @@ class Processes:
 
     @property
     def is_usable(self) -> bool:
-        """Whether all of them are alive, as children of this process."""
+        """Whether all processes are alive and are children of this process."""
         return not self._is_broken and self._pid == os.getpid()
 
     def transformed(self, samples: list[Any]) -> list[Outcome[Any]]:

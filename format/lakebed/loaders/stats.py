@@ -62,7 +62,7 @@ class Stats:
             self.requests += requests
 
     def watch(self, source: ChunkSource | None) -> None:
-        """Count the requests to a store from now on; None stops counting."""
+        """Count the requests to a store from now on; None stops it."""
         with self._mutex:
             self._asked, self._hits = self._reads()
             traffic = None if source is None else source.traffic

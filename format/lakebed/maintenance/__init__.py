@@ -1,4 +1,4 @@
-"""Repair of datasets that crashes, damage or stale writers left broken: finding damage, saving the rest.
+"""Finding and repairing damage of datasets, such as that of crashes and stale writers.
 
-Opening and writing sound datasets needs nothing from here.
+Not needed to open and write sound datasets.
 """

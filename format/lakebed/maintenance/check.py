@@ -1,4 +1,4 @@
-"""Check the documents of a dataset: each by itself, against the others, and against the manifest.
+"""Check of a dataset's documents: each by itself, against the others, and against the manifest.
 
 Finds all damage without stopping at the first; `lakebed.maintenance.verify` reads the chunks of tensors.
 """
@@ -37,18 +37,18 @@ from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
-# 3.9.52 rounds times when it saves the history again.
+# 3.9.52 rounds times when it rewrites the history.
 _ROUNDING = 2e-6
 
 UNUSED = "not part of the history; `lakebed gc` removes what no version refers to"
-"""Note for folders of versions outside of the tree."""
+"""Note on folders of versions outside of the tree."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One damage.
+    """A damage.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ class Damage:
     key
         Storage key of the file.
     kind
-        Possible remedy: ``copy`` (the manifest has the right bytes), ``node`` (the version tree has them),
-        ``lock`` (the file is obsolete), ``manifest`` (it can be made again), ``shared`` (a file of no version), and
-        ``content`` for all others.
+        The possible repair: ``copy`` (the manifest has the right bytes), ``node`` (the version tree has them), ``lock``
+        (the file is obsolete), ``manifest`` (it can be made again), ``shared`` (a file of no version), and ``content``
+        for all others.
     """
 
     message: str
@@ -133,7 +133,7 @@ class DocumentCheck:
     # -- the dataset -----------------------------------------------------------------------------------------
 
     def history(self, chosen: str | None = None) -> list[str]:
-        """Return the versions to check, oldest first; note those that the history does not need."""
+        """Return the versions to check, oldest first; add notes on those outside of the history."""
         if chosen is not None:
             return [chosen]
         tree, heads = self._tree, set(self._tree.branches.values())
@@ -171,9 +171,8 @@ class DocumentCheck:
         found = self._version(version_id)
         node = self._tree.commits[version_id]
         if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
-            # The only version checked that is neither a commit nor a head is the root: later versions use its chunks,
-            # but nobody reads its documents. This happens when a crash of 3.9.52 damaged it and a repair put a new head
-            # below it.
+            # Of the checked versions, only the root can be neither a commit nor a head: after a crash of 3.9.52 in it,
+            # a repair puts a new head below. Later versions use its chunks, but nobody reads its documents.
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
             self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]
@@ -222,9 +221,11 @@ class DocumentCheck:
         return CheckedVersion(node, names, tensors)
 
     def _opening(self, node: CommitNode) -> None:
-        """Open the version as a reader does: a version that does not open is not sound."""
+        """Open the version as a reader does, to report errors that only this finds."""
         try:
-            list(open_version(self._storage, self._tree, node.id).tensors.values())  # parses all of them
+            list(
+                open_version(self._storage, self._tree, node.id).tensors.values()
+            )  # this parses all manifests
         except (FormatError, LimitError) as error:
             self._damaged(str(error), node)
 
@@ -232,7 +233,7 @@ class DocumentCheck:
         """Compare `commit_info.json`, from which 3.9.52 restores a lost history, with the history."""
         key = f"{folder_of(node.id)}commit_info.json"
         data = self._get(key)
-        # A head needs none; an interrupted commit of it leaves one, perhaps incomplete, which the next one replaces.
+        # A head needs none. An interrupted commit leaves one, perhaps incomplete, which the next commit replaces.
         if data is None or node.id in self._tree.branches.values():
             return
 
@@ -242,7 +243,7 @@ class DocumentCheck:
         found = self._parsed(key, data, parse, node, kind="node")
         if found is None or data == self._tree.node_bytes(node.id):
             return
-        # 3.9.52 does not rewrite it when a reset or a branch changes the children.
+        # 3.9.52 does not rewrite the file when a reset or a branch changes the children.
         alike = replace(found, time=node.time, children=node.children) == node
         if alike and abs((found.time or 0) - (node.time or 0)) < _ROUNDING:
             self._note("its time or children are not those of version_control_info.json", node, key)
@@ -257,7 +258,7 @@ class DocumentCheck:
             self._parsed(key, data, DatasetLock.from_bytes, node, kind="lock")
 
     def manifest(self, node: CommitNode) -> Manifest | None:
-        """Read the manifest, if it is the one that the history names and is still valid."""
+        """Read the manifest; return it if the history names it and it is still valid."""
         key = manifest_key(node.id)
         data, digest = self._get(key), digests_of(self._tree).get(node.id)
         if data is None:
@@ -283,7 +284,7 @@ class DocumentCheck:
         return found
 
     def _is_current(self, manifest: Manifest) -> bool:
-        """Whether the manifest still counts; one that contradicts itself does, to be reported."""
+        """Tell whether the manifest is still valid; true for one that contradicts itself, so that it is reported."""
         try:
             return is_unmodified(self._storage, self._tree, manifest)
         except (FormatError, KeyError):
@@ -339,13 +340,13 @@ class DocumentCheck:
         try:
             return resolve_chunks(self._storage, self._tree, node.id, key, ids)
         except FormatError:
-            # A chunk_set further up is damaged, and reported there; chunks that only it names will be missing.
+            # A damaged chunk_set of an ancestor is reported there; chunks that only it names are reported as missing.
             return resolve_chunks(
                 self._storage, VersionTree({FIRST: self._tree.commits[FIRST]}, {}), FIRST, key, ids
             )
 
     def _lengths(self, node: CommitNode, name: str, state: TensorState) -> None:
-        """Compare what metadata and encoders say of the number of samples (FORMAT.md 15.2)."""
+        """Compare the numbers of samples in metadata and encoders (FORMAT.md 15.2)."""
         length, folder = state.meta.length, f"{folder_of(node.id)}{state.key}/"
 
         def differs(what: str, count: int, file: str) -> None:
@@ -373,7 +374,7 @@ class DocumentCheck:
                 )
             elif rows != tiles and not state.meta.is_link:
                 message = f"sample {index} has {rows} tiles, its shape needs {tiles}"
-                # 3.9.52 leaves stale entries behind (FORMAT.md 15.6), and readers go by the chunks then.
+                # 3.9.52 leaves stale entries (FORMAT.md 15.6); readers then use the chunks.
                 self._findings.notes.append(
                     Damage(message, node.id, node.branch, name, (index, index), folder + TILES)
                 )

@@ -1,4 +1,4 @@
-"""Fit the hidden companions of repaired tensors to them: as many entries, for the right rows (FORMAT.md 8).
+"""Repair of hidden companions: as many entries as their tensors have, for the same rows (FORMAT.md 8).
 
 Shapes are read from the chunks' headers, unknown ids are replaced by new ones, lost facts about files are empty.
 """
@@ -36,7 +36,7 @@ Drafts = Callable[[TensorState], TensorDraft]
 
 @dataclass(slots=True, eq=False)
 class CompanionFit:
-    """Companions and the tensors that they are fitted to.
+    """Repair of the companions of one version.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class CompanionFit:
     steps: VersionSteps
     files: Files = field(default_factory=dict)
     _unremoved: Collection[str] = ()
-    # Entries of a tensor's companions that belong to missing samples.
+    # The entries of a tensor's companions that belong to missing samples.
     _gone: dict[str, set[int]] = field(default_factory=dict)
 
     def fit(self, lost: Mapping[str, Sequence[int]], unremoved: Collection[str]) -> None:
@@ -80,7 +80,7 @@ class CompanionFit:
                 hidden: str(link.get("extend", "")).removeprefix("extend_")
                 for hidden, link in state.meta.links.items()
             }
-            # Ids come first, because they tell which rows were removed.
+            # Fit ids first, because they tell which rows were removed.
             for hidden, kind in sorted(kinds.items(), key=lambda item: item[1] != "id"):
                 link = state.meta.links[hidden]
                 flat = bool(link.get("flatten_sequence"))
@@ -146,7 +146,7 @@ class CompanionFit:
                 None if row in gone else tuple(np.ravel(reader.value(row)).tolist())
                 for row in range(state.meta.length)
             ]
-        # Other forms by 3.9.52 stay: [0] for no value, an axis of length 1 for grey images.
+        # Keep other forms that 3.9.52 writes: [0] for no value, an axis of length 1 for grey images.
         fitted = [
             old if old is not None and _is_alike(old, new) else new
             for old, new in zip([*known, *[None] * len(wanted)], wanted, strict=False)
@@ -240,7 +240,7 @@ class CompanionFit:
         self.files.update(draft.new_chunks)
 
     def _unlink(self, name: str, key: str, hidden: str) -> None:
-        """Drop a companion that cannot be computed; 3.9.52 works without it."""
+        """Drop a companion that cannot be computed; 3.9.52 does not need it."""
         state = self.states[key]
         links = {link: settings for link, settings in state.meta.links.items() if link != hidden}
         self.states[key] = replace(state, meta=state.meta.with_(links=links))

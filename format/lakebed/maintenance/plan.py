@@ -1,13 +1,13 @@
-"""Decisions of a repair: which rows of a tensor stay, and how its companions and encoders follow. Pure.
+"""Decisions of a repair: the rows of each tensor that stay, and its companions and encoders. Pure.
 
 A tensor keeps every whole sample. Lost samples at its end are cut off; lost ones before whole samples become empty, so
 that later rows keep their places.
 
 Tensors are treated one by one, with two exceptions, without which rows would lack some of their values and
-``ds.append`` would be impossible (both libraries refuse it for tensors of unequal lengths). Rows that an append had
-announced in several tensors and written to only some of them were never complete: all tensors drop them. And lost
+``ds.append`` would be impossible (both libraries refuse it for tensors of unequal lengths). Rows that an append
+announced in several tensors but wrote to only some of them were never complete: all these tensors drop them. And lost
 samples at the end of such tensors become empty if others still have those rows. Tensors of other lengths were not part
-of that append: they stay.
+of that append, and stay.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Kind = Literal["history", "branch", "tensor", "rows", "companion", "document", "
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that a repair does, or cannot do.
+    """A step that a repair does, or cannot do.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Step:
     rows
         First and last row concerned.
     lost_rows, lost_bytes
-        Lost data; bytes are those of the files or samples, as far as they are known.
+        Lost data; bytes of files or samples, as far as they are known.
     """
 
     kind: Kind
@@ -122,7 +122,7 @@ class RepairReport:
 
     @property
     def lost_rows(self) -> int:
-        """Lost rows of all tensors together."""
+        """Number of lost rows of all tensors together."""
         return sum(step.lost_rows for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class RepairReport:
 
 @dataclass(frozen=True, slots=True)
 class VersionSteps:
-    """The place of steps of one version in a report."""
+    """Adds the steps of one version to a report."""
 
     report: RepairReport
     branch: str
@@ -154,7 +154,7 @@ class VersionSteps:
 
 
 def kept_length(lost: NDArray[np.bool_]) -> int:
-    """Return the number of samples that stay: all up to the last whole one."""
+    """Return the number of samples up to the last whole one, which stay."""
     whole = np.flatnonzero(~lost)
     return int(whole[-1]) + 1 if len(whole) else 0
 
@@ -169,7 +169,7 @@ def runs(rows: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 def restored_sequences(
     sequence: SequenceIndex, flat: int, ids: Sequence[int | None], removed: Collection[int]
 ) -> SequenceIndex | None:
-    """Return the sequences as before an interrupted removal: the index lacks one whose items still exist.
+    """Return the sequences as before an interrupted removal, of which the index lacks one whose items still exist.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def rows_beyond(ids: Sequence[int], known: Collection[int], removed: Collection[
 
 @dataclass(frozen=True, slots=True)
 class TensorLeft:
-    """The remains of one visible tensor, in rows.
+    """The rows that remain of one visible tensor.
 
     Parameters
     ----------
@@ -250,13 +250,13 @@ class TensorLeft:
     kept
         Number of rows up to the last whole one.
     is_unfinished
-        Whether its metadata is ahead of its chunks: an append was interrupted before it wrote them.
+        Whether its metadata has more rows than its chunks, because an append was interrupted.
     is_removed
-        Whether nothing remains, and its files are missing rather than damaged.
+        Whether nothing remains because its files are missing, not damaged.
     is_shrinking
-        Whether its metadata has fewer rows than its chunks: a removal was interrupted.
+        Whether its metadata has fewer rows than its chunks, because a removal was interrupted.
     to_remove
-        The rows to be removed by that removal; None if unknown.
+        The rows that it should have removed; None if unknown.
     has_removed
         Whether rows were removed since the last commit.
     """
@@ -273,7 +273,7 @@ class TensorLeft:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The goal for a tensor: its first ``rows`` rows without some of them."""
+    """The rows that a tensor keeps: its first ``rows`` ones, except some."""
 
     rows: int
     without: tuple[int, ...] = ()
@@ -317,7 +317,7 @@ def targets(left: Mapping[str, TensorLeft]) -> dict[str, Target]:
 
 
 def guessed_dataset_meta(metas: Mapping[str, TensorMeta], parent: DatasetMeta | None) -> DatasetMeta:
-    """Return a schema for the existing tensors; order and settings are those of the parent version."""
+    """Return a schema for the existing tensors, with the order and settings of the parent version."""
     known = () if parent is None else parent.tensors
     first = [key for key in known if key in metas]
     new = sorted((key for key in metas if key not in first), key=lambda key: (metas[key].hidden, key))
@@ -337,7 +337,7 @@ def guessed_dataset_meta(metas: Mapping[str, TensorMeta], parent: DatasetMeta | 
 
 
 def fitted_tiles(tiles: TileIndex, tiled: Mapping[int, int], length: int, *, links: bool) -> TileIndex:
-    """Return the tile entries that can be right: of existing samples with the matching number of tiles.
+    """Return the plausible tile entries: those of existing samples with the matching number of tiles.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def fitted_creds(creds: CredsIndex | None, length: int) -> CredsIndex:
 
 
 def fitted_pad(pad: PadIndex | None, length: int) -> PadIndex | None:
-    """Return the ranges of padded rows, limited to existing rows."""
+    """Return the ranges of padded rows that exist."""
     if pad is None or not len(pad.bounds):
         return None
     bounds = pad.bounds.reshape(-1, 2)
@@ -400,15 +400,15 @@ def fitted_ids(
     """Return the sample id of every row; None asks for a new one.
 
     An interrupted removal may leave ids of removed rows, which the tensor's ``commit_diff`` names, or rows whose ids
-    are gone. Then nobody knows which row an id belongs to, and all rows get new ones: a wrong id would let a merge
-    mistake one sample for another.
+    are gone. Then the row of an id is unknown, and all rows get new ids: with a wrong id, a merge would mistake one
+    sample for another.
 
     Parameters
     ----------
     removed
         Ids of samples that the version removed.
     known
-        Whether too few ids belong to the rows at the beginning.
+        Whether the ids, if too few, are those of the first rows.
     """
     left = [i for i in ids if i is None or i not in removed]
     if len(left) == rows:

@@ -1,7 +1,7 @@
-"""Restore a lost version tree from `commit_info.json` files and folders (FORMAT.md 9.6).
+"""Restoring of a lost version tree from `commit_info.json` files and folders (FORMAT.md 9.6).
 
-Every version except the heads of branches has such a file, which names its parent and children; lakebed's heads have
-none. A damaged `version_control_info.json` still contributes names of branches and more.
+Every version except lakebed's heads has such a file, which names its parent and children. A damaged
+`version_control_info.json` still tells names of branches and more.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from lakebed.storage.base import Storage
 
 _FILE = "commit_info.json"
 _META = "dataset_meta.json"
-# `"branches": {"main": "<id>", ...}` and `"<id>": {"branch": "main", ...`, wherever they stand.
+# Matches `"branches": {"main": "<id>", ...}` and `"<id>": {"branch": "main", ...` anywhere in damaged text.
 _HEAD = re.compile(r'"((?:[^"\\]|\\.){1,200})": "([0-9a-zA-Z]{40})"')
 _NODE = re.compile(r'"([0-9a-zA-Z]{40})": \{"branch": "((?:[^"\\]|\\.){1,200})"')
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A restored tree; the heads of ``headless`` branches are commits, which need a new head below them."""
+    """A restored tree; branches in ``headless`` end in a commit, below which they need a new head."""
 
     tree: VersionTree
     headless: tuple[str, ...]
@@ -37,7 +37,7 @@ def rebuild(storage: Storage, damaged: bytes | None, report: RepairReport) -> Re
     Parameters
     ----------
     damaged
-        The rest of `version_control_info.json`; None if it is missing.
+        The damaged `version_control_info.json`; None if it is missing.
     report
         Receives the steps.
     """
@@ -73,7 +73,7 @@ def rebuild(storage: Storage, damaged: bytes | None, report: RepairReport) -> Re
 
 @dataclass(slots=True)
 class _Builder:
-    """Builder of a tree from versions."""
+    """A builder of a tree from versions."""
 
     nodes: Mapping[str, CommitNode]
     folders: Mapping[str, float]
@@ -92,7 +92,7 @@ class _Builder:
                 if child in self.folders or child in self.nodes:
                     below.setdefault(id_, []).append(child)
         for lost in sorted(set(below) - self.nodes.keys() - {FIRST}):
-            # Named by its children, so it was committed; its own parent is unknown.
+            # Its children name it, so it was committed; its own parent is unknown.
             below.setdefault(FIRST, []).append(lost)
             self._step(
                 "history", "its commit_info.json is gone: it is put below the first version", version=lost
@@ -129,7 +129,7 @@ class _Builder:
             if not node.is_committed and not node.children:
                 tips.setdefault(node.branch, []).append(node)
         for branch, nodes in tips.items():
-            # The others are orphaned publishes; if both look alike, the younger one is the head.
+            # The others are orphaned publishes. If several could be the head, the youngest is.
             nodes.sort(key=lambda node: self.folders.get(node.id, 0.0))
             *others, head = nodes
             self.branches[branch] = head.id

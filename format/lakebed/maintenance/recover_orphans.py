@@ -1,9 +1,9 @@
-"""Recover orphaned publishes: rows of one of our heads that a stale writer of Deep Lake 3.x pushed off its branch.
+"""Recovery of orphaned publishes: rows in a head of lakebed that a stale writer of Deep Lake 3.x displaced.
 
-A 3.9.52 process that opened a dataset before our publish, and outlived its lock, restores its own head when it appends
-(its version file is a union of both trees). Our head stays in the tree as an uncommitted version outside of all
-branches, beside the present head, with folder and manifest. The rows that the present head lacks are appended again to
-it; then the orphan leaves the tree, in the same step.
+A 3.9.52 process that opened a dataset before a publish of lakebed, and outlived its lock, restores its own head when it
+appends (its version file is a union of both trees). Our head, with folder and manifest, stays in the tree as an
+uncommitted version beside the present head, but no branch names it. A recovery appends the rows that the present head
+lacks, and removes the orphan from the tree in the same step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _META = "/tensor_meta.json"
 
 
 def orphaned_publishes(storage: Storage, tree: VersionTree) -> list[str]:
-    """Return our versions that another writer pushed off their branch, oldest publish first."""
+    """Return the versions of lakebed that another writer displaced, oldest publish first."""
     found = {}
     for version in orphaned(tree):
         stat = storage.stat(manifest_key(version))
@@ -51,7 +51,7 @@ def orphaned_publishes(storage: Storage, tree: VersionTree) -> list[str]:
 def warning_of(storage: Storage, tree: VersionTree) -> str | None:
     """Return the warning for opening a dataset with orphaned publishes; None without any.
 
-    Only a tree that 3.9.52 wrote needs this: while lakebed is the last writer, no publish can be orphaned.
+    Only a tree that 3.9.52 wrote last can have orphaned publishes.
     """
     lost = orphaned_publishes(storage, tree)
     if not lost:
@@ -65,7 +65,7 @@ def warning_of(storage: Storage, tree: VersionTree) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of an orphaned tensor that the present head lacks, and the name there."""
+    """The rows of an orphaned tensor that the present head lacks, and the tensor's name there."""
 
     name: str
     state: TensorState
@@ -74,7 +74,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _ForkPoint:
-    """A tensor when two heads parted, and its changes since the last commit."""
+    """A tensor as it was when two heads parted, and its changes since the last commit."""
 
     meta: TensorMeta
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -106,12 +106,12 @@ def _info(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
 
 
 def _without_names(info: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Remove the names of classes, which grow with the rows."""
+    """Return the info without the names of classes, which grow with the rows."""
     return {name: value for name, value in info.items() if name != "class_names"}
 
 
 class OrphanRecovery:
-    """Recovery of one orphaned version.
+    """The recovery of one orphaned version.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class OrphanRecovery:
         self._node = tree.commits[version]
         self._source = ChunkSource(storage, _CACHE, {})
         self._name = f"displaced_{version[:8]}"
-        # Whether it holds changes that are not recovered, so that it must stay.
+        # Whether it has changes that are not recovered, so that it must stay.
         self._is_left = False
         self._steps = VersionSteps(report, self._node.branch, version)
 
@@ -186,7 +186,7 @@ class OrphanRecovery:
     # -- missing rows ------------------------------------------------------------------------------------------
 
     def _found(self, lost: Snapshot, head: Snapshot) -> list[_Rows]:
-        """Return the rows to append, and report all other differences.
+        """Return the rows to append; report all other differences.
 
         Tensors are matched by their keys, which renaming keeps. Rows are appended to all tensors or to none, because
         half a row is worse than none.
@@ -240,7 +240,7 @@ class OrphanRecovery:
             self._leave("its info was changed there", name)
 
     def _fork_files(self) -> Mapping[str, bytes]:
-        """Return the metadata files at the time when the two heads parted, from our manifest of the other one."""
+        """Return the metadata files as of when the two heads parted, from lakebed's manifest of the other."""
         siblings = self._tree.commits[str(self._node.parent)].children
         line = set(self._tree.ancestors(self._tree.branches[self._node.branch]))
         other = next((version for version in siblings if version in line), None)
@@ -252,7 +252,7 @@ class OrphanRecovery:
             return {}
 
     def _rows(self, key: str, lost: Snapshot, head: Snapshot, base: _ForkPoint | None) -> list[int]:
-        """Return the rows of an orphaned tensor that the present one never had."""
+        """Return the rows of an orphaned tensor that the present tensor never had."""
         state, now = lost.tensors[key], head.tensors.get(key)
         if now is None:
             return []
@@ -275,7 +275,7 @@ class OrphanRecovery:
             return None
 
     def _removed(self, key: str) -> list[int]:
-        """Return the ids of samples that the present line has removed since the two parted."""
+        """Return the ids of samples that the present head, or an ancestor, has removed since the two parted."""
         found: list[int] = []
         for version in self._tree.ancestors(self._tree.branches[self._node.branch]):
             if version == self._node.parent:
@@ -285,7 +285,7 @@ class OrphanRecovery:
         return found
 
     def _common(self, ours: TensorState, theirs: TensorState) -> int:
-        """Return the number of equal rows at the beginning, compared byte for byte for want of ids."""
+        """Return the number of equal rows at the beginning, compared byte for byte because ids are missing."""
         readers = [SampleReader(state.key, state, self._source) for state in (ours, theirs)]
         flat, shorter = 0, min(ours.meta.length, theirs.meta.length)
         while flat < shorter:

@@ -1,8 +1,8 @@
-"""Repair a dataset: find its damage, decide on repairs, and publish them as new heads.
+"""Repair of a dataset: its damage is found, and repaired versions are published as new heads.
 
-A published version is never changed: the repair of a damaged head is a new head beside it, in one atomic step per
-branch, and the damaged one stays in its folder until the collector removes it. Only files whose right content is known
-(from the manifest with the digest that the tree names, or from the version tree) are restored in place.
+Published versions are not changed. A damaged head is replaced by a new one, in one atomic step per branch; its folder
+stays until the collector removes it. Only files whose right content is known, from a manifest that the tree confirms or
+from the version tree, are restored in place.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ _BLANK = VersionTree({}, {})
 
 
 def repair(storage: Storage, *, apply: bool = False) -> RepairReport:
-    """Report what a repair would do, or do it.
+    """Repair a dataset, or report what a repair would do.
 
     Parameters
     ----------
     apply
-        Do it; otherwise write nothing.
+        Repair; otherwise write nothing.
 
     Raises
     ------
     DatasetNotFoundError
-        If no dataset, and no rest of one, exists.
+        If neither a dataset nor remains of one exist.
     LockedException
         If another writer is active.
     """
@@ -83,7 +83,7 @@ def fix_history(session: Session) -> None:
 
 
 def check_integrity(storage: Storage, tree: VersionTree, version: str) -> None:
-    """Compare all metadata of a version.
+    """Check that all metadata of a version agrees.
 
     Raises
     ------
@@ -111,14 +111,14 @@ def recover(storage: Storage, ref: str | None) -> None:
 
 @dataclass(slots=True)
 class _Repair:
-    """One repair."""
+    """A repair."""
 
     _storage: Storage
     _apply: bool
     report: RepairReport
 
     def run(self) -> RepairReport:
-        """Do all repairs, in the order of their dependencies."""
+        """Run all repairs, in the order of their dependencies."""
         tree = self._tree()
         tree = self._dangling_branches(tree)
         findings = self._checked(tree)
@@ -199,7 +199,7 @@ class _Repair:
             if not gone:
                 continue  # the head can be made again from its parent
             if any(node.parent in mine and node.branch != branch for node in tree.commits.values()):
-                continue  # another branch begins on it; its head is repaired as far as possible
+                continue  # another branch begins on a lost version; the head is repaired as far as possible
             left = [i for i in mine if i not in gone and i != head]
             last = next((i for i in left if all(j not in gone for j in mine[mine.index(i) :])), None)
             if last is None:
@@ -217,7 +217,7 @@ class _Repair:
         return tree
 
     def _is_going(self, tree: VersionTree, version: str) -> bool:
-        """Whether files of a version are gone for good, as while its branch is being deleted."""
+        """Tell whether files of a version are lost for good, as in an interrupted deletion of its branch."""
         documents = DocumentCheck(self._storage, tree, Findings(self._storage.url))
         if documents.manifest(tree.commits[version]) is not None:
             return False
@@ -246,7 +246,7 @@ class _Repair:
     # -- versions ----------------------------------------------------------------------------------------------
 
     def _checked(self, tree: VersionTree) -> dict[str | None, list[Damage]]:
-        """Decode everything; return the damage by version."""
+        """Verify everything, samples included; return the damage by version."""
         findings = Findings(self._storage.url, deep=True)
         check = Check(self._storage, tree, findings)
         check.documents.shared_files()
@@ -342,7 +342,7 @@ class _Repair:
     # -- locks -------------------------------------------------------------------------------------------------
 
     def _locks(self) -> None:
-        """Remove locks of dead writers: 3.9.52 cannot read one that was cut short."""
+        """Remove locks of dead writers, because 3.9.52 fails on a lock file that was cut short."""
         for key, _ in list(self._storage.list()):
             if not key.endswith(".lock") or key.startswith((".lakebed/", ".queries/")):
                 continue
@@ -355,7 +355,7 @@ class _Repair:
                     self._storage.delete(key)
 
     def _lock(self, key: str, version: str) -> None:
-        """Remove the lock of a version's dead writer; one that vouches for the manifest stays, released."""
+        """Remove the lock of a version's dead writer, or release it if it confirms the manifest."""
         found = read_lock(self._storage, version)
         if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
             return
@@ -366,7 +366,7 @@ class _Repair:
         if found.lock is None or not keeps:
             self._storage.delete(key)
             return
-        with contextlib.suppress(PreconditionFailed):  # the writer is back
+        with contextlib.suppress(PreconditionFailed):  # another writer took the lock meanwhile
             self._storage.put_if(key, found.lock.released().to_bytes(), found.etag)
 
     def _is_live(self, key: str) -> bool:

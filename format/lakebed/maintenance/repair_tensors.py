@@ -1,4 +1,4 @@
-"""Make a sound version of a damaged one: keep samples that decode, cut off or empty the rest, adjust companions.
+"""Repair of one version: samples that decode are kept, others cut off or emptied, companions adjusted.
 
 `lakebed.maintenance.plan` decides what stays; `lakebed.maintenance.salvage` has read it.
 """
@@ -62,12 +62,12 @@ class _PendingFiles(Mapping[str, bytes]):
 
 
 class Repairer:
-    """Maker of a sound version from the rest of one.
+    """A repair of one version.
 
     Parameters
     ----------
     found
-        The rest of the version.
+        The readable part of the version.
     parent
         Its parent; None if it has none, or that cannot be opened.
     old_id, new_id
@@ -94,7 +94,7 @@ class Repairer:
         self._source.heads = frozenset([old_id])
         self._steps = steps
         self._names = {key: name for name, key in found.meta.tensor_names.items()}
-        # Samples from the parent version, by tensor and row.
+        # Samples taken from the parent version, by tensor and row.
         self._restored: dict[str, dict[int, Encoded]] = {}
 
     def repair(self) -> tuple[Snapshot, Files]:
@@ -151,7 +151,7 @@ class Repairer:
     # -- samples ---------------------------------------------------------------------------------------------
 
     def _decode(self, key: str, found: SalvagedTensor) -> None:
-        """Find the samples that do not decode, though their chunk is whole."""
+        """Mark samples that do not decode, in chunks that are whole."""
         name, table = self._names.get(key, key), found.state.table
         for ordinal in range(len(table)):
             rows = range(table.first(ordinal), int(table.ids.last[ordinal]) + 1)
@@ -174,7 +174,7 @@ class Repairer:
                 self._restore(key, name, found, known, row)
 
     def _restore(self, key: str, name: str, found: SalvagedTensor, known: TensorState, row: int) -> None:
-        """Take a lost sample from the parent version, if that has the same."""
+        """Take a lost sample from the parent version, if that has the same one."""
         if self._error(name, known, row) is not None:
             return
         reader = self._reader(name, known)
@@ -186,7 +186,7 @@ class Repairer:
         found.lost[row] = False
 
     def _left(self, found: SalvagedTensor) -> TensorLeft:
-        """Return the remains of a tensor, in rows."""
+        """Return the rows that remain of a tensor."""
         kept, written, promised = kept_length(found.lost), len(found.lost), found.promised
         removed = set() if found.state.diff is None else set(found.state.diff.deleted_ids.tolist())
         is_unfinished = found.has_index and written < promised
@@ -211,7 +211,7 @@ class Repairer:
     def _tensor(
         self, key: str, found: SalvagedTensor, target: Target | None
     ) -> tuple[TensorState, Sequence[int]]:
-        """Return a tensor with all samples that decode, and the rows among them that are now empty."""
+        """Return a tensor with the rows that it keeps, and those of them that are now empty."""
         name, state, lost = self._names.get(key, key), found.state, found.lost
         kept, without = (kept_length(lost), ()) if target is None else (target.rows, target.without)
         sequence, gone = None, without
@@ -244,7 +244,7 @@ class Repairer:
         return repaired, emptied if state.sequence is None else []
 
     def _sequences(self, found: SalvagedTensor) -> SequenceIndex:
-        """Return the items of each row; none if removed items of the index still exist."""
+        """Return the items of each row; none if items that the index no longer has still exist."""
         sequence = found.state.sequence or SequenceIndex.from_lengths([])
         if sequence.total >= len(found.lost) or not found.is_shrinking:
             return sequence
@@ -269,7 +269,7 @@ class Repairer:
         return found_ids
 
     def _error(self, name: str, state: TensorState, row: int) -> str | None:
-        """Decode a sample; return its damage."""
+        """Decode a sample; return its damage, or None."""
         try:
             return damage(self._reader(name, state), row)
         except LakebedError:
@@ -292,7 +292,7 @@ class Repairer:
         draft.splice(first, last + 1, parts)
 
     def _with_extent(self, name: str, state: TensorState) -> TensorState:
-        """Widen the recorded extents to all samples, if a newer chunk meets older metadata."""
+        """Extend min_shape and max_shape to all samples, for a newer chunk with older metadata."""
         meta = state.meta
         reader = self._reader(name, state)
         if meta.is_link or reader.storing in (Storing.TEXT, Storing.JSON) or not meta.length:
@@ -364,7 +364,7 @@ class Repairer:
     def _recorded(
         self, key: str, state: TensorState, found: SalvagedTensor | None, emptied: Sequence[int]
     ) -> TensorState:
-        """Adjust the tensor's diff; 3.9.52 takes a head without diffs for unchanged (FORMAT.md 15.3)."""
+        """Adjust the tensor's diff, because 3.9.52 considers a head without diffs unchanged (FORMAT.md 15.3)."""
         before = None if self._parent is None else self._parent.tensors.get(key)
         if state.diff is not None:
             return replace(state, diff=fitted_diff(state.diff, _rows(state), emptied))
@@ -381,7 +381,7 @@ def _rows(state: TensorState) -> int:
 
 
 def _is_same(state: TensorState, before: TensorState) -> bool:
-    """Whether a tensor has the parent's samples and settings."""
+    """Tell whether a tensor has the parent's samples and settings."""
     here, there = state.table, before.table
     return (
         state.meta == before.meta
@@ -392,7 +392,7 @@ def _is_same(state: TensorState, before: TensorState) -> bool:
 
 
 def _changed(state: TensorState, before: TensorState) -> list[int]:
-    """Return rows whose chunks differ between the versions; none for sequences, whose rows are not samples."""
+    """Return the rows whose chunks differ between the versions; none for sequences, whose rows are not samples."""
     if state.sequence is not None:
         return []
     here, there = state.table, before.table

@@ -1,6 +1,6 @@
-"""Read the rest of a damaged version: documents, replaced by those of its parent if damaged, and whole samples.
+"""Reading of a damaged version: whole samples, and documents, replaced by those of its parent if damaged.
 
-Nothing is decoded here; chunk files that lost samples are packed again, under the id of the new version.
+Nothing is decoded here; chunk files that lost samples are packed again into the folder of the new version.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SalvagedVersion:
-    """The rest of one version; ``tensors`` by key, in the order of ``meta``."""
+    """The readable part of one version; ``tensors`` by key, in the order of ``meta``."""
 
     meta: DatasetMeta
     info: Mapping[str, Any]
@@ -57,7 +57,7 @@ class SalvagedVersion:
 
 @dataclass(eq=False)
 class Salvage:
-    """Reader of one uncommitted version.
+    """A reader of one damaged version.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Salvage:
             return None
 
     def _document(self, name: str, parse: Callable[[bytes], T], tensor: str | None = None) -> T | None:
-        """Read a document; None if it is absent, or damaged, which adds a step."""
+        """Read a document; None if it is missing or damaged. Damage adds a step."""
         data = self._get(name)
         if data is None:
             return None
@@ -150,7 +150,7 @@ class Salvage:
         return guessed_dataset_meta(metas, None if self.parent is None else self.parent.meta)
 
     def _tensor_meta(self, key: str, name: str, *, is_folder_going: bool) -> TensorMeta | None:
-        """Read a tensor's settings; None if the tensor must be dropped."""
+        """Read a tensor's settings; return None if the tensor must be dropped."""
         known = None if self.parent is None else self.parent.tensors.get(key)
         if self._get(key + _META) is None and not (is_folder_going and known is not None):
             self._drop(key, name, "its files are gone: a deletion, or its creation, was cut off")
@@ -216,7 +216,7 @@ class Salvage:
         return found
 
     def _index(self, key: str, known: TensorState | None) -> ChunkIds | None:
-        """Read the chunk index; for a damaged one its whole rows."""
+        """Read the chunk index, of a damaged one the whole rows."""
         data = self._get(f"{key}/{_IDS}")
         if data is None:
             return None if known is None else known.table.ids
@@ -230,7 +230,7 @@ class Salvage:
             return None
 
     def _rows(self, key: str, name: str, meta: TensorMeta, known: TensorState | None) -> ChunkIds:
-        """Return the chunk index, or the best guess if it is damaged."""
+        """Return the chunk index, or a guess if it is damaged."""
         data, ids = self._get(f"{key}/{_IDS}"), self._index(key, known)
         if data is None and not meta.length:
             return ChunkIds.empty()

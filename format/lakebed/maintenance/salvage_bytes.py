@@ -1,7 +1,7 @@
-"""Salvage samples of a chunk file that was cut short, or has known wrong bytes (FORMAT.md 5.1).
+"""Salvaging of samples from a chunk file that was cut short, or has known damage (FORMAT.md 5.1).
 
-The header comes first, so a half-written file still tells the place of each sample: those that end before the end of
-the file are whole. Chunks that are compressed as one piece are salvaged whole or not at all.
+The header comes first, so a half-written file still tells the place of each sample; samples that end before the end of
+the file are whole. Chunks that are compressed as a whole are salvaged completely or not at all.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class SalvagedSamples:
     Parameters
     ----------
     count
-        Number of samples by the file, or by the index if the file does not tell.
+        Number of samples according to the file, or to the index if the file does not tell.
     lost
         Damaged or missing samples: bool, shape (count,).
     blocks
-        All samples, lost ones empty, to be packed again; None if the file is whole.
+        All samples, lost ones empty, for packing them again; None if the file is whole.
     reason
-        Damage of the file; empty if it has none.
+        Damage of the file, or "".
     lost_bytes
         Bytes of the lost samples, as far as they are known.
     """
@@ -67,7 +67,7 @@ def salvage_samples(
     Parameters
     ----------
     expected
-        Number of samples by the index.
+        Number of samples according to the index.
     ndim
         Rank of the tensor's samples, for lost ones; None while unknown.
     codec
@@ -112,7 +112,7 @@ def salvage_samples(
 
 
 def _ends(table: NDArray[np.uint32], count: int) -> NDArray[np.int64]:
-    """Return the end of each sample in the data; samples without a row are empty."""
+    """Return the end of each sample in the data; samples without a row in the table are empty."""
     last = table[:, 2].astype(np.int64)
     runs = np.diff(last, prepend=np.int64(-1))
     sizes = np.repeat(table[:, 0].astype(np.int64), np.maximum(runs, 0))[:count]

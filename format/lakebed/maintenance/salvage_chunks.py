@@ -1,6 +1,6 @@
-"""Find the remaining chunks of a damaged tensor: their folders, numbers of samples, and whole samples.
+"""Finding of a damaged tensor's remaining chunks: their folders, numbers of samples, and whole samples.
 
-Files that lost samples are packed again, under the id of the new version.
+Files that lost samples are packed again into the folder of the new version.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Options = list[tuple[SalvagedSamples, Place | None]]
 
 @dataclass(slots=True)
 class SalvagedTensor:
-    """The rest of one tensor.
+    """The readable part of one tensor.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class SalvagedTensor:
     lost_bytes
         Bytes of the lost samples, as far as they are known.
     promised
-        Number of samples by metadata or index.
+        Number of samples according to metadata or index.
     files
         Chunk files that were packed again, by storage key.
     is_changed
@@ -60,7 +60,7 @@ class SalvagedTensor:
     has_index
         Whether the chunk index is sound, or rightly absent.
     is_shrinking
-        Whether its settings, which 3.9.52 writes first, have fewer samples than its chunks: an interrupted removal.
+        Whether a removal was interrupted: its settings, which 3.9.52 writes first, have fewer samples than its chunks.
     """
 
     state: TensorState
@@ -78,7 +78,7 @@ class SalvagedTensor:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSalvage:
-    """Finder of the chunks of one uncommitted version.
+    """A finder of the chunks of one damaged version.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class ChunkSalvage:
         ]
 
     def table(self, old: ChunkTable, key: str, meta: TensorMeta) -> tuple[ChunkTable, SalvagedTensor]:
-        """Return the existing chunks, with their numbers of samples, and the losses.
+        """Return the tensor with its existing chunks, their numbers of samples, and the losses.
 
         Parameters
         ----------
@@ -140,12 +140,12 @@ class ChunkSalvage:
         return self._joined(steps, key), found
 
     def _chunk(self, table: ChunkTable, row: int, key: str, meta: TensorMeta, own: set[str]) -> _Options:
-        """Examine the files with the name of a row of the index, in all possible folders of its chunk.
+        """Examine all files that could be the chunk of a row of the index, in its possible folders.
 
         Returns
         -------
-        The rest of each, the best one first, and its folder if it is whole: the nearest with as many samples as the
-        index says, else the one with most whole samples.
+        The samples of the best file, and its folder if it is whole: the nearest with as many samples as the index has,
+        else the one with most whole samples.
         """
         ndim = len(meta.max_shape) or None
         expected = table.samples(row) or 1
@@ -194,7 +194,7 @@ class ChunkSalvage:
         return NewChunk(number, packed.count, packed.nbytes, block_sums(packed.pieces))
 
     def _joined(self, steps: list[_Row | NewChunk], key: str) -> ChunkTable:
-        """Join rows and new chunks; rows that the parent would resolve differently belong to this version."""
+        """Join rows and new chunks; this version names chunks that the parent would find in another folder."""
         if not steps:
             return empty_table()
         ids = ChunkIds.from_counts([step.id for step in steps], [step.count for step in steps])
@@ -224,7 +224,7 @@ class ChunkSalvage:
 
 
 class _Row:
-    """A row of the index whose file stays in place."""
+    """A row of the index whose chunk file stays in place."""
 
     def __init__(self, number: int, count: int, place: Place, old: ChunkTable, row: int) -> None:
         self.id = number
@@ -241,8 +241,8 @@ def _chosen(ids: ChunkIds, options: Sequence[_Options]) -> tuple[_Options, set[i
 
     Returns
     -------
-    The files, and the rows whose samples are also in a neighbour: chunks were being merged (FORMAT.md 6.4), the smaller
-    one was already removed, and the index was not updated yet.
+    The files, and the rows whose samples a neighbour also has: when two chunks were merged (FORMAT.md 6.4), the smaller
+    was already removed, but the index was not updated yet.
     """
     counts = [int(count) for count in ids.counts]
     files = [found[0] for found in options]

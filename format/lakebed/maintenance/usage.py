@@ -1,6 +1,6 @@
-"""Storage use of a dataset: by tensor, by branch, by version; shared by branches, and unreferenced.
+"""Storage use of a dataset by tensor, branch and version, with shared and unreferenced bytes.
 
-The files are listed once. In memory are only the numbers of the chunks that a branch needs, eight bytes each.
+The files are listed once. Memory holds only the chunk ids that branches need, eight bytes each.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Used:
 
 @dataclass(slots=True)
 class OfTensor:
-    """Chunks of a tensor: those that the branch needs, and those of all versions."""
+    """Use by the chunks of a tensor: those that the branch needs, and those of all versions."""
 
     hidden: bool = False
     now: Used = field(default_factory=Used)
@@ -47,7 +47,7 @@ class OfTensor:
 
 @dataclass(slots=True)
 class OfBranch:
-    """Chunks that the head of a branch needs, and those that another branch needs, too."""
+    """Use by the chunks that the head of a branch needs, and by those of them that another branch needs, too."""
 
     version: str
     needed: Used = field(default_factory=Used)
@@ -56,7 +56,7 @@ class OfBranch:
 
 @dataclass(slots=True)
 class OfVersion:
-    """Files in the folder of a version; ``branch`` and ``message`` are None for folders outside of the history."""
+    """Use by the folder of a version; ``branch`` and ``message`` are None for folders outside of the history."""
 
     branch: str | None
     message: str | None
@@ -77,7 +77,7 @@ class Usage:
     data, metadata : Used
         Chunks, and everything else, of the whole dataset.
     unreferenced : Used or None
-        Files that no branch, commit, tag or view needs, a part of the two; None if unknown.
+        Files that no branch, commit, tag or view needs, included in the other two; None if unknown.
     """
 
     dataset: str
@@ -95,10 +95,10 @@ class Usage:
 
 
 Folder = tuple[str, str]
-"""Version, and key of a tensor: a folder of chunks."""
+"""A folder of chunks: version, and key of the tensor."""
 
 Needed = dict[str, Mapping[Folder, NDArray[np.uint64]]]
-"""Ascending numbers of the chunks that each branch needs, by folder."""
+"""Sorted ids of the chunks that each branch needs, by folder."""
 
 
 def usage(location: Location) -> Usage:

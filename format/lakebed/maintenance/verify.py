@@ -1,4 +1,4 @@
-"""Check a whole dataset: documents, chunk files and their checksums, and optionally every sample in them."""
+"""Verification of a dataset: documents, chunk files and their checksums, and optionally every sample."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CACHE = 64_000_000
 def verify(storage: Storage, ref: str | None = None, *, deep: bool = False) -> Findings:
     """Read a dataset and report its damage.
 
-    Without checksums, as in datasets last written by Deep Lake 3.x, damage inside raw arrays cannot be detected.
+    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage within raw arrays is not detected.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def read_whole_tree(storage: Storage) -> TreeAt:
 
 
 class Check:
-    """Check of the versions of one dataset, and once of their common files."""
+    """Verification of the versions of one dataset, and once of their common files."""
 
     def __init__(self, storage: Storage, tree: VersionTree, findings: Findings) -> None:
         self.documents = DocumentCheck(storage, tree, findings)
@@ -88,7 +88,7 @@ class Check:
 
 
 class _ChunkCheck:
-    """Check of chunk files: each once, however many versions share it."""
+    """Verification of chunk files: each once, however many versions share it."""
 
     def __init__(self, storage: Storage, findings: Findings) -> None:
         self._source = ChunkSource(storage, _CACHE, {})
@@ -109,7 +109,7 @@ class _ChunkCheck:
                 self._decode(version, reader, ordinals, range(first, last + 1))
 
     def _chunk(self, reader: SampleReader, ordinal: int) -> str | None:
-        """Check one chunk file; return its damage."""
+        """Check one chunk file; return its damage, or None."""
         table = reader.state.table
         identity = (
             table.key(ordinal),
@@ -126,7 +126,7 @@ class _ChunkCheck:
         table = reader.state.table
         try:
             codec = reader.chunk_codec()
-            # Images of a chunk are decoded only in a deep check, with their samples.
+            # Chunks compressed as images are decoded only in a deep check, with their samples.
             codec = None if isinstance(codec, ImageChunkCodec) else codec
             chunk = parse_chunk(self._source.file(table, ordinal), table.samples(ordinal) or 1, codec)
             sizes = np.diff(chunk.offsets())
@@ -154,7 +154,7 @@ class _ChunkCheck:
         if decodes(reader, rows):
             self._findings.samples += len(rows)
             return
-        broken: list[tuple[int, int, str]] = []  # runs of damaged samples, with the error of the first
+        broken: list[tuple[int, int, str]] = []  # each run of damaged samples with the error of its first one
         for row in rows:
             self._findings.samples += 1
             error = self._sample(version, reader, row)
@@ -168,7 +168,7 @@ class _ChunkCheck:
             self._damaged(version, reader, (first, last), error, keys[0])
 
     def _sample(self, version: CheckedVersion, reader: SampleReader, row: int) -> str | None:
-        """Decode one sample; return its damage."""
+        """Decode one sample; return its damage, or None."""
         try:
             return damage(reader, row)
         except LakebedError as error:
@@ -176,7 +176,7 @@ class _ChunkCheck:
         return None
 
     def _undecoded(self, version: CheckedVersion, reader: SampleReader, row: int, message: str) -> None:
-        """Note once per tensor that a package is missing, or that such files cannot be decoded."""
+        """Add a note, once per tensor, that a package is missing or that such files cannot be decoded."""
         identity = ("undecoded", reader.state.key, message)
         if identity not in self._seen:
             self._seen[identity] = None
@@ -209,7 +209,7 @@ def decodes(reader: SampleReader, rows: range) -> bool:
 
 
 def _samples(state: TensorState) -> Iterator[range]:
-    """Group the rows of the chunk table: those of the tiles of one sample together, others alone."""
+    """Group the rows of the chunk table: rows of the tiles of one sample together, others alone."""
     last = state.table.ids.last
     ends = np.flatnonzero(np.append(last[1:] != last[:-1], np.ones(min(len(last), 1), np.bool_))) + 1
     start = 0
@@ -230,7 +230,7 @@ def _settings(reader: SampleReader) -> tuple[object, ...]:
 
 
 def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
-    """Return the first and last sequence of some flat samples."""
+    """Return the first and last sequence that have some flat samples."""
     if state.sequence is None or not state.sequence.count:
         return flat
     ends = np.cumsum(state.sequence.lengths)

@@ -73,7 +73,7 @@ class _Options:
 
 
 class _Target:
-    """The line to merge, as it is now.
+    """The line to merge, in its present state.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class _Target:
 def _merges(session: Session) -> dict[str, tuple[str, ...]]:
     try:
         return dict(read_refs(session.storage).merges)
-    except DatasetCorruptError:  # the messages of the commits tell the same
+    except DatasetCorruptError:  # the commit messages record the merge, too
         return {}
 
 
@@ -260,7 +260,7 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
             *updates,
             *drop_unverified(other),
         ]
-    with suppress(DatasetCorruptError):  # the message tells the same
+    with suppress(DatasetCorruptError):  # the commit message records the merge, too
         record_merge(session.storage, merged.version_id, (target.version_id,))
     session.publish(draft, updates, versions, leaving=True)
     if lease is not None and side is not None:

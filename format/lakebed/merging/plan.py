@@ -197,7 +197,7 @@ class Conflict:
 
 
 class Keep(Enum):
-    """Whose row stands."""
+    """Side whose row is kept."""
 
     OURS = "ours"
     THEIRS = "theirs"

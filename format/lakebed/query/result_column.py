@@ -57,7 +57,7 @@ class ResultColumn(ColumnVerbs):
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """Dtype of the arrays; None if only the values tell."""
+        """Dtype of the arrays; None if it is unknown before reading."""
         return self.info.dtype
 
     @property
@@ -111,7 +111,7 @@ class ResultColumn(ColumnVerbs):
         return rows(self.read())
 
     def once(self) -> list[Any]:
-        """Return the values of all rows; the key of a group once, not for each of its rows."""
+        """Return the values of all rows; a key of a group only once, not for each row of the group."""
         return rows(_once(self.read(), self.info))
 
     def value(self) -> Any:

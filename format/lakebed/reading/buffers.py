@@ -24,9 +24,9 @@ class BufferPool:
     Parameters
     ----------
     keep
-        Most buffers to hold on to.
+        Maximum number of buffers to keep.
     keep_bytes
-        Most bytes to hold on to; a larger request gets memory of its own.
+        Maximum number of bytes to keep; a larger request gets memory of its own.
     """
 
     def __init__(self, keep: int = 64, keep_bytes: int = 1 << 28) -> None:

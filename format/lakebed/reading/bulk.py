@@ -153,7 +153,7 @@ def whole_chunk(reader: StoredSamples, ordinal: int, item: int) -> NDArray[np.ui
         limits.check_sample((chunk.count, item), 1, "chunk without data")
         return np.zeros(chunk.count * item, dtype=np.uint8)
     if chunk.uniform is None or chunk.uniform[1] != item:
-        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+        raise FormatError("the shapes of the chunk's samples differ from the one in the tensor's metadata")
     return np.frombuffer(chunk.data, np.uint8)
 
 

@@ -168,14 +168,11 @@ class ChunkFiles:
         return data
 
     def range(self, key: str, start: int, length: int) -> bytes:
-        """Read a range of a file, as it is."""
-        try:
-            return self._storage.get_range(key, start, length)
-        except (KeyNotFound, InvalidInputError, TruncatedReadError) as error:
-            raise self._told(error, key) from error
+        """Read a range of a file without verifying it."""
+        return self.asked(key, lambda: self._storage.get_range(key, start, length))
 
     def map(self, chunk: OpenChunk) -> memoryview:
-        """Map a whole file; only the caller sees what it writes there."""
+        """Map a whole file privately: nobody else sees what the caller writes to it."""
         mappable = self.mappable
         data = memoryview(b"") if mappable is None else self.asked(chunk.key, lambda: mappable.map(chunk.key))
         self.check_size(chunk.key, len(data), chunk.size)

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,6 @@ from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage
 from lakebed.storage.stores.traffic import Traffic
 from lakebed.versions.state import ChunkTable
-
-if TYPE_CHECKING:
-    pass
 
 # For single samples, read a range of chunks above this size; read smaller chunks as a whole.
 RANGES_ABOVE = LARGE
@@ -451,11 +448,9 @@ class ChunkSource:
         return self._files.whole(described(table, row, self.heads, key), pooled=pooled)
 
     def _mapped_whole(self, chunk: OpenChunk, *, shared: bool) -> memoryview:
-        """Return the whole verified file; if it is not shared, only the caller sees what it writes into it."""
+        """Return the whole verified file; with ``shared=False`` as a private copy that the caller may write to."""
         data = chunk.mapped if shared and chunk.mapped is not None else self._files.map(chunk)
-        for block in range(len(chunk.sums)):
-            if not chunk.seen[block]:
-                self._files.verify_block(chunk, block, data[block * BLOCK : (block + 1) * BLOCK])
+        self._local.mapped(chunk, data, 0, len(data))
         return data
 
 

@@ -129,7 +129,7 @@ class StoredSamples:
 
     @cached_property
     def is_gathered(self) -> bool:
-        """Return whether all samples are arrays of one shape, stored as they are, so that rows are slices of chunks."""
+        """Return whether all samples are uncompressed arrays of one shape, so that rows are slices of chunks."""
         return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
 
     def known_dtype(self) -> np.dtype[Any]:
@@ -167,9 +167,8 @@ class StoredSamples:
     # -- places ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _last(self) -> list[int]:
-        last: list[int] = self.state.table.ids.last.tolist()
-        return last
+    def _last(self) -> memoryview:
+        return memoryview(self.state.table.ids.last)  # a list would cost time and memory for each chunk
 
     @cached_property
     def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:

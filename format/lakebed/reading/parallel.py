@@ -12,9 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from lakebed.runtime.failures import OnFailure
 
-# Limits on threads. Decoding keeps a core busy while fetching mostly waits, so the numbers differ.
+# Limit of threads that decode, each of which keeps a core busy.
 MOST_DECODERS = 32
-MOST_FETCHERS = 16
 
 
 class _Pools:
@@ -64,7 +63,7 @@ def for_each(count: int, work: Callable[[int], object], *, threads: int | None =
     Parameters
     ----------
     threads
-        Most threads, the caller's included; None is one per core.
+        Maximum number of threads, including the caller's; None is one per core.
     """
     wanted = min(count, min(cores(), MOST_DECODERS) if threads is None else threads)
     numbers = itertools.count()  # next(numbers) is atomic, so no lock is needed

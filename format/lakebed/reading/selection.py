@@ -166,7 +166,7 @@ class Selection:
     # -- arrays ----------------------------------------------------------------------------------------------
 
     def numpy(self, *, aslist: bool = False) -> Any:
-        """Read as an array: shape (rows, ...), or that of the sample for a single one.
+        """Read as an array of shape (rows, ...); a single sample has its own shape.
 
         Polygons always come as lists. Sequences get an axis for their items, with ``aslist`` a list of them.
 

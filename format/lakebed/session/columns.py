@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Batch = dict[str, Any]
 
-# Most rows and bytes that are read at a time, if rows are not consecutive.
+# Limits of rows and bytes that are read at a time, if rows are not consecutive.
 _MOST_ROWS = 1 << 16
 _MOST_BYTES = 1 << 26
 
@@ -119,9 +119,7 @@ class Batches:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
         if table.index.inside:
-            raise InvalidOperationError(
-                "batches run over rows; drop the subscripts for the inside of samples"
-            )
+            raise InvalidOperationError("batches are made of whole rows; drop the subscripts inside samples")
         self._table = table
         self._batch_size = batch_size
         self._datetimes = datetimes
@@ -230,7 +228,7 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row
 
     if table.index.inside:
         raise InvalidOperationError(
-            "an Arrow stream runs over rows; drop the subscripts for the inside of samples"
+            "an Arrow stream is made of whole rows; drop the subscripts inside samples"
         )
     scans = table.scans()
     columns = {name: ShownColumn.of(scan, labels=labels, files=files) for name, scan in scans.items()}

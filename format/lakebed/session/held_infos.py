@@ -44,7 +44,7 @@ class Live:
         return self.values
 
     def rebase(self, stored: Values) -> None:
-        """Take over the stored values; equal ones stay the objects that the caller holds."""
+        """Replace the values by the stored ones; an equal value remains the object that the caller holds."""
         old, self.stored = self.values, stored
         self.values = {
             name: old[name] if name in old and _is_equal(old[name], value) else deepcopy(value)

@@ -379,9 +379,8 @@ class Incoming:
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
         meta, shapes = reader.state.meta, None
-        if (
-            meta.is_link and meta.max_shape
-        ):  # the bounds of all linked data, as their own shapes are not known
+        # The bounds of all linked data, as their own shapes are not known.
+        if meta.is_link and meta.max_shape:
             shapes = [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
         return Encoded(block, tensor.meta, shapes=shapes, creds=_codes(reader.state, first, end), owned=False)
 

@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents.indexes.creds_index import CredsIndex
-from lakebed.documents.indexes.sequence_index import SequenceIndex
-from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError, StorageError, TensorDoesNotExistError
 from lakebed.reading.fetch import ChunkSource
 from lakebed.runtime.failures import OnFailure
@@ -35,9 +32,10 @@ from lakebed.session.process.pickling import Place
 from lakebed.session.session import Session
 from lakebed.session.table import Table
 from lakebed.storage.base import Storage, traits_of
-from lakebed.versions.state import Snapshot, TensorState, empty_table, folder_of
+from lakebed.versions.state import Snapshot, TensorState, folder_of
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.draft.rows import Identities
+from lakebed.writing.draft.tensor import emptied
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.links import Linking
 from lakebed.writing.replace_samples import Allocate, fresh
@@ -180,16 +178,7 @@ def writing_parts(table: Table) -> Iterator[PartTarget]:
 
 def _without_samples(state: TensorState) -> TensorState:
     """Return the state of a tensor without its samples: settings, info and extents."""
-    return replace(
-        state,
-        meta=state.meta.with_(length=0),
-        table=empty_table(),
-        diff=None,
-        tiles=TileIndex.empty(),
-        sequence=None if state.sequence is None else SequenceIndex.from_lengths([]),
-        creds=None if state.creds is None else CredsIndex.from_codes([]),
-        pad=None,
-    )
+    return emptied(state).with_(meta=state.meta.with_(length=0), diff=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +274,7 @@ class PartWriter:
             try:
                 self._target.storage.delete(key)
             except StorageError as error:
-                _log.warning("chunk %s of a discarded part stays: %s", key, error)
+                _log.warning("chunk %s of a discarded part could not be deleted: %s", key, error)
 
     def __enter__(self) -> Self:
         return self
@@ -337,7 +326,7 @@ def written(
 
 
 def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:
-    """Return the chunks of a part that the adopting writer copies anyway, and those that become files."""
+    """Divide the chunks of a part into those that the adopting writer copies anyway, and those that become files."""
     carried: dict[str, bytes] = {}
     written: Files = {}
     for tensor in draft.tensors.seen.values():

@@ -65,7 +65,7 @@ def _one(table: Table, name: str, *, labels: bool) -> Any:
 
 
 def value_of(selection: Selection) -> Any:
-    """Return the value of one sample, or of a part of one, as in rows, but labels as they are stored."""
+    """Return the value of one sample, or of a part of one, as in rows, except that labels stay numbers."""
     reader, index = selection.reader, selection.index
     if index.inside:
         value = next(selection.values())

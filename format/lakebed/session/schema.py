@@ -47,7 +47,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
 
 
 def _point_links(draft: Draft, names: Iterable[str]) -> None:
-    """Point new tensors to the keys of their companions, which differ from the names if a rename left those in use."""
+    """Link new tensors to the keys of their companions; a key differs from the name if a renamed tensor uses it."""
     keys = draft.schema.meta.tensor_names
     for name in names:
         meta = draft.tensors[keys[name]].meta

@@ -1,4 +1,4 @@
-"""Tables: tensors, rows and version, the form in which loaders, queries, views, exporters and workers get data."""
+"""Tables: tensors, rows and a version; loaders, queries, views, exporters and workers are given data in this form."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Table:
         return self.session.schema().tensor(self.names[name])
 
     def states(self) -> dict[str, TensorState]:
-        """Return settings, length and chunks of the tensors by column, all of one moment."""
+        """Return settings, length and chunks of the tensors by column, all from the same moment."""
         with self.session.mutex:
             schema = self.session.schema()
             return {name: schema.tensor(full) for name, full in self.names.items()}
@@ -182,7 +182,7 @@ class Table:
         return ColumnScan(self.reader(name), self.companion(name, "null"), keep=keep)
 
     def scans(self, *, keep: bool = False) -> dict[str, ColumnScan]:
-        """Return the readers of many rows by column, all of one moment."""
+        """Return the readers of many rows by column, all from the same moment."""
         with self.session.mutex:
             return {name: self.scan(name, keep=keep) for name in self.names}
 

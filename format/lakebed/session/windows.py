@@ -10,8 +10,8 @@ from lakebed.errors import InvalidInputError
 from lakebed.htypes.base import Storing
 from lakebed.session.table import Table
 
-WINDOW_BYTES = 64_000_000  # most bytes of values that one process holds at a time
-WINDOW_ROWS = 1024  # most rows whose values are Python objects
+WINDOW_BYTES = 64_000_000  # limit of the values that one process holds at a time, in bytes
+WINDOW_ROWS = 1024  # limit of rows whose values are Python objects
 _UNKNOWN_BYTES = 100.0  # assumed size of a value of unknown size
 
 

@@ -165,9 +165,8 @@ class Writer(Checkout):
                     f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
                     "checkout a branch to write"
                 )
-            self.create_branch(
-                f"auto_{new_id()}"
-            )  # a writer on an old commit starts a branch beside it (FORMAT.md 9.4)
+            # A writer on an old commit starts a branch beside it (FORMAT.md 9.4).
+            self.create_branch(f"auto_{new_id()}")
         finalizer.ready()
         self._pass_on()
         if self._lock is not None:
@@ -353,7 +352,7 @@ class Writer(Checkout):
                 )
 
     def _go_on_below(self) -> None:
-        """Let a new head inherit the uncommitted chunks, so that not every publish names all of them."""
+        """Start a new head below the present one, so that later publishes need not list its chunks."""
         from lakebed.versions.derive import inherited
         from lakebed.versions.publish import publish
         from lakebed.versions.updates import CheckpointHead

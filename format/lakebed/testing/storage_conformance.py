@@ -172,7 +172,7 @@ class StorageConformance:
     # -- ranges ---------------------------------------------------------------------------------------------
 
     def test_reads_ranges_exactly(self, storage: Storage) -> None:
-        """Ranges come in the order asked for, may overlap, and may be empty."""
+        """Ranges are returned in the given order; they may overlap or be empty."""
         storage.put("k", b"0123456789")
         expect(storage.get_range("k", 2, 3) == b"234")
         expect(storage.get_range("k", 0, 10) == b"0123456789")
@@ -191,7 +191,7 @@ class StorageConformance:
 
     @pytest.mark.parametrize("span", [(-1, 2), (0, -1), (-5, -5)])
     def test_negative_range_is_an_error(self, storage: Storage, span: tuple[int, int]) -> None:
-        """Counting from the end is no part of the contract."""
+        """Negative positions are refused."""
         storage.put("k", b"0123456789")
         with pytest.raises(InvalidInputError):
             storage.get_range("k", *span)
@@ -232,7 +232,7 @@ class StorageConformance:
         expect(storage.get("a/source") == b"new")
 
     def test_a_copy_replaces_what_was_there(self, storage: Storage) -> None:
-        """Its etag is a new one, and nothing of the longer object before it is left."""
+        """The etag is new, and nothing is left of the longer object before it."""
         storage.put("source", b"short")
         before = storage.put("target", b"something longer")
         storage.copy("source", "target")
@@ -241,7 +241,7 @@ class StorageConformance:
         expect(found is not None and found.etag != before)
 
     def test_a_copy_of_nothing_is_an_error(self, storage: Storage) -> None:
-        """It leaves no object and no litter."""
+        """It leaves neither an object nor temporary files."""
         with pytest.raises(KeyNotFound):
             storage.copy("missing", "target")
         expect(not list(storage.list()))

@@ -35,7 +35,7 @@ class Executor(ABC):
 
     @property
     def most(self) -> int:
-        """Most tasks that are running, or wait for a slow first one."""
+        """Limit of tasks that are running or wait for a slow first one."""
         return 4 * self.workers + 4
 
     @abstractmethod

@@ -16,7 +16,7 @@ from lakebed.verbs.one import Key, OneValue, of_row
 # Values of these types are immutable.
 _CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
-# Most samples of a tensor that one call may hold.
+# Limit of the samples of a tensor that one call may hold.
 _MOST = 65_536
 
 _NOT_SUPPORTED = (
@@ -221,7 +221,7 @@ class SampleOut:
 
     @property
     def tensors(self) -> list[str]:
-        """Names of the tensors that rows may have; if any may, of those that have some."""
+        """Names of the tensors that rows may have; without a restriction, of tensors that have rows."""
         if isinstance(self._tensors, Iterable):
             return list(self._tensors)
         return [name for name in self._columns if self._count(name)]

@@ -35,7 +35,7 @@ from lakebed.transforms.work import Cancelled, Failure, Job, Outcome, Task, Work
 
 _LENGTH = struct.Struct("<Q")
 _ITEM = struct.Struct("<q")
-_LAST_SECONDS = 5.0  # wait for an ended process to be gone
+_LAST_SECONDS = 5.0  # limit of the wait for a process to exit
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.transforms.processes import serve; serve({file!r})"

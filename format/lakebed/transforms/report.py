@@ -19,7 +19,7 @@ _PRINTED = 10
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """An input sample or rows of one that were left out: number, text (None for rows of datasets), cause, count."""
+    """An input sample that was left out, or some of its rows: number, text (None for datasets), cause, count."""
 
     index: int
     item: str | None

@@ -2,9 +2,6 @@
 
 Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or all parts, are adopted
 in one change and published at once; until then the dataset stays as it was at the last checkpoint.
-
-Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or of all, are adopted in
-one change and published at once; whatever happens before, the dataset stays as it was at the last checkpoint.
 """
 
 from __future__ import annotations
@@ -508,7 +505,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
-    """Return the end of a chunk near that of a piece, so that two workers rarely read the same chunk."""
+    """Move the end of a piece to a nearby end of a chunk, so that two workers rarely read the same chunk."""
     found = bisect_left(ends, stop)
     below = ends[found - 1] if found else 0
     above = ends[found] if found < len(ends) else stop

@@ -34,7 +34,7 @@ Style = Literal["out", "return", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A function with all of its arguments but the first ones.
+    """A function and its arguments, without the leading ones, which each call adds.
 
     ``copy``: values are copied, since the function may change them after it has delivered them.
     """

@@ -16,7 +16,7 @@ from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 from lakebed.writing.encode.files import RECAST
 
-# Most rows that wait to be encoded together, however small.
+# Limit of rows that wait to be encoded together, even small ones.
 _MOST_ROWS = 32_768
 # Memory for reading files, which tasks reuse.
 _BUFFERS = 4
@@ -464,7 +464,7 @@ def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
-    """Return the number and the text of the item that a row was made from; the given ones for other rows."""
+    """Return the number and the text of the item that a row of a batch was made from; those given for other rows."""
     if not isinstance(rows, RowsOfItems):
         return index, item
     at = rows.which[row]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Self
 
@@ -72,11 +73,10 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         settings, values = _typed(name, values, settings)
         is_column = hasattr(values, "recorded_values")  # a column of a dataset has settings
         tensor = self.create_tensor_like(name, values) if is_column else self.create_tensor(name, **settings)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.delete_tensor, name, large_ok=True)
             tensor.extend(values)
-        except BaseException:
-            self.delete_tensor(name, large_ok=True)
-            raise
+            undo.pop_all()
         return self
 
     def add_item(self, row: Mapping[str, Any]) -> Self:

@@ -201,7 +201,9 @@ def _is_unmodified_folder(
     for key in telling:
         if is_younger(f"{key}/{TILES}"):
             told = True
-        elif not _is_empty(manifest.files.get(f"{key}/tensor_meta.json", b"")):  # an empty tensor need not have one
+        elif not _is_empty(
+            manifest.files.get(f"{key}/tensor_meta.json", b"")
+        ):  # an empty tensor need not have one
             if not is_gone(key):
                 return True
             told = True

@@ -73,7 +73,7 @@ class ChunkTable:
         return f"{folder_of(commit)}{tensor}/chunks/{self.ids.ids[row]:x}"
 
     def first(self, row: int) -> int:
-        """Index of the first sample of a row."""
+        """Return the index of the first sample of a row."""
         return int(self.ids.last[row - 1]) + 1 if row else 0
 
     def samples(self, row: int) -> int:
@@ -83,19 +83,17 @@ class ChunkTable:
 
     def sums(self, row: int) -> NDArray[np.uint64]:
         """Block checksums of the chunk of a row; empty if unknown."""
+        places = self.places
         if len(self) == 1:
-            return self.places.sums
-        ends = np.cumsum(self.places.sum_counts()[: row + 1])
-        stop = int(ends[row])
-        start = int(ends[row - 1]) if row else 0
-        return self.places.sums[start:stop]
+            return places.sums
+        return places.sums[places.sum_ends[row] : places.sum_ends[row + 1]]
 
     def keep(self, rows: int) -> ChunkTable:
         """Return the first ``rows`` rows."""
         if rows == len(self):
             return self
         p, folder_of = self.places, self.places.folder_of[:rows]
-        sums = int(p.sum_counts()[:rows].sum())
+        sums = int(p.sum_ends[rows])
         # Drop folders beyond the last used one; otherwise a tail chunk that is rewritten often would add one each time.
         folders = p.folders[: int(folder_of.max()) + 1] if rows else ()
         layouts = None if p.known_layouts is None else p.known_layouts.cut(0, rows)
@@ -125,7 +123,7 @@ class ChunkTable:
         p, counts = self.places, self.ids.counts
         folders = p.folders if folder in p.folders else (*p.folders, folder)
         at = np.uint32(folders.index(folder))
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(p.sum_counts())])
+        ends = p.sum_ends
         columns: list[list[NDArray[Any]]] = [[], [], [], [], [], []]
         layouts: list[Layouts] = []
         known = p.layouts
@@ -199,7 +197,7 @@ class ChunkTable:
         p, q = self.places, other.places
         folders = (*p.folders, *(f for f in q.folders if f not in p.folders))
         number = np.array([folders.index(f) for f in q.folders], np.uint32)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(q.sum_counts())])
+        ends = q.sum_ends
         shift = np.int64(self.count - other.first(first))
         last = (other.ids.last[first:stop].astype(np.int64) + shift).astype(np.uint64)
         places = ChunkPlaces(
@@ -360,7 +358,7 @@ class Snapshot:
     """The stored version from which this one is made, or which it is; None if unknown."""
 
     def key_of(self, name: str) -> str | None:
-        """Key of the tensor with that name, or None."""
+        """Return the key of the tensor with that name, or None."""
         key = self.meta.tensor_names.get(name) if self.meta.tensor_names else name
         return key if key in self.tensors else None
 
@@ -401,7 +399,7 @@ class Snapshot:
         return next(told, name)
 
     def names(self, *, hidden: bool = False) -> list[str]:
-        """Names of the visible tensors (or of all), in creation order."""
+        """Return the names of the visible tensors (or of all), in creation order."""
         # If 3.9.52 merges a branch with the old name of a renamed tensor, it lists the key under both names.
         names: dict[str, list[str]] = {}
         for name, key in self.meta.tensor_names.items():

@@ -1,5 +1,5 @@
-"""The viewer: a process of its own that serves a page and what it shows of datasets (docs/design/049-viewer.md).
+"""The viewer: a separate process that serves a page and its data (docs/design/049-viewer.md).
 
-It reads by what users of the library have, and writes nothing but saved views. Starlette and uvicorn are imported here
-only; ``web`` has the page.
+It reads through the public names of the library, and writes only saved views. Starlette and uvicorn are imported only
+here; the page is in ``web``.
 """

@@ -25,7 +25,7 @@ _ENDING_SECONDS = 3.0
 
 
 def main() -> None:
-    """Serve until the process is ended, or, with ``--with-parent``, until standard input is."""
+    """Serve until the process ends or, with ``--with-parent``, until standard input is closed."""
     arguments = _parser().parse_args()
     try:
         import uvicorn
@@ -53,7 +53,7 @@ def main() -> None:
     if arguments.with_parent:
         threading.Thread(target=_follow_parent, args=(server, lake, lines), daemon=True).start()
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    if host in ("0.0.0.0", "[::]"):  # noqa: S104 - which stand for all addresses of this machine
+    if host in ("0.0.0.0", "[::]"):  # noqa: S104 - these stand for all addresses of this machine
         host = socket.gethostname()
     url = f"http://{host}:{port}/#token={access.token}"
     sys.stdout.write(json.dumps({"url": url, "port": port, "token": access.token}) + "\n")
@@ -81,7 +81,7 @@ def _end(error: Exception) -> Any:
 
 
 def _lines() -> Iterator[bytes]:
-    """Yield the lines of standard input; a thread that waits in Python's own buffer would not let the process end."""
+    """Yield the lines of standard input, unbuffered: a thread in Python's buffer would keep the process alive."""
     rest = b""
     while part := os.read(0, 1 << 16):
         *lines, rest = (rest + part).split(b"\n")
@@ -89,7 +89,7 @@ def _lines() -> Iterator[bytes]:
 
 
 def _follow_parent(server: Any, lake: Lake, lines: Iterator[bytes]) -> None:
-    """Take in rows that are to be shown until standard input is closed, as it is when the process there dies."""
+    """Receive rows to show until standard input is closed, which also happens if the parent dies."""
     for line in lines:
         told = json.loads(line)
         lake.rows[told["name"]] = range(*told["range"]) if told["range"] else told["rows"]
@@ -98,7 +98,7 @@ def _follow_parent(server: Any, lake: Lake, lines: Iterator[bytes]) -> None:
     server.should_exit = True
     threading.Event().wait(_ENDING_SECONDS)
     lake.close()
-    os._exit(0)  # something is still being read
+    os._exit(0)  # a request is still reading
 
 
 if __name__ == "__main__":

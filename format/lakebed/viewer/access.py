@@ -1,4 +1,4 @@
-"""Who may ask: the token, tickets for films and sounds, names of this server, and headers that every answer has."""
+"""Access control: the token, tickets for videos and sounds, names of this server, and security headers."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def failure(kind: str, message: str, status: int, headers: Any = None, **more: A
 
 
 class Access:
-    """What a request must bring.
+    """The conditions that a request must meet.
 
     Parameters
     ----------
     token
-        Asked for by everything but the page itself.
+        Required by all addresses except the page itself.
     host, port
-        Where the server listens.
+        Address at which the server listens.
     proxied
-        A notebook server hands requests on, whose name is not known here.
+        A notebook server forwards requests, and its name is unknown here.
     """
 
     def __init__(self, token: str, host: str, port: int, proxied: bool = False) -> None:
@@ -55,7 +55,7 @@ class Access:
         self._headers = [(b"content-security-policy", policy.encode()), *_HEADERS]
 
     def ticket(self, path: str, at: str, q: str) -> str:
-        """Return what opens one film or sound without the token: of its path, decoded, version and query."""
+        """Return the ticket that opens a video or sound without the token: for a decoded path, version and query."""
         return self._mac(f"{path}?at={at}&q={q}")
 
     def _mac(self, message: str) -> str:
@@ -64,7 +64,7 @@ class Access:
         ).hexdigest()
 
     def opened(self, nonce: str, mac: str) -> bool:
-        """Whether an address that works once may be used; the token is needed to make one."""
+        """Tell whether a one-time address may be used now; making one needs the token."""
         mine = self._mac(f"open {nonce}").encode()
         if nonce in self._used or not hmac.compare_digest(mac.encode("utf-8", "surrogatepass"), mine):
             return False
@@ -72,7 +72,7 @@ class Access:
         return True
 
     def guarding(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that answers only those who may ask."""
+        """Return an application that answers only permitted requests."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -95,13 +95,13 @@ class Access:
         return guarded
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
-        """Return why a request is not answered; None if it is."""
+        """Return the refusal of a request; None if it is permitted."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not (self._proxied or self._is_own(hosts[0])):
             return 403, "the address in Host is not that of this viewer"
         if not scope["path"].startswith("/v1"):
-            return None  # the page, in which there are no data
+            return None  # the page, which holds no data
         is_other = not self._proxied and headers.getlist("origin") not in ([], [f"http://{hosts[0]}"])
         if is_other or {*headers.getlist("sec-fetch-site")} - {"same-origin", "none"}:
             return 403, "another page asked"
@@ -128,7 +128,7 @@ class Access:
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return a name that is a number, which no name server can let lead elsewhere; None of others."""
+    """Return an address as a number, which no name server can redirect; None for names."""
     try:
         return ipaddress.ip_address(name)
     except ValueError:

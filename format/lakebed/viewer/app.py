@@ -1,4 +1,4 @@
-"""Addresses and their answers; blocking work is done in a few threads, and not for who has gone away."""
+"""Addresses and their answers. Blocking work runs in a few threads, unless the client has gone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
+import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -20,7 +21,7 @@ from starlette.routing import Route
 
 from lakebed import errors
 from lakebed.errors import DatasetHandlerError, FormatError, InvalidInputError, QueryError, StorageError
-from lakebed.viewer import diff, media, pictures, queries, schema, statistics
+from lakebed.viewer import diff, media, pictures, points, queries, schema, statistics
 from lakebed.viewer.access import Access, failure
 from lakebed.viewer.asked import Asked
 from lakebed.viewer.cells import cells
@@ -48,7 +49,7 @@ _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 
 class Server:
-    """The answers of one lake."""
+    """The request handlers of one lake."""
 
     def __init__(self, lake: Lake, access: Access) -> None:
         self._lake, self._access = lake, access
@@ -58,7 +59,7 @@ class Server:
         self._files = {path.relative_to(_PAGE).as_posix(): path for path in _PAGE.rglob("*")}
 
     def routes(self) -> list[Route]:
-        """Return all addresses."""
+        """Return the routes."""
         one, sample = "/v1/{number:int}", "{tensor:path}/{row:int}"
         return [
             self._route("/v1/lake", self._lake.listed, is_long=True),
@@ -74,6 +75,7 @@ class Server:
             self._route(f"{one}/media/{sample}", self._media),
             self._route(f"{one}/sound/{sample}", lambda *of: media.sound(self._found(*of)), is_kept=True),
             self._route(f"{one}/stats/{{tensor:path}}", self._stats, is_long=True, is_kept=True),
+            self._route(f"{one}/points/{{tensor:path}}", self._points, is_long=True, is_kept=True),
             self._route(f"{one}/ids/{{tensor:path}}", self._ids, is_long=True, is_kept=True),
             self._route(f"{one}/diff", self._diff, is_long=True),
             self._route(f"{one}/views", self._save, "POST", is_long=True),
@@ -90,10 +92,10 @@ class Server:
         is_long: bool = False,
         is_kept: bool = False,
     ) -> Route:
-        """Make an address whose answer is found in a thread, once one is free and if the client is still there."""
+        """Make a route whose answer is computed in a thread, once one is free and if the client still waits."""
 
         async def answered(request: Request) -> Response:
-            body = await _body(request)  # behind which it stands whether the client is there
+            body = await _body(request)  # first: the next message then tells whether the client has gone
             given = {**request.query_params, "range": request.headers.get("range")}
             asked = Asked.of(request.path_params, _object(body) if method == "POST" else given)
             request.state.text = asked.text
@@ -178,6 +180,12 @@ class Server:
             return statistics.of_answer(self._answers.kept(asked), asked.tensor)
         return statistics.of_tensor(opened.tensor(asked.tensor), asked.tensor, None)
 
+    def _points(self, opened: Opened, asked: Asked) -> Response:
+        values, step, share = points.points(opened.tensor(asked.tensor))
+        headers = {"x-axes": str(values.shape[1]), "x-step": str(step), "x-share": f"{share:.4f}"}
+        content = np.ascontiguousarray(values, "<f4").tobytes()
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
     def _ids(self, opened: Opened, asked: Asked) -> Response:
         found = diff.ids(opened, opened.tensor(asked.tensor))
         if found is None:
@@ -193,7 +201,7 @@ class Server:
         return {"id": self._answers.save(opened, asked.name, asked.text, asked.rows or ())}
 
     async def _once(self, request: Request) -> Response:
-        """Lead to the page, with the token in the fragment, from an address that works once."""
+        """Redirect from a one-time address to the page, with the token in the fragment."""
         if not self._access.opened(**request.path_params):
             raise HTTPException(404)
         shown = request.query_params.get("v1")
@@ -201,7 +209,7 @@ class Server:
         return Response(status_code=303, headers={"location": f"../../#token={self._access.token}{state}"})
 
     async def _page(self, request: Request) -> Response:
-        """Return a file of the page; what is in none of its folders has no name here."""
+        """Return a file of the page; only files of its own folders are found."""
         name = request.path_params["file"] or "index.html"
         path = self._files.get(name)
         if path is not None and path.suffix in _TYPES:
@@ -237,7 +245,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer an error: what the library says of it, and nothing else."""
+    """Answer an error with the library's message, and nothing else."""
     if isinstance(error, HTTPException):
         return failure("missing", "there is nothing at this address", error.status_code)
     named = (told for type_, told in _KINDS.items() if isinstance(error, type_))

@@ -1,4 +1,4 @@
-"""Parameters of requests: each has one name, one meaning and one check, whichever address it comes with."""
+"""Parameters of requests: each has one name, one meaning and one check at all addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from lakebed.errors import InvalidInputError
 
-LARGEST = 16_383  # sides of a picture that all browsers show
+LARGEST = 16_383  # largest side of a picture that all browsers show
 _MOST_ROWS = 512
 _LONGEST_NAME = 200
 
@@ -18,30 +18,30 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked for.
+    """The parameters of a request.
 
     Attributes
     ----------
     number, tensor, row
-        Of the path: a dataset of the list, a tensor or column, and a row.
+        From the path: a dataset of the list, a tensor or column, and a row.
     at, q
-        Version, and the id of an answered query whose rows and columns are meant.
+        Version, and the id of an answered query, if the rows and columns are those of its answer.
     start, count, tensors
-        Rows, and the tensors whose values are told; None for all.
+        Rows, and the tensors whose values are returned; None for all.
     w
-        Width of a picture in pixels at most; 0 for all.
+        Largest width of a picture in pixels; 0 for no limit.
     frame
-        Item of a sequence, frame of a film, slice of a scan.
+        Item of a sequence, frame of a video, or slice of a scan.
     low, high
-        Values that become black and white; None finds them.
+        Values shown as black and white; None chooses them.
     box
-        Left, top, width and height of the part that is shown; None for all.
+        Left, top, width and height of the part to show; None for all.
     a, b
-        Versions that are compared.
+        Versions to compare.
     text, name, rows
-        Of a query, or a view to save.
+        Text of a query; name and rows of a view to save.
     range
-        The header of this name: which part of a file.
+        The ``Range`` header, for a part of a file.
     """
 
     number: int = 0
@@ -71,14 +71,14 @@ class Asked:
         Parameters
         ----------
         path
-            Those of the path, which are read.
+            Parameters of the path, parsed.
         given
-            Those of the query string, or the object that was sent.
+            Parameters of the query string, or of the JSON object in the body.
 
         Raises
         ------
         InvalidInputError
-            If one is not what it has to be.
+            If one has a wrong type or value.
         """
         found = dict(path)
         for name, (read, what) in _PARAMETERS.items():

@@ -15,7 +15,7 @@ from lakebed.errors import LakebedError
 
 _LETTERS = 4096
 _ITEMS = 4096
-_ALL = 1 << 20  # of a sequence that is asked for alone: a film of minutes, with boxes in each frame
+_ALL = 1 << 20  # of a sequence that is requested alone, such as the boxes in each frame of a video of minutes
 _DEPTH = 32
 _FEW = 64
 _LINE = 256
@@ -33,11 +33,11 @@ _KINDS = {
 }
 _EXACT = 1 << 53
 _APART = ("image", "video", "audio", "mask", "mesh", "unknown")
-"""Kinds of tensors of whose samples only the shape is told."""
+"""Kinds of tensors for whose samples only the shape is returned."""
 
 
 def kind_of(tensor: lakebed.Tensor) -> str:
-    """Return how the page treats a tensor."""
+    """Return the kind of a tensor, by which the page shows it."""
     htype = tensor.base_htype
     if htype in _KINDS:
         return _KINDS[htype]
@@ -47,9 +47,9 @@ def kind_of(tensor: lakebed.Tensor) -> str:
 
 
 def plain(value: Any, items: int = _ITEMS) -> tuple[Any, bool]:
-    """Return a value as one of JSON, and whether it had to be cut for that.
+    """Return a value as JSON, and whether it was cut for that.
 
-    Numbers that JSON lacks, or that a page would round, are texts.
+    Numbers that JSON lacks, or that JavaScript would round, become text.
     """
     left = [items]
     cut = [False]
@@ -95,7 +95,7 @@ def _plain(value: Any, left: list[int], cut: list[bool], depth: int) -> Any:
 
 
 def _numbers(array: NDArray[Any], left: list[int], cut: list[bool]) -> Any:
-    """Return an array as lists, of its first axis no more than is left; single precision by its own digits."""
+    """Return an array as lists, cut along the first axis to what is left; single precision in its own digits."""
     row = max(1, math.prod(array.shape[1:]))
     if array.ndim and array.size > left[0]:
         cut[0] = True
@@ -107,7 +107,7 @@ def _numbers(array: NDArray[Any], left: list[int], cut: list[bool]) -> Any:
 
 
 def cells(tensor: lakebed.Tensor, rows: Sequence[int]) -> list[Any]:
-    """Return a cell for each row of a tensor, None beyond its end."""
+    """Return a cell for each row of a tensor; None for rows beyond its end."""
     kind, known = kind_of(tensor), [row for row in rows if 0 <= row < len(tensor)]
     read = _shapes if _is_apart(tensor, kind) else _values
     found = dict(zip(known, each(known, lambda some: read(tensor[some], kind)), strict=True))
@@ -115,7 +115,7 @@ def cells(tensor: lakebed.Tensor, rows: Sequence[int]) -> list[Any]:
 
 
 def each(rows: Sequence[int], read: Callable[[Any], list[Any]]) -> list[Any]:
-    """Return the cells of some rows, read together; one by one where that fails, with an error for what cannot be."""
+    """Return the cells of some rows; if reading them together fails, read them one by one, with their errors."""
     try:
         return read(rows) if rows else []
     except (LakebedError, OverflowError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""The rows in which two versions differ: `Diff` of types.ts."""
+"""The differences of two versions: `Diff` of types.ts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NONE: Numbers = np.empty(0, np.int64)
 
 
 def diff(a: Opened, b: Opened) -> dict[str, Any]:
-    """Return what version b has otherwise than version a.
+    """Return the differences between two versions.
 
-    Rows are the same where their ids are; in tensors without ids, as syncs write them, where their numbers are.
+    Rows are matched by their ids; in tensors without ids, as syncs write them, by their numbers.
     """
     before = {tensor.key: (name, tensor) for name, tensor in a.tensors.items()}
     after = {tensor.key: (name, tensor) for name, tensor in b.tensors.items()}
@@ -50,7 +50,7 @@ def diff(a: Opened, b: Opened) -> dict[str, Any]:
 
 
 def _common(a: Opened, b: Opened) -> str | None:
-    """Return the last version that both come from."""
+    """Return the last common ancestor of both."""
     mine = set(a.session.tree.ancestors(a.version))
     return next((one for one in b.session.tree.ancestors(b.version) if one in mine), None)
 

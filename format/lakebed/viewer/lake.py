@@ -1,4 +1,4 @@
-"""The datasets of a place, by number, and those that are open: each at one version that does not change."""
+"""The datasets of a place, by number, and the open ones, each at one fixed version."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ V = TypeVar("V")
 
 
 class Gone(NotFoundError):
-    """A version, or a dataset, that was there is no more."""
+    """A version or dataset no longer exists."""
 
 
 class Opened:
@@ -60,19 +60,19 @@ class Opened:
         Raises
         ------
         NotFoundError
-            If there is none of this name.
+            If the tensor does not exist.
         """
         if name not in self.tensors:
             raise NotFoundError(f"there is no tensor {name!r:.200} in this version")
         return self.tensors[name]
 
     def sample(self, name: str, row: int, frame: int = 0) -> lakebed.Tensor:
-        """Return a sample of a tensor, of a sequence one of its items.
+        """Return a sample of a tensor, or one item of a sequence.
 
         Raises
         ------
         NotFoundError
-            If there is no such tensor or row.
+            If the tensor or row does not exist.
         """
         tensor = self.tensor(name)
         if not 0 <= row < len(tensor):
@@ -81,16 +81,16 @@ class Opened:
 
 
 def item(tensor: lakebed.Tensor, row: int, frame: int) -> lakebed.Tensor:
-    """Return a sample, of a sequence one of its items."""
+    """Return a sample, or one item of a sequence."""
     return tensor[row, frame] if tensor.is_sequence else tensor[row]
 
 
 Found = tuple[Opened, str, int] | NDArray[Any]
-"""A version, a tensor and a row of it; or what a query computed."""
+"""A version, tensor and row; or a value that a query computed."""
 
 
 def keep(kept: dict[Key, V], key: Key, value: V, most: int) -> V:
-    """Put a value last, and let go of those that were used longest ago."""
+    """Store a value as the most recent, and drop the least recently used ones."""
     kept.pop(key, None)
     kept[key] = value
     while len(kept) > most:
@@ -109,13 +109,13 @@ class Lake:
     Parameters
     ----------
     given
-        Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, where
-        links may lead, ``patience``, how long requests may take, ``temporary``, a folder to remove in the end.
+        Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, the
+        permitted targets of links, ``patience``, the timeout of requests, ``temporary``, a folder to remove at the end.
 
     Attributes
     ----------
     rows : dict
-        Rows that the process that started this one shows, by name.
+        Rows that the parent process shows, by name.
     """
 
     def __init__(self, path: str, given: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ class Lake:
         config.LINK_HOSTS = (*config.LINK_HOSTS, *given.get("link_hosts", ()))
         for name, seconds in given.get("patience", {}).items():
             setattr(config, name, seconds)
-        # From the process that started this one, through a pipe.
+        # The credentials come from the parent process, through a pipe.
         creds = given.get("creds")
         self._creds = None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
         self._path = path
@@ -145,7 +145,7 @@ class Lake:
                 is_file and not Path(self._place.path).is_dir()
             ):
                 raise
-            self.is_single = False  # what lies in it is looked for once somebody asks
+            self.is_single = False  # its datasets are listed at the first request
         else:
             self._number(self._place.shown.rstrip("/").rpartition("/")[2], self._place)
 
@@ -156,12 +156,12 @@ class Lake:
         return self._numbers[name]
 
     def close(self) -> None:
-        """Remove what is there for this process only."""
+        """Remove the folder that exists only for this process."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def listed(self) -> dict[str, Any]:
-        """Return what there is: `Lake` of types.ts."""
+        """Return the list of datasets: `Lake` of types.ts."""
         found = [] if self.is_single else lakebed.ls(self._path, creds=self._creds)
         with self._mutex:
             datasets = list(map(self._entry, found))
@@ -178,7 +178,7 @@ class Lake:
         }
 
     def _entry(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Describe what `lakebed.ls` found."""
+        """Describe the datasets that `lakebed.ls` found."""
         branch = found["branch"] if found["branch"] not in (None, "main") else None
         name, path = found["path"], self._place.path
         path = path if name == "." else f"{path.rstrip('/')}/{name}"
@@ -206,7 +206,7 @@ class Lake:
     # -- opening -----------------------------------------------------------------------------------------------------
 
     def place(self, number: int) -> Location:
-        """Return where a dataset lies.
+        """Return the address of a dataset.
 
         Raises
         ------
@@ -220,14 +220,14 @@ class Lake:
         return self._found[number][1]
 
     def open(self, number: int, at: str = "") -> Opened:
-        """Open a dataset at a version: a branch, commit, tag, ``id:`` and the id of a version; "" is where it begins.
+        """Open a dataset at a version: a branch, commit, tag, ``id:`` and an id; "" is the version at which it opens.
 
         Raises
         ------
         Gone
             If the version, or the dataset, is no longer there.
         CheckoutError
-            If there is no such version.
+            If the version does not exist.
         """
         with self._mutex:
             if at.startswith("id:"):
@@ -238,7 +238,7 @@ class Lake:
                 version = version if known == tree else ""
             found = self._open.get((number, version))
             if found is None:
-                found = self._opened(number, at)  # one of before knew less of the other versions
+                found = self._opened(number, at)  # an earlier one knows fewer of the other versions
                 self._heads |= {(number, at): (tree, found.version)} if tree else {}
             return keep(self._open, (number, found.version), found, _MOST_OPEN)
 
@@ -248,14 +248,14 @@ class Lake:
         Raises
         ------
         InvalidInputError
-            If there is none.
+            If the list has no such name.
         """
         if name not in self._numbers:
             raise InvalidInputError("it is no dataset of this lake, and queries here ask no others")
         return self.open(self._numbers[name], at)
 
     def _tree(self, number: int) -> str:
-        """Return the identity of the file that names all versions, which each publish replaces."""
+        """Return the identity of the version tree, which each publish replaces."""
         found = open_storage(self.place(number)).stat(TREE_KEY)
         if found is None:
             raise Gone(f"dataset {self._found[number][0]!r} was deleted, or moved")
@@ -283,7 +283,7 @@ class Lake:
         return ds
 
     def check(self, opened: Opened) -> None:
-        """Raise `Gone` if a version is no longer there, which explains why samples of it cannot be read."""
+        """Raise `Gone` if a version no longer exists, as the reason why its samples cannot be read."""
         try:
             self._tree(opened.number)
             self._opened(opened.number, f"id:{opened.version}")
@@ -292,4 +292,4 @@ class Lake:
                 self._open.pop((opened.number, opened.version), None)
             raise
         except LakebedError:
-            return  # then the error that led here tells more
+            return  # the error that led here then tells more

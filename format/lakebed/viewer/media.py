@@ -1,4 +1,4 @@
-"""Films and sounds: the stored file by ranges, of which no more is read than is asked for; what a sound looks like."""
+"""Videos and sounds: ranges of the stored file, read only as far as requested; pictures of sounds."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _TYPES = {
     "mp3": "audio/mpeg",
     "flac": "audio/flac",
     "wav": "audio/wav",
+    **dict.fromkeys(("las", "ply"), "application/octet-stream"),
 }
 _PART = 1 << 20
 _SPANS = 2000
@@ -27,22 +28,22 @@ _MOST_NUMBERS = 1 << 27
 _WINDOW = 512
 _BANDS = 128
 _COLUMNS = 1000
-_FULL = (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31)  # what the loudest numbers may be
+_FULL = (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31)  # the loudest possible value
 
 
 class File:
-    """The stored file of a film or a sound.
+    """The stored file of a video, a sound, a point cloud or a mesh.
 
     Attributes
     ----------
     size : int
-        Bytes that it has.
+        Number of its bytes.
     type : str
-        What a browser is told that it is.
+        Its media type.
     """
 
     def __init__(self, found: Found) -> None:
-        opened, name, row = _stored(found, "video", "audio")
+        opened, name, row = _stored(found, "video", "audio", "point_cloud", "mesh")
         tensor = opened.tensor(name)
         self._row, self._linked = row, None
         self._reader = opened.session.reader(tensor.key, name)
@@ -52,14 +53,14 @@ class File:
         head = self.read(0, 512)
         compression = sniff(head, None) if tensor.is_link else tensor.meta.sample_compression
         if compression not in _TYPES:
-            told = f"browsers play no files of tensor {name!r}: ask for pictures of its frames"
+            told = f"the page shows no files of tensor {name!r}: ask for pictures of frames"
             raise InvalidInputError(told)
         self.type = _TYPES[compression]
         if not self.size:
             raise NotFoundError(f"the sample of tensor {name!r} in row {row} is empty")
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return a part of it."""
+        """Return a part of the file."""
         if self._linked is not None:
             self.size = len(self._linked)
             return bytes(self._linked[start : min(stop, self.size)])
@@ -68,12 +69,12 @@ class File:
 
 
 def ranged(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return the part that a Range header asks for, no more than a piece; None for the whole.
+    """Return the part that a Range header requests, cut to one piece; None for the whole.
 
     Raises
     ------
     IndexError
-        If it is none of this file.
+        If the file has no such part.
     """
     if header is None:
         return None
@@ -81,7 +82,7 @@ def ranged(header: str | None, size: int) -> tuple[int, int] | None:
     if found is None or not (found[1] or found[2]):
         if header.strip().startswith("bytes") and "," not in header:
             raise IndexError(header)
-        return None  # several parts, or other units: the whole is as good
+        return None  # several parts, or other units: answer with the whole
     if not found[1]:
         start, stop = max(0, size - int(found[2])), size
     else:
@@ -92,13 +93,13 @@ def ranged(header: str | None, size: int) -> tuple[int, int] | None:
 
 
 def pieces(file: File) -> Any:
-    """Yield it in pieces."""
+    """Yield the part in pieces."""
     for start in range(0, file.size, _PART):
         yield file.read(start, start + _PART)
 
 
 def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
-    """Return the place of a film or a sound."""
+    """Return the place of a video or a sound."""
     if isinstance(found, np.ndarray):
         raise InvalidInputError("what a query computes is no film or sound")
     opened, name, row = found
@@ -110,7 +111,7 @@ def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
 
 
 def frame_rate(found: Found) -> float | None:
-    """Return how many frames of a film are shown in a second; None where it is not on record."""
+    """Return the frames per second of a video; None if they are not recorded."""
     opened, name, row = _stored(found, "video", "audio")
     facts = opened.sample(name, row).sample_info
     rate = facts.get("fps") if isinstance(facts, dict) else None
@@ -150,7 +151,7 @@ def _peaks(mono: NDArray[np.float32]) -> list[list[float]]:
 
 
 def _spectrogram(mono: NDArray[np.float32]) -> dict[str, Any] | None:
-    """Return loudness by time and pitch, of windows that lie side by side, or apart where there are many."""
+    """Return loudness by time and pitch, in adjacent windows, or spaced ones of a long sound."""
     if len(mono) < _WINDOW:
         return None
     count = min(_COLUMNS, len(mono) // (_WINDOW // 2))

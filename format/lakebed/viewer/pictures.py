@@ -1,4 +1,4 @@
-"""Pictures: of images, frames, slices and tiles, small ones decoded small; masks as maps of labels."""
+"""Pictures of images, frames, slices and tiles, decoded at reduced size if shown small; masks as maps of labels."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from lakebed.viewer.schema import layers
 
 _MOST_PIXELS = 1 << 27
 _MOST_NUMBERS = 1 << 24
-_ENOUGH = 2048  # pixels across an image that tell its limits
+_ENOUGH = 2048  # pixels per axis from which the limits of an image are estimated
 _QUALITY = 85
 _CORES = max(1, min(8, os.cpu_count() or 1))
 
 Picture = tuple[bytes, str]
-"""A file, and its type."""
+"""A file, and its media type."""
 
 
 def picture(found: Found, asked: Asked) -> Picture:
-    """Return a picture of one sample, or of what a query computed.
+    """Return a picture of one sample, or of a value that a query computed.
 
     Raises
     ------
     NotFoundError
-        If there is no such row or frame, or it is empty.
+        If the row or frame does not exist, or is empty.
     InvalidInputError
         If the tensor holds no pictures.
     LimitError
@@ -72,12 +72,12 @@ def picture(found: Found, asked: Asked) -> Picture:
 
 
 def window(found: Found, asked: Asked) -> dict[str, float]:
-    """Return `Window` of types.ts: what is black and white where nothing else is asked for, and what both may be.
+    """Return `Window` of types.ts: the default values for black and white, and the limits of both.
 
     Raises
     ------
     NotFoundError
-        If there is no such row or frame, or it is empty.
+        If the row or frame does not exist, or is empty.
     InvalidInputError
         If the tensor holds no images.
     """
@@ -99,12 +99,12 @@ def window(found: Found, asked: Asked) -> dict[str, float]:
 
 
 def numbers(found: Found, asked: Asked) -> NDArray[Any]:
-    """Return the numbers of one sample, or of a part of it, as a page can take them: little-endian.
+    """Return the numbers of one sample, or of a part of it, as little-endian bytes for the page.
 
     Raises
     ------
     InvalidInputError
-        If it holds none.
+        If the tensor holds no numbers.
     LimitError
         If they are too many.
     """
@@ -135,7 +135,7 @@ def _numbers(opened: Opened, name: str, row: int, asked: Asked) -> NDArray[Any]:
 def _layer(
     opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked, whole: list[int]
 ) -> tuple[lakebed.Tensor, Asked]:
-    """Return the tensor of the smallest stored copies that are as fine as what is asked for, and the part of them."""
+    """Return the tensor with the smallest stored copies that are fine enough for a request, and the part of them."""
     part = _part(whole, asked)
     for name in reversed(layers(opened, tensor.key)):
         layer: lakebed.Tensor = opened.ds[name]
@@ -143,7 +143,7 @@ def _layer(
         if len(shape) < 2 or 0 in shape:
             continue
         there = shape[1] * (part[1].stop - part[1].start) / whole[1]
-        if asked.w > 1.01 * there + 1:  # halves of odd sides are a little smaller
+        if asked.w > 1.01 * there + 1:  # halves of odd sides are rounded down
             continue
         (top, bottom), (left, right) = (
             (round(one.start * now / before), round(one.stop * now / before))
@@ -158,7 +158,7 @@ def _layer(
 
 
 def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> Picture | None:
-    """Decode a JPEG file, or tiles of it, no larger than shown; return None for what is decoded as a whole."""
+    """Decode a JPEG file, or tiles, no larger than shown; return None for files that must be decoded as a whole."""
     sample = item(tensor, row, asked.frame)
     shape = shape_of(sample)
     rows, columns = part = _part(shape, asked)
@@ -175,7 +175,7 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
         files: Any = [((slice(0, shape[0]), slice(0, shape[1]), slice(0, 3))[: len(shape)], data)]
     else:
         files = opened.session.reader(tensor.key, tensor.key).files(row, part)
-    # Edges of tiles lie between pixels: those of a finer picture.
+    # Edges of tiles lie between the reduced pixels.
     finer = _fitted(height, width, 2 * asked.w) if sample.is_tiled else size
     down, across = finer[0] / height, finer[1] / width
     made = np.empty((*finer, 3) if shape[2:] == [3] else finer, np.uint8)
@@ -190,12 +190,12 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
         box = np.array([[top - place[0].start, left - place[1].start, bottom - top, right - left]], np.int32)
         tile = np.array([[*(of.stop - of.start for of in place), 1][:3]], np.uint32)
         if room.size and regions.decode_regions([content], tile, box, [room])[0]:
-            return False  # damaged, or of colours that are turned into others
+            return False  # damaged, or in a colour space that must be converted
         made[y, x] = room
         return True
 
     rest = iter(files)
-    with ThreadPoolExecutor(_CORES) as pool:  # threads start where there are several tiles
+    with ThreadPoolExecutor(_CORES) as pool:  # threads are worth it only for several tiles
         while some := list(islice(rest, 2 * _CORES)):
             if not all(map(is_done, some) if len(some) == 1 else pool.map(is_done, some)):
                 return None
@@ -203,7 +203,7 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
 
 
 def _shows_as_stored(data: bytes, height: int, width: int) -> bool:
-    """Whether a browser shows the pixels that the library reads: it turns files by EXIF, and knows their colours."""
+    """Tell whether a browser shows the pixels that the library reads: it neither rotates them nor converts colours."""
     try:
         file = Image.open(io.BytesIO(data), formats=["JPEG"])
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
@@ -218,7 +218,7 @@ def _shows_as_stored(data: bytes, height: int, width: int) -> bool:
 
 
 def _slice(opened: Opened, name: str, row: int, asked: Asked) -> Picture:
-    """Return a slice of a scan, in the scan's own window where no other is asked for."""
+    """Return a slice of a scan, by default in the scan's own window."""
     tensor = opened.tensor(name)
     scan, usual = scans.read(opened, name, row, asked.frame)
     at = 0 if tensor.is_sequence else asked.frame
@@ -232,7 +232,7 @@ def _slice(opened: Opened, name: str, row: int, asked: Asked) -> Picture:
 
 
 def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
-    """Read the pixels that are shown: shape (height, width) or (height, width, channels)."""
+    """Read the pixels to show: shape (height, width) or (height, width, channels)."""
     shape = shape_of(sample)
     if _is_framed(shape, kind, sample.base_htype):
         if asked.frame >= shape[0]:
@@ -252,7 +252,7 @@ def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
 
 
 def _is_framed(shape: list[int], kind: str, htype: str | None) -> bool:
-    """Whether the first axis is that of frames."""
+    """Tell whether the first axis is that of frames."""
     if kind == "video" or len(shape) == 4:
         return True
     return kind == "array" and len(shape) == 3 and shape[2] > 4 and htype in ("generic", None)
@@ -267,7 +267,7 @@ def _part(shape: list[int], asked: Asked) -> tuple[slice, slice]:
 
 
 def _fitted(height: int, width: int, wanted: int) -> tuple[int, int]:
-    """Return height and width of a picture that is so wide at most, and none of whose sides is too long."""
+    """Return the height and width of a picture within the largest width, and with no side too long."""
     scale = min(1.0, (wanted or width) / width, LARGEST / height, LARGEST / width)
     return max(1, round(height * scale)), max(1, round(width * scale))
 
@@ -289,7 +289,7 @@ def _encoded(pixels: NDArray[Any], asked: Asked, size: tuple[int, int] | None = 
 
 
 def _windowed(pixels: NDArray[Any], low: float | None, high: float | None) -> NDArray[np.uint8]:
-    """Return values as bytes: those between two, or all that there are; floats of 0 to 1 as such."""
+    """Return values as bytes, scaled between limits or their extremes; floats from 0 to 1 keep that range."""
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
     if pixels.dtype == np.uint8 and low is None and high is None:
@@ -303,7 +303,7 @@ def _windowed(pixels: NDArray[Any], low: float | None, high: float | None) -> ND
 
 
 def _limits(pixels: NDArray[Any]) -> tuple[float, float]:
-    """Return the least and the most finite value; 0 and 1 of floats that lie between them."""
+    """Return the smallest and largest finite value; 0 and 1 for floats between these."""
     is_float = pixels.dtype.kind == "f"
     numbers = pixels[np.isfinite(pixels)] if is_float else pixels
     least, most = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Answers of queries, kept by id for a while; they find their datasets in the lake, and end in time."""
+"""Answers of queries, cached by id; queries may name datasets of the lake, and have a timeout."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _DRAWN = {"bbox": "bbox", **dict.fromkeys(("image", "image.rgb", "image.gray"), 
 
 @dataclass(slots=True)
 class Answer:
-    """What a query found.
+    """The result of a query.
 
     Attributes
     ----------
     opened
-        The version whose rows these are.
+        The version to which the rows belong.
     found
         A view of the dataset, or a result with computed columns.
     rows
-        Numbers of its rows there; None of joins and groups.
+        Numbers of its rows in the dataset; None for joins and groups.
     sources
-        Column -> the tensor that it shows as it is.
+        Column -> the tensor that it shows unchanged.
     is_plain
-        Whether each row and column can as well be asked for as one of the version that was asked.
+        Whether each row and column is also a row and column of the queried version.
     starts
-        Where each group begins, of ARRANGE BY; None without.
+        Start of each group of ARRANGE BY; None without groups.
     told
         `Answer` of types.ts.
     """
@@ -66,7 +66,7 @@ class Answer:
 
 
 class Answers:
-    """The last answers, by dataset and id."""
+    """The most recent answers, by dataset and id."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -79,7 +79,7 @@ class Answers:
         Raises
         ------
         QueryError
-            If it does not fit the data, or takes too long.
+            If the query does not fit the data, or takes too long.
         """
         if len(text) > _MOST_LETTERS:
             raise QueryError("the query is too long", kind="limit")
@@ -97,12 +97,12 @@ class Answers:
             return keep(self._kept, key, found, _MOST_ANSWERS)
 
     def kept(self, asked: Asked) -> Answer:
-        """Return the answer of an id.
+        """Return the answer with an id.
 
         Raises
         ------
         NotFoundError
-            If it was forgotten, or is of another dataset.
+            If it was dropped, or belongs to another dataset.
         """
         with self._mutex:
             key = asked.number, asked.q
@@ -111,7 +111,7 @@ class Answers:
             return keep(self._kept, key, self._kept[key], _MOST_ANSWERS)
 
     def save(self, opened: Opened, name: str, text: str | None, rows: Sequence[int]) -> str:
-        """Save the rows of a query, or rows, as a view; return its id.
+        """Save rows, or those of a query, as a view; return its id.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class Answers:
         return place.rpartition("/")[2]
 
     def _given(self, opened: Opened, text: str) -> tuple[Opened, Any] | None:
-        """Return rows that are known by a name, with the version that they are of; None of a query."""
+        """Return the rows that have a name, and their version; None for a query."""
         kind, name = text[: len(_VIEW)], text[len(_VIEW) :]
         if kind == _GIVEN:
             if name not in self._lake.rows:
@@ -148,7 +148,7 @@ class Answers:
         return owner, owner.ds.max_view[list(entry.load(verbose=False).sample_indices)]
 
     def _asked(self, opened: Opened, text: str) -> tuple[Opened | None, Any]:
-        """Return the version that the rows of a query are of, None of several, and a view or a result."""
+        """Return the version of a query's rows, None for several, and a view or a result."""
         found, others = self._queried(opened.ds, text)
         is_view = isinstance(found, lakebed.Dataset)
         of = (found.storage.url, found.pending_commit_id) if is_view else found.relation.origin()
@@ -156,7 +156,7 @@ class Answers:
         return next((one for one in sources if (one.ds.storage.url, one.version) == of), None), found
 
     def _queried(self, ds: lakebed.Dataset, text: str) -> tuple[Any, list[Opened]]:
-        """Answer a query, and return the datasets that it names: others than those of the lake are not opened."""
+        """Answer a query, and return the datasets that it names; only datasets of the lake are opened."""
         others: list[Opened] = []
 
         def named(address: str) -> lakebed.Dataset:
@@ -172,9 +172,9 @@ class Answers:
 
 
 def _asked_of_all_rows(ds: lakebed.Dataset, text: str) -> list[str] | None:
-    """Return the tensors by which ``SELECT *`` chooses rows, where others are shorter; None of other queries.
+    """Return the tensors whose rows ``SELECT *`` shows, if tensors differ in length; None for other queries.
 
-    The page shows all rows; those of the query language are in all columns that are asked for.
+    The page shows all rows; the query language only those that all selected columns have.
     """
     if ds.min_len == ds.max_len:
         return None
@@ -211,7 +211,7 @@ def _told(opened: Opened, owner: Opened | None, found: Any, text: str | None) ->
 
 
 def _source_of(relation: Relation, name: str) -> str | None:
-    """Return the tensor that a column shows as it is; None if it is computed."""
+    """Return the tensor that a column shows unchanged; None if it is computed."""
     if isinstance(relation, Projected):
         node = relation.outputs[name]
         return _source_of(relation.base, node.name) if isinstance(node, Input) else None
@@ -221,7 +221,7 @@ def _source_of(relation: Relation, name: str) -> str | None:
 
 
 def _computed(name: str, found: Any) -> dict[str, Any]:
-    """Return what is known of a column that a query computes."""
+    """Return the description of a column that a query computes."""
     info: Info = found.column(name).info
     kind = {"text": "text", "json": "json"}.get(info.kind, "scalar")
     if info.class_names is not None:
@@ -245,7 +245,7 @@ def _computed(name: str, found: Any) -> dict[str, Any]:
 def _groups(
     found: Any, arranged: Sequence[Any], names: Sequence[str]
 ) -> tuple[list[dict[str, Any]] | None, NDArray[np.int64] | None]:
-    """Return the groups of ARRANGE BY columns, with where each begins; (None, None) without."""
+    """Return the groups of ARRANGE BY columns, and the start of each; (None, None) without groups."""
     keys = [key.column if isinstance(key, syntax.Name) else "" for key in arranged]
     if not keys or any(key not in names for key in keys):
         return None, None
@@ -273,7 +273,7 @@ def _groups(
 
 
 def _word(value: Any) -> str:
-    """Return the key of a group as it is headed."""
+    """Return the key of a group for its heading."""
     if value is None:
         return "missing"
     return ", ".join(map(str, value[:8])) if isinstance(value, list) else str(value)[:200]
@@ -283,7 +283,7 @@ def _word(value: Any) -> str:
 
 
 def rows(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """Return `Rows` of an answer; of all columns if none are named."""
+    """Return `Rows` of an answer, of all columns if none are named."""
     start = asked.start
     places = range(start, max(start, min(start + asked.count, answer.told["rows"])))
     kinds = {one["name"]: one["kind"] for one in answer.told["columns"]}
@@ -321,19 +321,19 @@ def _computed_cells(answer: Answer, name: str, kind: str, places: range) -> list
 
 
 def located(answer: Answer, name: str, place: int) -> Found:
-    """Return the tensor and row that a place of an answer shows, or its value where it is computed.
+    """Return the tensor and row behind a cell of an answer, or its computed value.
 
     Raises
     ------
     NotFoundError
-        If there is no such row or column.
+        If the row or column does not exist.
     """
     if place >= answer.told["rows"] or all(name != one["name"] for one in answer.told["columns"]):
         raise NotFoundError(f"the answer has no row {place} with a column {name!r:.200}")
     if answer.rows is not None and name in answer.sources:
         return answer.opened, answer.sources[name], int(answer.rows[place])
     value = answer.found.column(name)[place].value()
-    array = np.asarray(None if isinstance(value, list) else value)  # a list may be of anything
+    array = np.asarray(None if isinstance(value, list) else value)  # a list may hold values of any type
     if array.dtype.kind not in "biuf":
         raise NotFoundError(f"column {name!r:.200} holds no numbers in row {place}")
     return array

@@ -1,12 +1,12 @@
-"""Scans: the slices of a file, and the window of values that one starts with.
+"""Scans: the slices of a file, and the initial window of values.
 
     file       slice n                              window
     DICOM      frame n                              WindowCenter and WindowWidth, in the values that are stored
     NIfTI      n along the third axis; of what has  cal_min and cal_max
                more axes, one volume after another
 
-A file that records no window has one from the 1st to the 99th percentile of the slice in its middle: the same for all
-its slices, so that none is brighter than its neighbours by the window alone. Of MONOCHROME1 the larger values are dark.
+If a file records no window, it is the range from the 1st to the 99th percentile of the middle slice. It is the same for
+all slices, so that their brightness can be compared. In MONOCHROME1, larger values are darker.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from lakebed.viewer.lake import Opened
 
 HTYPES = ("dicom", "nifti")
 _MOST_KEPT = 1 << 29
-_ENOUGH = 1 << 20  # numbers that tell percentiles
+_ENOUGH = 1 << 20  # numbers from which percentiles are estimated
 _lock = threading.Lock()
 
 Window = tuple[float, float]
-"""What is black, and what is white; the larger first where large values are dark."""
+"""The values for black and for white; the larger comes first if large values are dark."""
 
 
 def read(opened: Opened, name: str, row: int, frame: int) -> tuple[NDArray[Any], Window | None]:
-    """Return all values of a scan, and the window that it starts with; None where values are shown as they are.
+    """Return all values of a scan, and its initial window; None if values are shown unchanged.
 
-    The last scan is kept: a file is decoded as a whole, and asked for slice by slice.
+    The last scan is cached, because a file is decoded as a whole but requested slice by slice.
     """
     tensor = opened.tensor(name)
     key = name, row, frame if tensor.is_sequence else 0
@@ -48,12 +48,12 @@ def read(opened: Opened, name: str, row: int, frame: int) -> tuple[NDArray[Any],
 
 
 def slices(shape: tuple[int, ...], htype: str | None, dtype: np.dtype[Any]) -> int:
-    """Return how many pictures a scan is."""
+    """Return the number of slices of a scan."""
     return math.prod(_deep(shape, dtype)) if htype == "nifti" else math.prod(shape[:-3])
 
 
 def one(scan: NDArray[Any], htype: str | None, at: int) -> NDArray[Any]:
-    """Return a slice: (height, width), or colours of it."""
+    """Return a slice: shape (height, width), or (height, width, channels) in colour."""
     if htype == "nifti":
         place: Any = np.unravel_index(at, _deep(scan.shape, scan.dtype), order="F")
         found: NDArray[Any] = scan[(slice(None), slice(None), *place)]
@@ -67,7 +67,7 @@ def _deep(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
 
 
 def window(scan: NDArray[Any], htype: str | None, facts: Any) -> Window | None:
-    """Return the window of a file of which so much is recorded; None of colours."""
+    """Return the window that a file records, else the computed one; None for colours."""
     count = slices(scan.shape, htype, scan.dtype)
     middle = one(scan, htype, count // 2)
     if middle.ndim == 3 and middle.shape[2] > 1:
@@ -98,16 +98,15 @@ def _percentiles(middle: NDArray[Any]) -> Window:
     low, high = np.percentile(numbers, (1, 99)).tolist()
     if middle.dtype.kind != "f":
         low, high = math.floor(low), math.ceil(high)
-    if low == high:  # most of it is one value
+    if low == high:  # most values are equal
         low, high = float(numbers.min()), float(numbers.max())
     return low, high if high > low else low + 1
 
 
 def _plain(facts: dict[str, Any], name: str) -> Any:
     found = facts.get(name)
-    found = (
-        found.get("value") if isinstance(found, dict) else found
-    )  # of DICOM: its name, tag and type beside it
+    # For DICOM, name, tag and type are stored with the value.
+    found = found.get("value") if isinstance(found, dict) else found
     return found[0] if isinstance(found, list) and found else found
 
 

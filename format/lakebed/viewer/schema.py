@@ -1,4 +1,4 @@
-"""What a dataset is, for the page: `Meta` of types.ts, and the kind of each tensor."""
+"""Description of a dataset for the page: `Meta` of types.ts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.versions.refs import Refs, read_refs
 from lakebed.viewer.cells import kind_of
 from lakebed.viewer.lake import Opened
 
-_SPLIT = "split"  # which part of a data set a row is of: no annotation
+_SPLIT = "split"  # the split of a row, which is no annotation
 _DRAWN = ("bbox", "mask", "polygon", "keypoints", "point", "label")
 _FIRST = ("image", "video", "mask")
 _MOST_NAMES = 100_000
@@ -21,9 +21,9 @@ _MOST_COMMITS = 10_000
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("min_shape", "max_shape", "skeleton", "keypoints"), ()),
     **dict.fromkeys(("sequence", "link"), False),
-    **dict.fromkeys(("coords", "over")),
+    **dict.fromkeys(("coords", "over", "format")),
 }
-"""What is known of a column of which nothing is."""
+"""Description of a column without any facts."""
 
 
 def meta(opened: Opened) -> dict[str, Any]:
@@ -100,6 +100,7 @@ def _tensor(name: str, tensor: lakebed.Tensor) -> dict[str, Any]:
         "rows": len(tensor),
         "sequence": tensor.is_sequence,
         "link": tensor.is_link,
+        "format": None if meta.sample_compression == "lz4" else meta.sample_compression,
         "class_names": _texts(info.get("class_names")),
         "coords": _coords(info.get("coords")) if kind == "bbox" else None,
         "skeleton": _pairs(info.get("connections")) if is_skeleton else [],
@@ -109,7 +110,7 @@ def _tensor(name: str, tensor: lakebed.Tensor) -> dict[str, Any]:
 
 
 def logical(stored: Any) -> str | None:
-    """Return what numbers stand for: ``timestamp``, ``date``, ``time``, ``duration``; None for themselves."""
+    """Return the meaning of numbers: ``timestamp``, ``date``, ``time``, ``duration``; None for plain numbers."""
     return next((w for w in ("timestamp", "date", "time", "duration") if str(stored).startswith(w)), None)
 
 
@@ -131,9 +132,9 @@ def _pairs(given: Any) -> list[list[int]]:
 
 
 def _over(one: Mapping[str, Any], bases: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the images that annotations are drawn over: those of their own group, else the first.
+    """Return the images over which annotations are drawn: those of their own group, else the first.
 
-    They have an item for each picture: sequences of both, or what a film has per frame.
+    Both have an item for each picture: sequences, or annotations for each frame of a video.
     """
     if one["kind"] not in _DRAWN or one["name"] == _SPLIT:
         return None

@@ -1,4 +1,4 @@
-"""What the values of a column are like: `Stats` of types.ts."""
+"""Statistics of a column: `Stats` of types.ts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
     found = _blank(name, len(column), nulls, step > 1)
     if known and all(isinstance(value, str) for value in known):
         return found | _texts(known, name)
-    arrays = [np.asarray(value) for value in known if not isinstance(value, list)]  # which may be of anything
+    arrays = [
+        np.asarray(value) for value in known if not isinstance(value, list)
+    ]  # its values may be of any type
     if (
         known
         and len(arrays) == len(known)
@@ -51,7 +53,7 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
 
 
 def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None) -> dict[str, Any]:
-    """Return the statistics of a tensor, of some rows or of all; where they are many, of some that lie evenly."""
+    """Return the statistics of a tensor, for some rows or all; of many rows, an even sample is read."""
     # Drop rows beyond the end of a short tensor, as is done when all rows are asked for.
     rows = None if rows is None else rows[rows < len(tensor)]
     total, kind = len(tensor) if rows is None else len(rows), kind_of(tensor)
@@ -112,7 +114,7 @@ def _numbers(values: NDArray[Any], name: str, stored: Any) -> dict[str, Any]:
 def _histogram(
     numbers: NDArray[np.float64], counts: NDArray[np.int64], *, is_whole: bool
 ) -> dict[str, Any] | None:
-    """Return bars of numbers in ascending order; of whole ones each of equally many."""
+    """Return the bars of a histogram of sorted numbers; bars of whole numbers cover equally many values."""
     low, high, bins = float(numbers[0]), float(numbers[-1]), _MOST_BINS if len(numbers) > 1 else 1
     if is_whole:
         width = math.ceil((high - low + 1) / _MOST_BINS)
@@ -122,7 +124,7 @@ def _histogram(
         low, high = low - 0.5, high + 0.5
     with np.errstate(over="ignore", invalid="ignore"):
         edges = np.linspace(low, high, bins + 1)
-    if not np.all(np.diff(edges) > 0):  # between numbers that are too large are no edges
+    if not np.all(np.diff(edges) > 0):  # numbers that are too large leave no edges between them
         return None
     heights, edges = np.histogram(numbers, bins=bins, range=(low, high), weights=counts)
     return {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
@@ -148,14 +150,14 @@ def _texts(texts: Sequence[str], name: str) -> dict[str, Any]:
 def _top(
     labels: Sequence[str], counts: Any, texts: Sequence[str], name: str, *, is_in: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the commonest values, each with the condition that chooses its rows."""
+    """Return the most frequent values, each with the condition that selects its rows."""
     order = np.argsort(-np.asarray(counts, np.int64), kind="stable")[:_MOST_TOP].tolist()
     found = ((labels[at][:_LONGEST], int(counts[at]), _equals(name, texts[at], is_in)) for at in order)
     return [{"label": label, "count": count, "condition": condition} for label, count, condition in found]
 
 
 def _equals(name: str, text: str, is_in: bool) -> str:
-    """Return the condition that a column is, or holds, a value; "" of columns that queries cannot name."""
+    """Return the condition that a column equals or contains a value; "" for columns that queries cannot name."""
     try:
         column = quoted(name)
     except InvalidInputError:

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 # Time after which 3.9.52 considers a lock of the list expired.
 _VALID_SECONDS = 10.0
-# Longest wait for a lock that other processes take again and again; the lock of a killed process expires before.
+# Limit of the wait for a lock that other processes take again and again; the lock of a killed process expires earlier.
 _PATIENCE = 60.0
 _PAUSE = 0.05
 # Pauses after which 3.9.52 checks that a lock it wrote is still its own, on disks and on stores.
@@ -91,7 +91,7 @@ def change_views(
             edit=edit,
             dump=SavedViews.to_bytes,
             holds=holds,
-            look="ds.get_views()",
+            advice="look at ds.get_views() before repeating the change",
         )
 
 

@@ -14,10 +14,10 @@ from lakebed.versions.state import TensorState
 
 RowNumbers = Sequence[int] | NDArray[np.integer]
 
-# Most updated rows that a version lists; with more it records that the tensor was transformed. The list takes 8 bytes
-# per row in a file that every publish writes again, for each tensor and companion, and 3.9.52 builds a Python set of it
-# (about 60 bytes per row) whenever it opens the dataset. Beyond 1 MB and 7 MB per tensor, knowing the rows costs more
-# than reading all of them.
+# Limit of the updated rows that a version lists; with more it only records that the tensor was transformed. The list
+# takes 8 bytes per row in a file that every publish writes again, for each tensor and companion, and 3.9.52 makes a
+# Python set of it (about 60 bytes per row) whenever it opens the dataset. From 1 MB and 7 MB per tensor on, knowing the
+# rows costs more than reading all of them.
 MOST_LISTED = 100_000
 
 

@@ -118,7 +118,7 @@ class EarlyChunk:
 
     @property
     def is_full(self) -> bool:
-        """Return whether it holds as many samples as it is to hold."""
+        """Return whether the chunk has all of its samples."""
         return self.count == self.capacity
 
     @property
@@ -207,7 +207,7 @@ class EarlyChunk:
             If the storage fails.
         """
         if not self.is_settled:
-            self._is_whole = False  # an error or a Ctrl-C may come before or after the sums
+            self._is_whole = False  # an error or a Ctrl-C may come at any point
             self._write(self._at - self._written)
             self._is_whole = True
 

@@ -122,10 +122,7 @@ def test_parts(ds: lakebed.Dataset, tmp_path: Path) -> None:
     flat = lakebed.empty("mem://flat")
     flat.create_tensor("x", dtype="uint16").extend(range(3))
     lakebed.export_to("mds", flat, tmp_path / "flat", progressbar=False)
-    assert sorted(path.name for path in (tmp_path / "flat").iterdir()) == [
-        "index.json",
-        "shard.00000.mds",
-    ]
+    assert sorted(path.name for path in (tmp_path / "flat").iterdir()) == ["index.json", "shard.00000.mds"]
 
 
 def test_refusals(ds: lakebed.Dataset, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import lakebed
 from lakebed.errors import ExportError
+from unit_tests.lakebed.importers.sources import photo
 from unit_tests.lakebed.importers.test_labelme import shape, write
-from unit_tests.lakebed.importers.test_yolo import photo
 
 LINES = {
     "detect": "0 0.5 0.5 0.123456 0.3333333333333333\n1 0.1 0.1 1e-05 1\n",

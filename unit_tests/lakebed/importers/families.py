@@ -191,10 +191,7 @@ def huggingface(root: Path) -> None:
         (root / split / "dataset_info.json").write_text("{}")
         rows = [{"photo": {"bytes": data, "path": None}, "label": row % 2, "text": "ü"} for row in range(8)]
         for name in names:
-            with (
-                pa.OSFile(str(root / split / name), "wb") as file,
-                pa.ipc.new_stream(file, schema) as writer,
-            ):
+            with pa.OSFile(str(root / split / name), "wb") as file, pa.ipc.new_stream(file, schema) as writer:
                 writer.write_table(pa.Table.from_pylist(rows, schema))
 
 

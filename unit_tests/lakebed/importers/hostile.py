@@ -11,8 +11,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import lakebed
 from lakebed.errors import LakebedError
+from unit_tests.lakebed.importers.sources import imported
 
 Mutation = Callable[[random.Random, bytes], bytes]
 
@@ -145,7 +145,7 @@ def check_hostile(
             path.write_bytes(draw.choice(mutations)(draw, path.read_bytes()))
         started = monotonic()
         try:
-            lakebed.import_from(format, src, "mem://", workers=0, progressbar=False, **options)
+            imported(format, src, **options)
         except LakebedError:
             failed += 1
         except BaseException as error:

@@ -14,6 +14,7 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
+from unit_tests.lakebed.importers.sources import imported
 
 PICTURES = 4
 EACH = 6  # annotations of a picture
@@ -92,11 +93,9 @@ def set_of(good: Callable[[int], Any], spoiled: Any) -> list[list[Any]]:
     return found
 
 
-def imported(one: Format, root: Path, *, strict: bool = False) -> Any:
+def imported_set(one: Format, root: Path, *, strict: bool = False) -> Any:
     """Import a set; return the report."""
-    return lakebed.import_from(
-        one.name, root, "mem://", workers=0, progressbar=False, strict=strict, **one.options
-    )
+    return imported(one.name, root, strict=strict, **one.options)
 
 
 def tensors(ds: lakebed.Dataset) -> dict[str, tuple[Any, ...]]:
@@ -148,7 +147,7 @@ def failures(one: Format, root: Path, step: int = 1) -> list[str]:
     """
     names = pictures(root)
     one.write(root, None)
-    report = imported(one, root, strict=True)
+    report = imported_set(one, root, strict=True)
     good, files, types = objects(report.dataset), report.dataset.file.text(), tensors(report.dataset)
     assert len(files) == len(names)
     assert [len(row) for row in good] == [EACH] * PICTURES
@@ -170,7 +169,7 @@ def _check(
     files: list[str],
     types: Mapping[str, Any],
 ) -> None:
-    report = imported(one, root)
+    report = imported_set(one, root)
     ds = report.dataset
     assert ds.file.text() == files, f"pictures are {ds.file.text()}"
     assert tensors(ds) == types, f"tensors are {tensors(ds)}"
@@ -185,13 +184,13 @@ def _check(
     told = told_of(report)
     if fate == KEPT:
         assert not told, f"told {told}"
-        imported(one, root, strict=True)
+        imported_set(one, root, strict=True)
         return
     assert len(told) == 1, f"told {told}"
     assert all(part in told[0] for part in one.where), f"told {told}"
     assert report.skipped == (fate == OUT), f"{report.skipped} are left out"
     with pytest.raises(IngestionError):
-        imported(one, root, strict=True)
+        imported_set(one, root, strict=True)
 
 
 # -- formats -----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from lakebed.importers.detection.coco import many, plan
 from lakebed.importers.detection.coco import rows as coco_rows
 from lakebed.importers.tables import json_index
 from lakebed.transforms.output import Skipped
+from unit_tests.lakebed.importers.sources import imported
 
 CATEGORIES = [
     {"id": 7, "name": "cat", "supercategory": "animal"},
@@ -82,7 +83,7 @@ def coco_either_way(request: pytest.FixtureRequest, coco: Path, monkeypatch: pyt
 
 
 def test_every_kind_of_annotation_comes_through(coco_either_way: Path) -> None:
-    report = lakebed.import_from("auto", coco_either_way, "mem://", progressbar=False)
+    report = imported("auto", coco_either_way)
     ds = report.dataset
     assert report.format == "coco"
     assert report.splits == {"train": 2, "val": 1}
@@ -119,16 +120,10 @@ def test_every_kind_of_annotation_comes_through(coco_either_way: Path) -> None:
 
 def test_one_kind_needs_no_group_and_a_file_is_enough(coco: Path) -> None:
     file = coco / "annotations/instances_val2026.json"
-    ds = lakebed.import_from("coco", file, "mem://", images=str(coco / "val2026"), progressbar=False).dataset
+    ds = imported("coco", file, images=str(coco / "val2026")).dataset
     assert ds.category_id[0].data()["text"] == ["cat"]
-    renamed = lakebed.import_from(
-        "coco",
-        coco,
-        "mem://",
-        annotations=[str(file)],
-        names={"bbox": "boxes"},
-        ignore=["area"],
-        progressbar=False,
+    renamed = imported(
+        "coco", coco, annotations=[str(file)], names={"bbox": "boxes"}, ignore=["area"]
     ).dataset
     assert "boxes" in renamed.tensors
     assert "area" not in renamed.tensors
@@ -136,13 +131,13 @@ def test_one_kind_needs_no_group_and_a_file_is_enough(coco: Path) -> None:
 
 def test_only_the_groups_that_are_asked_for_are_imported(coco: Path) -> None:
     """A picture that none of their files lists is told; of one group the tensors need no name of it."""
-    both = lakebed.import_from("coco", coco, "mem://", only="instances, captions", progressbar=False)
+    both = imported("coco", coco, only="instances, captions")
     assert {name.partition("/")[0] for name in both.dataset.tensors if "/" in name} == {
         "instances",
         "captions",
     }
     assert both.written == 3
-    words = lakebed.import_from("coco", coco, "mem://", only=["captions"], progressbar=False)
+    words = imported("coco", coco, only=["captions"])
     assert "caption" in words.dataset.tensors
     assert words.dataset.file.text() == ["b.jpg", "a.jpg"]
     told = [problem for problem in words.problems if "none of these annotation files" in problem.reason]
@@ -174,19 +169,19 @@ def test_what_is_empty_in_all_annotations_makes_no_tensor(tmp_path: Path, nothin
     path = written(root, "instances_val", images[1:], first[1:], categories=CATEGORIES)
     path.write_text(path.read_text().replace("[]", "[ ]"))
 
-    found = lakebed.import_from("coco", root, "mem://", strict=True, progressbar=False).dataset
+    found = imported("coco", root, strict=True).dataset
     assert {"bbox", "category_id", "id"} <= set(found.tensors)
     assert {"segmentation", "segmentation_object", "keypoints", "other"}.isdisjoint(found.tensors)
 
     later = {**first[1], "id": 3, "segmentation": [[1, 1, 2, 1, 2, 2]]}
     written(root, "instances_val", images[1:], [first[1], later], categories=CATEGORIES)
-    again = lakebed.import_from("coco", root, "mem://", inspect=1, progressbar=False).dataset
+    again = imported("coco", root, inspect=1).dataset
     assert [len(parts) for parts in again.segmentation.numpy(aslist=True)] == [0, 1]
     boxes = [{key: value for key, value in one.items() if key != "id"} for one in first]
     boxes = [{**one, "bbox": nothing, "segmentation": [[1, 1, 2, 1, 2, 2]]} for one in boxes]
     written(root, "instances_val", images[1:], boxes[1:], categories=CATEGORIES)
     (root / "annotations/instances_train.json").unlink()
-    outlines = lakebed.import_from("coco", root, "mem://", progressbar=False)
+    outlines = imported("coco", root)
     assert outlines.dataset.category_id[0].data()["text"] == ["cat"]
     assert "bbox" not in outlines.dataset.tensors
 
@@ -216,7 +211,7 @@ def test_pictures_that_are_missing_or_broken_are_left_out(coco: Path) -> None:
     (coco / "train2026/a.jpg").unlink()
     (coco / "val2026/ü.jpg").write_bytes(b"no picture")
     (coco / "val2026/unlisted.jpg").write_bytes(b"")
-    report = lakebed.import_from("coco", coco, "mem://", progressbar=False)
+    report = imported("coco", coco)
     # Of train and of the captions and key points: the picture is missing once for each file that lists it.
     assert report.written == 1
     assert {entry["where"] for entry in report.left_out} == {"a.jpg", "val2026/ü.jpg"}
@@ -238,7 +233,7 @@ def test_panoptic_segments(tmp_path: Path) -> None:
     ]
     annotation = {"image_id": 1, "file_name": "1.png", "segments_info": segments, "note": "x"}
     written(root, "panoptic_val", [{"id": 1, "file_name": "1.jpg"}], [annotation], categories=CATEGORIES)
-    ds = lakebed.import_from("coco", root, "mem://", progressbar=False).dataset
+    ds = imported("coco", root).dataset
     assert ds.segment_ids[0].numpy().tolist() == ids.tolist()
     assert ds.id[0].numpy().tolist() == [1, 300]
     assert ds.category_id[0].data()["text"] == ["cat", "dog"]
@@ -266,7 +261,7 @@ def test_what_is_no_coco_file_is_told(
     for held in (1 << 20, -1):
         monkeypatch.setattr(json_index, "HELD_BYTES", held)
         with pytest.raises(IngestionError, match=problem):
-            lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
+            imported("coco", tmp_path, annotations=["x.json"])
 
 
 def _plain(value: Any) -> Any:
@@ -393,7 +388,7 @@ def test_the_search_for_cycles_goes_on_after_a_file(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b'{"images": [')
     assert gc.isenabled()
     with pytest.raises(IngestionError):
-        lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
+        imported("coco", tmp_path, annotations=["x.json"])
     assert gc.isenabled()
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import lakebed
 from lakebed.errors import IngestionError
+from unit_tests.lakebed.importers.sources import imported
 
 
 @pytest.mark.parametrize("link", [False, True])
@@ -23,11 +23,7 @@ def test_paths_that_lead_out_of_the_folder_are_refused(link: bool, tmp_path: Pat
     for name in outside:
         (root / "t.csv").write_text(f"photo\n{name}\n")
         with pytest.raises(IngestionError, match="is not below"):
-            lakebed.import_from(
-                "csv", root / "t.csv", "mem://", media={"photo": "image"}, link=link, progressbar=False
-            )
+            imported("csv", root / "t.csv", media={"photo": "image"}, link=link)
     (root / "t.csv").write_text(f"photo\nin.png\n{root}/in.png\n")
-    report = lakebed.import_from(
-        "csv", root / "t.csv", "mem://", media={"photo": "image"}, link=link, progressbar=False
-    )
+    report = imported("csv", root / "t.csv", media={"photo": "image"}, link=link)
     assert report.dataset.photo.numpy().shape == (2, 4, 5, 3)

@@ -21,7 +21,7 @@ from lakebed.importers.core.contents import (
     value_of,
 )
 from lakebed.importers.core.plan import Problem
-from unit_tests.lakebed.importers.test_mds import picture
+from unit_tests.lakebed.importers.sources import picture
 
 WAV = b"RIFF\x24\0\0\0WAVEfmt " + bytes(28)
 ID3 = b"ID3\4" + bytes(20)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.detection import cvat
-from unit_tests.lakebed.importers.test_yolo import photo
+from unit_tests.lakebed.importers.sources import imported, photo
 
 META = """<meta><job><labels>
   <label><name>dog</name><color>#ff0000</color><type>any</type><attributes>
@@ -59,7 +58,7 @@ def pets(root: Path) -> None:
 def test_all_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cvat, "_READ_BYTES", 7)
     pets(tmp_path / "pets")
-    report = lakebed.import_from("auto", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+    report = imported("auto", tmp_path / "pets", strict=True)
     ds = report.dataset
     assert (report.format, report.written, report.splits) == ("cvat", 3, {"train": 1, "val": 2})
     assert ds.file.text() == [f"images/{name}.jpg" for name in ("1", "deep/2", "3")]
@@ -110,7 +109,7 @@ def test_a_file_for_each_split(tmp_path: Path) -> None:
         photo(tmp_path / f"pets/images/{split}.jpg")
         text = f'<annotations><image id="0" name="{split}.jpg"><tag label="cat"/></image></annotations>'
         (tmp_path / f"pets/{split}.xml").write_text(text)
-    report = lakebed.import_from("cvat", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+    report = imported("cvat", tmp_path / "pets", strict=True)
     assert report.splits == {"train": 1, "val": 1}
 
 
@@ -118,7 +117,7 @@ def test_tracks_of_a_video(tmp_path: Path) -> None:
     for number in range(3):
         photo(tmp_path / f"clip/images/frame_{number:06d}.jpg")
     (tmp_path / "clip/annotations.xml").write_text(TRACKS)
-    report = lakebed.import_from("cvat", tmp_path / "clip", "mem://", progressbar=False)
+    report = imported("cvat", tmp_path / "clip")
     ds = report.dataset
     assert ds.file.text() == ["images/frame_000000.jpg", "images/frame_000001.jpg"]
     assert ds.labels[1].data()["text"] == ["cat", "dog"]
@@ -129,7 +128,7 @@ def test_tracks_of_a_video(tmp_path: Path) -> None:
 
 def test_one_file_without_images_of_frames(tmp_path: Path) -> None:
     (tmp_path / "clip.xml").write_text(TRACKS)
-    ds = lakebed.import_from("auto", tmp_path / "clip.xml", "mem://", progressbar=False).dataset
+    ds = imported("auto", tmp_path / "clip.xml").dataset
     assert ds.file.text() == ["frame_000000", "frame_000001"]
     assert ds.images.null_mask().tolist() == [True, True]
 
@@ -148,7 +147,7 @@ def test_what_is_damaged_or_missing_is_counted(tmp_path: Path) -> None:
     )
     (tmp_path / "pets/annotations.xml").write_text(text)
     (tmp_path / "pets/images/3.jpg").unlink()
-    report = lakebed.import_from("cvat", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("cvat", tmp_path / "pets")
     assert (report.written, report.skipped) == (2, 4 + 1)
     # A mask that cannot be read costs itself; its box stays.
     assert report.dataset.labels[0].data()["text"] == ["dog", "cat", "dog", "dog", "cat"]
@@ -160,7 +159,7 @@ def test_declarations_of_types_and_entities_are_refused(tmp_path: Path) -> None:
     head = '<!DOCTYPE annotations [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
     (tmp_path / "pets/annotations.xml").write_text(XML.replace("?>", f"?>{head}"))
     with pytest.raises(IngestionError, match="declares a document type"):
-        lakebed.import_from("cvat", tmp_path / "pets", "mem://", progressbar=False)
+        imported("cvat", tmp_path / "pets")
 
 
 def make_all(root: Path) -> None:

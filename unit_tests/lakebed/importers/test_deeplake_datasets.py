@@ -15,6 +15,7 @@ import lakebed
 from lakebed.cli import main
 from lakebed.documents.indexes.chunk_ids import ChunkIds
 from lakebed.errors import DatasetHandlerError, HistoryMissingError, IngestionError
+from unit_tests.lakebed.importers.sources import imported
 
 VERSION = b"2.3.1"
 
@@ -104,7 +105,7 @@ def test_versions_and_branches_come_along(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other/x.txt").write_text("x")
     with pytest.raises(IngestionError, match=r"deeplake>=4|cannot open"):
-        lakebed.import_from("deeplake", tmp_path / "other", "mem://")
+        imported("deeplake", tmp_path / "other")
 
 
 def test_upgrade(golden: Path, tmp_path: Path) -> None:

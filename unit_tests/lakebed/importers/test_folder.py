@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import lakebed
 from lakebed import limits
 from lakebed.errors import IngestionError
 from lakebed.importers.folders import folder as folders
+from unit_tests.lakebed.importers.sources import imported
 
 
 def brought(path: Path, **options: Any) -> Any:
-    return lakebed.import_from("auto", path, "mem://", progressbar=False, **options)
+    return imported("auto", path, **options)
 
 
 def told(report: Any) -> dict[str, str]:

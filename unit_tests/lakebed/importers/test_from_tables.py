@@ -185,11 +185,7 @@ def test_json_of_arrow_is_the_same_by_every_door() -> None:
 
 
 def test_keys_keep_their_order_and_may_be_missing() -> None:
-    ds = lakebed.from_rows(
-        address(),
-        [{"b": {"x": 1}, "a": 1}, {"a": 2, "path": "x"}],
-        labels=["path"],
-    )
+    ds = lakebed.from_rows(address(), [{"b": {"x": 1}, "a": 1}, {"a": 2, "path": "x"}], labels=["path"])
 
     assert list(ds.tensors) == ["b", "a", "path"]
     assert ds.to_arrow().to_pylist() == [

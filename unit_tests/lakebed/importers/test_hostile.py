@@ -24,21 +24,56 @@ import lakebed
 from lakebed.errors import EmptyTensorError, IngestionError, LakebedError
 from lakebed.importers.core.source import Source
 from lakebed.importers.tables import delimited
-from unit_tests.lakebed.importers.families import FAMILIES
+from unit_tests.lakebed.importers import (
+    test_cvat,
+    test_labelme,
+    test_litdata,
+    test_mds,
+    test_open_images,
+    test_tfrecord,
+    test_tsv,
+    test_voc,
+    test_webdataset,
+    test_yolo,
+)
+from unit_tests.lakebed.importers.families import FAMILIES, Family
 from unit_tests.lakebed.importers.hostile import Outside, check_hostile
+from unit_tests.lakebed.importers.sources import imported
+
+SOURCES = {
+    **FAMILIES,
+    "cvat": Family("cvat", test_cvat.make_all, suffixes=(".xml",)),
+    "labelme": Family("labelme", test_labelme.pets),
+    "open images": Family("open_images", test_open_images.pets, suffixes=(".csv", ".json")),
+    "voc": Family("voc", test_voc.pets),
+    "yolo": Family("yolo", test_yolo.make_all),
+    "mds": Family("mds", test_mds.hostile),
+    "mds that we exported": Family("mds", test_mds.exported),
+    "litdata": Family("litdata", test_litdata.hostile),
+    "webdataset": Family("webdataset", test_webdataset.hostile),
+    "tfrecord": Family("tfrecord", test_tfrecord.hostile),
+    "tfrecord with right checksums": Family(
+        "tfrecord", test_tfrecord.hostile, {"mutations": [test_tfrecord.reseal]}, (".tfrecord",)
+    ),
+    **{
+        f"TSV {make.__name__}, link={link}": Family("tsv", make, {"link": link})
+        for make in (test_tsv.detection, test_tsv.composite, test_tsv.everything)
+        for link in (False, True)
+    },
+}
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOURCES)
 def test_damage_ends_in_a_report_or_an_error(name: str, tmp_path: Path) -> None:
-    one = FAMILIES[name]
+    one = SOURCES[name]
     check_hostile(one.format, one.make, tmp_path, 10, suffixes=one.suffixes, **one.options)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", SOURCES)
 def test_five_hundred_damaged_sources(name: str, seed: int, tmp_path: Path) -> None:
-    one = FAMILIES[name]
+    one = SOURCES[name]
     check_hostile(one.format, one.make, tmp_path, 500, seed=seed, suffixes=one.suffixes, **one.options)
 
 
@@ -126,7 +161,7 @@ def test_names_that_lead_out_of_the_root(format: str, how: str, tmp_path: Path) 
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(text)
     try:
-        report = lakebed.import_from(format, root, "mem://", workers=0, progressbar=False, **options)
+        report = imported(format, root, **options)
     except LakebedError:
         assert format == "huggingface"
     else:
@@ -154,12 +189,12 @@ def test_pipes_devices_and_links_are_no_files(
     monkeypatch.chdir(root)  # addresses of sockets are short
     with socket(AF_UNIX) as listening:
         listening.bind("socket.txt")
-        report = lakebed.import_from(one.format, root, "mem://", workers=0, progressbar=False, **one.options)
+        report = imported(one.format, root, **one.options)
     told = {problem.where for problem in report.problems}
     assert {"pipe.png", "zero.csv", "endless.jsonl", "pipe.npy", "gone.json", "socket.txt"} <= told
     for path in (root / "pipe.png", Path("/dev/zero")):
         with pytest.raises(LakebedError, match="neither a file nor a folder"):
-            lakebed.import_from(one.format, path, "mem://")
+            imported(one.format, path)
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -177,10 +212,7 @@ DOCUMENTS = {
     "csv": {"a.csv": "x,y\n%s,1\n"},
     "tsv": {"a.tsv": "x\ty\n%s\t1\n"},
     "huggingface": {"dataset_dict.json": '{"splits": %s}', "state.json": "%s"},
-    "yolo": {
-        "data.yaml": "train: .\nnames: [a]\n",
-        "in.txt": "0 .5 .5 .5 %s\n",
-    },
+    "yolo": {"data.yaml": "train: .\nnames: [a]\n", "in.txt": "0 .5 .5 .5 %s\n"},
     "voc": {
         "Annotations/in.xml": "<annotation><filename>in.png</filename><size><width>%s</width></size></annotation>"
     },
@@ -203,9 +235,7 @@ def test_values_without_end(format: str, what: str, tmp_path: Path) -> None:  # 
         path.write_text(text.replace("%s", WORDS[what]))
     started = process_time()
     with suppress(LakebedError):
-        lakebed.import_from(
-            "csv" if format == "tsv" else format, tmp_path / "root", "mem://", workers=0, progressbar=False
-        )
+        imported("csv" if format == "tsv" else format, tmp_path / "root")
     assert process_time() - started < 10
 
 
@@ -220,7 +250,7 @@ def test_entities_and_nesting_of_xml(format: str, text: str, tmp_path: Path) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     with pytest.raises(LakebedError):
-        lakebed.import_from(format, tmp_path / "root", "mem://", workers=0, progressbar=False, strict=True)
+        imported(format, tmp_path / "root", strict=True)
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-8-sig", "cp1252", "utf-32"])
@@ -244,7 +274,7 @@ def test_other_encodings(format: str, encoding: str, tmp_path: Path) -> None:  #
             made = text.replace("[a]", "[größe]")
         path.write_bytes(made.encode(encoding))
     try:
-        report = lakebed.import_from(format, tmp_path / "root", "mem://", workers=0, progressbar=False)
+        report = imported(format, tmp_path / "root")
     except LakebedError:
         assert encoding != "utf-8-sig"
         return
@@ -268,7 +298,7 @@ def test_a_bomb_of_zeros_in_an_archive(tmp_path: Path) -> None:
         )
         archive.writestr("x.npy", header.getvalue() + bytes(1 << 20))
     with pytest.raises(IngestionError, match="cut short"):
-        lakebed.import_from("numpy", tmp_path / "a.npz", "mem://", workers=0, progressbar=False)
+        imported("numpy", tmp_path / "a.npz")
 
 
 def test_rows_without_bytes(tmp_path: Path) -> None:
@@ -278,12 +308,12 @@ def test_rows_without_bytes(tmp_path: Path) -> None:
             file, {"descr": "|u1", "fortran_order": False, "shape": (1 << 60, 0)}
         )
     with pytest.raises(IngestionError, match="no arrays with rows"):
-        lakebed.import_from("numpy", tmp_path / "a.npy", "mem://", workers=0, progressbar=False)
+        imported("numpy", tmp_path / "a.npy")
     table = pa.table({"x": pa.nulls(1 << 30)})
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     with pytest.raises(IngestionError, match="it is damaged"):
-        lakebed.import_from("dataframe", tmp_path / "a.arrow", "mem://", workers=0, progressbar=False)
+        imported("dataframe", tmp_path / "a.arrow")
 
 
 def test_offsets_that_lead_out_of_memory(tmp_path: Path) -> None:
@@ -296,7 +326,7 @@ def test_offsets_that_lead_out_of_memory(tmp_path: Path) -> None:
     table = pa.table({"text": broken, "row": pa.array(range(64))})
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-    report = lakebed.import_from("dataframe", tmp_path / "a.arrow", "mem://", workers=0, progressbar=False)
+    report = imported("dataframe", tmp_path / "a.arrow")
     assert (report.written, report.skipped) == (62, 2)
     assert report.dataset.row.numpy().ravel().tolist() == [row for row in range(64) if row not in (9, 10)]
 
@@ -310,9 +340,7 @@ def test_a_bad_picture_costs_its_row_in_a_file_of_many_batches(
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n nothing")
     lines = [f"{'bad' if row == 50 else 'in'}.png,{row}" for row in range(100)]
     (tmp_path / "a.csv").write_text("\n".join(["file,row", *lines]))
-    report = lakebed.import_from(
-        "csv", tmp_path / "a.csv", "mem://", workers=0, progressbar=False, media={"file": "image"}
-    )
+    report = imported("csv", tmp_path / "a.csv", media={"file": "image"})
     assert (report.written, report.skipped) == (99, 1)
     assert report.dataset.row.numpy().ravel().tolist() == [row for row in range(100) if row != 50]
 
@@ -327,7 +355,7 @@ def test_a_row_group_that_is_damaged_counts_all_of_its_rows(tmp_path: Path) -> N
     data = bytearray(path.read_bytes())
     data[chunk.data_page_offset : chunk.data_page_offset + 8] = b"\xff" * 8
     path.write_bytes(data)
-    report = lakebed.import_from("parquet", path, "mem://", workers=0, progressbar=False)
+    report = imported("parquet", path)
     assert (report.written, report.skipped, report.planned) == (75, 25, 100)
 
 
@@ -339,7 +367,7 @@ def test_files_that_are_empty_missing_or_of_another_kind(tmp_path: Path) -> None
     (tmp_path / "root/empty.npy").write_bytes(b"")
     (tmp_path / "root/empty.json").write_bytes(b"")
     Image.new("RGB", (4, 4)).save(tmp_path / "root/jpeg.png", "JPEG")
-    report = lakebed.import_from("folder", tmp_path / "root", "mem://", workers=0, progressbar=False)
+    report = imported("folder", tmp_path / "root")
     assert report.dataset.file.text() == ["a.png", "jpeg.png"]
     assert report.skipped == 2  # files of one stem are one row
 
@@ -351,7 +379,7 @@ def test_a_file_that_disappears_during_the_import(tmp_path: Path, monkeypatch: p
     source = Source.of(tmp_path / "root")
     assert len(source.files) == 3
     (tmp_path / "root/b.png").unlink()
-    report = lakebed.import_from("folder", source, "mem://", workers=0, progressbar=False)
+    report = imported("folder", source)
     assert (report.written, report.skipped) == (2, 1)
     assert report.left_out[0]["where"] == "b.png"
     (tmp_path / "t.csv").write_text("x\n1\n")
@@ -359,7 +387,7 @@ def test_a_file_that_disappears_during_the_import(tmp_path: Path, monkeypatch: p
     assert source.is_file
     (tmp_path / "t.csv").unlink()
     with pytest.raises(LakebedError):
-        lakebed.import_from("csv", source, "mem://", workers=0, progressbar=False)
+        imported("csv", source)
 
 
 @pytest.mark.soak

@@ -15,6 +15,7 @@ import lakebed
 from lakebed.cli import main
 from lakebed.errors import DatasetExistsError, IngestionError, UnsupportedParameterException
 from lakebed.importers.core.importing import INFO
+from unit_tests.lakebed.importers.sources import imported
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_a_file_of_what_is_left_out_is_kept_where_the_report_is_too_short_for_it
     for number in range(count):
         (tmp_path / f"photos/{number:02}.jpg").write_bytes(b"no photo")
     Image.new("RGB", (8, 6)).save(tmp_path / "photos/99.jpg")
-    report = lakebed.import_from("folder", tmp_path / "photos", "mem://", progressbar=False)
+    report = imported("folder", tmp_path / "photos")
     assert (report.written, report.skipped) == (1, count)
     shown = str(report)
     if count == 10:
@@ -88,7 +89,7 @@ def test_a_file_of_what_is_left_out_is_kept_where_the_report_is_too_short_for_it
 
 def test_a_source_where_the_format_belongs_is_told(photos: Path) -> None:
     with pytest.raises(IngestionError, match=r"no importer for 't\.csv'; the format comes before the source"):
-        lakebed.import_from("t.csv", photos, "mem://")
+        imported("t.csv", photos)
 
 
 def test_strict_fails_at_the_first_and_names_it(photos: Path, tmp_path: Path) -> None:
@@ -146,16 +147,16 @@ def test_shares_assign_each_row_to_one_split_and_the_same_each_time(photos: Path
     apart = [lakebed.load(tmp_path / "apart" / name) for name in shares]
     assert sorted(name for ds in apart for name in ds.file.text()) == sorted(one.file.text())
     with pytest.raises(ValueError, match="add up to 1"):
-        lakebed.import_from("folder", photos, "mem://", split={"a": 0.9, "b": 0.9})
+        imported("folder", photos, split={"a": 0.9, "b": 0.9})
 
 
 def test_unknown_options_splits_and_formats_are_told(photos: Path) -> None:
     with pytest.raises(UnsupportedParameterException, match="did you mean 'compression'"):
-        lakebed.import_from("folder", photos, "mem://", compresion="png")
+        imported("folder", photos, compresion="png")
     with pytest.raises(IngestionError, match="it has train, val"):
-        lakebed.import_from("folder", photos, "mem://", split="test")
+        imported("folder", photos, split="test")
     with pytest.raises(IngestionError, match="did you mean 'folder'"):
-        lakebed.import_from("folders", photos, "mem://")
+        imported("folders", photos)
 
 
 def test_an_import_that_was_killed_between_checkpoints_goes_on(
@@ -223,8 +224,8 @@ def test_symbolic_links_out_of_the_folder_are_followed_only_when_told(photos: Pa
     outside.write_bytes((photos / "train/cat/1.jpg").read_bytes())
     (photos / "train/cat/link.jpg").symlink_to(outside)
     (photos / "train/loop").symlink_to(photos)
-    without = lakebed.import_from("folder", photos, "mem://", dry_run=True)
-    followed = lakebed.import_from("folder", photos, "mem://", dry_run=True, follow_symlinks=True)
+    without = imported("folder", photos, dry_run=True)
+    followed = imported("folder", photos, dry_run=True, follow_symlinks=True)
     assert (without.planned, followed.planned) == (7, 8)
 
 
@@ -270,7 +271,7 @@ def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_s
     for number in range(10):
         (photos / f"train/dog/broken{number}.jpg").write_bytes(b"no photo")
     monkeypatch.setattr(tempfile, "tempdir", str(photos / "nowhere"))
-    report = lakebed.import_from("folder", photos, "mem://", progressbar=False)
+    report = imported("folder", photos)
     assert (report.written, report.skipped, report.file) == (6, 11, None)
     assert "there is no list of all of them" in str(report)
     assert len(report.dataset.info["imports"][0]["left_out"]) == 11

@@ -9,7 +9,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import ExportError, IngestionError
-from unit_tests.lakebed.importers.test_yolo import photo
+from unit_tests.lakebed.importers.sources import imported, photo
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_there_and_back(pets: Path, tmp_path: Path) -> None:
             pets / f"{number}.txt"
         ).read_text()
         assert (tmp_path / f"out/images/{number}.jpeg").read_bytes() == (pets / f"{number}.jpg").read_bytes()
-    again = lakebed.import_from("auto", tmp_path / "out", "mem://", progressbar=False)
+    again = imported("auto", tmp_path / "out")
     assert (again.format, again.written) == ("yolo", 3)
     assert again.dataset.labels[0].data()["text"] == ["cat", "dog"]
     with pytest.raises(ExportError, match="there already"):

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.test_yolo import photo
+from unit_tests.lakebed.importers.sources import imported, photo
 
 
 def shape(kind: str, points: list[list[float]], label: str = "cat", **more: Any) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def pets(root: Path) -> None:
 def test_all_shapes(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
     inside = base64.b64decode(json.loads((tmp_path / "pets/2.json").read_text())["imageData"])
-    report = lakebed.import_from("auto", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+    report = imported("auto", tmp_path / "pets", strict=True)
     ds = report.dataset
     assert (report.format, report.written) == ("labelme", 3)
     assert ds.file.text() == ["1.jpg", "2.json", "3.jpg"]
@@ -78,10 +77,10 @@ def test_one_file_and_images_in_a_folder_beside(tmp_path: Path) -> None:
     photo(tmp_path / "pets/images/1.jpg")
     (tmp_path / "pets/labels").mkdir()
     write(tmp_path / "pets/labels/1.json", SHAPES, imagePath="..\\images\\1.jpg")
-    report = lakebed.import_from("labelme", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+    report = imported("labelme", tmp_path / "pets", strict=True)
     assert report.dataset.file.text() == ["images/1.jpg"]
     write(tmp_path / "pets/images/1.json", SHAPES)
-    report = lakebed.import_from("auto", tmp_path / "pets/images/1.json", "mem://", progressbar=False)
+    report = imported("auto", tmp_path / "pets/images/1.json")
     assert (report.format, report.written) == ("labelme", 1)
 
 
@@ -98,9 +97,9 @@ def test_what_is_damaged_or_missing_is_counted(tmp_path: Path) -> None:
     write(tmp_path / "pets/1.json", [*bad, *SHAPES])
     write(tmp_path / "pets/8.json", SHAPES, imagePath="../../etc/passwd")
     (tmp_path / "pets/9.json").write_text('{"version": "5", "shapes": ' + "[" * 100_000)
-    report = lakebed.import_from("labelme", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("labelme", tmp_path / "pets")
     assert (report.written, report.skipped) == (3, 6 + 2)
     assert len(report.dataset.boxes[0].numpy()) == 5
     assert sorted(problem.where for problem in report.problems) == ["8.json", "9.json"]
     with pytest.raises(IngestionError, match=r"8\.json"):
-        lakebed.import_from("labelme", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+        imported("labelme", tmp_path / "pets", strict=True)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.key_values import key_scans, leveldb_files
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
 from unit_tests.lakebed.importers.leveldb_writer import write
+from unit_tests.lakebed.importers.sources import imported
 from unit_tests.lakebed.importers.test_lmdb_files import datum, files, numbered
 
-
-def load(src: Any, **options: Any) -> Any:
-    return lakebed.import_from("leveldb", src, "mem://", progressbar=False, workers=0, **options)
+load = partial(imported, "leveldb")
 
 
 def texts(ds: Any) -> dict[str, str]:
@@ -40,7 +39,7 @@ def test_the_newest_change_counts(tmp_path: Path, snappy: bool, monkeypatch: pyt
         file.write(bytes(1000))  # allocated beforehand
     expected = {**old, **new, **gone, **log[0], **log[2]}
     before = {path.name: path.read_bytes() for path in (tmp_path / "db").iterdir()}
-    report = lakebed.import_from("auto", tmp_path / "db", "mem://", progressbar=False, workers=2, strict=True)
+    report = imported("auto", tmp_path / "db", workers=2, strict=True)
     assert report.format == "leveldb"
     assert texts(report.dataset) == {
         key.decode(): value.decode() for key, value in sorted(expected.items()) if value is not None
@@ -71,9 +70,7 @@ def test_words_datums_and_splits(tmp_path: Path) -> None:
             f"{at:05}".encode(): datum((1, 2, 2), bytes(4), label=at) for at in range(count)
         }
         write(tmp_path / "dbs" / f"mnist_{split}_leveldb", [values])
-    report = lakebed.import_from(
-        "auto", tmp_path / "dbs", "mem://", progressbar=False, workers=0, strict=True
-    )
+    report = imported("auto", tmp_path / "dbs", strict=True)
     assert report.splits == {"train": 5, "test": 2}
     assert report.dataset.arrays.shape == (7, 1, 2, 2)
     photos: dict[bytes, bytes | None] = dict(files(tmp_path / "photos", 6))

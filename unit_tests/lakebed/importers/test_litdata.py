@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.shards.litdata_objects import nested
-from unit_tests.lakebed.importers.hostile import check_hostile
-from unit_tests.lakebed.importers.test_mds import picture, u32
+from unit_tests.lakebed.importers.sources import imported, picture
+from unit_tests.lakebed.importers.test_mds import u32
 
 LEAF = {"type": None, "context": None, "children_spec": []}
 
@@ -92,8 +92,7 @@ def write(
     (root / "index.json").write_text(json.dumps({"chunks": chunks, "config": told}))
 
 
-def load(src: Any, **options: Any) -> Any:
-    return lakebed.import_from("litdata", src, "mem://", progressbar=False, workers=0, **options)
+load = partial(imported, "litdata")
 
 
 @pytest.mark.parametrize("how", ["", "chunk", "batch", "sample"])
@@ -111,7 +110,7 @@ def test_samples(tmp_path: Path, how: str) -> None:
         for at in range(10)
     ]
     write(tmp_path / "train", tree, ["int", "jpeg", "str", "no_header_tensor:15", "numpy"], rows, how)
-    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False, strict=True)
+    report = imported("auto", tmp_path, strict=True)
     ds = report.dataset
     assert (report.format, report.splits) == ("litdata", {"train": 10})
     assert list(ds.tensors)[:5] == ["id", "photo", "inner/a", "inner/b/0", "inner/b/1"]
@@ -268,12 +267,3 @@ def hostile(path: Path) -> None:
     ]
     for name, how in (("train", ""), ("val", "batch")):
         write(path / name, dict.fromkeys("abcdefg"), formats, rows, how)
-
-
-def test_damage(tmp_path: Path) -> None:
-    check_hostile("litdata", hostile, tmp_path, 10)
-
-
-@pytest.mark.soak
-def test_much_damage(tmp_path: Path) -> None:
-    check_hostile("litdata", hostile, tmp_path, 500, seed=1)

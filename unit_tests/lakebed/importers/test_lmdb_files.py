@@ -7,8 +7,8 @@ import json
 import pickle
 import shutil
 import struct
-import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ import lmdb
 import numpy as np
 import pytest
 
-import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.key_values import key_scans, lmdb_files
 from lakebed.importers.key_values.key_values import datum_of
 from lakebed.storage.url import open_storage, parse
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
+from unit_tests.lakebed.importers.sources import imported
 from unit_tests.lakebed.importers.test_tsv import image
 
 PAGE = 4096
@@ -44,8 +44,7 @@ def write(
                     transaction.put(key, value, db=databases[name])
 
 
-def load(src: Any, **options: Any) -> Any:
-    return lakebed.import_from("lmdb", src, "mem://", progressbar=False, workers=0, **options)
+load = partial(imported, "lmdb")
 
 
 def files(root: Path, count: int, suffix: str = "jpg") -> dict[bytes, bytes]:
@@ -103,7 +102,7 @@ def test_files_by_their_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     entries = files(tmp_path / "photos", 30)
     write(tmp_path / "pets", entries | {b"__len__": b"30", b"__keys__": pickle.dumps(list(entries))})
     (tmp_path / "pets" / "lock.mdb").write_bytes(b"\0" * 100)
-    report = lakebed.import_from("auto", tmp_path / "pets", "mem://", progressbar=False, workers=2)
+    report = imported("auto", tmp_path / "pets", workers=2)
     ds = report.dataset
     assert (report.format, report.planned, report.written, report.skipped) == ("lmdb", 30, 30, 0)
     assert ds.key.text() == [key.decode() for key in entries]
@@ -325,9 +324,7 @@ def test_several_files_are_splits(tmp_path: Path) -> None:
     for name, count in (("pets_train_lmdb", 6), ("pets_val_lmdb", 2)):
         write(tmp_path / "dbs" / name, dict(list(entries.items())[:count]))
     (tmp_path / "dbs" / "readme.txt").write_text("about")
-    report = lakebed.import_from(
-        "auto", tmp_path / "dbs", "mem://", progressbar=False, workers=0, strict=True
-    )
+    report = imported("auto", tmp_path / "dbs", strict=True)
     assert report.splits == {"train": 6, "val": 2}
     assert load(tmp_path / "dbs", splits=False).splits == {}
     (tmp_path / "dbs" / "pets_val_lmdb" / "data.mdb").rename(tmp_path / "one.lmdb")
@@ -361,13 +358,6 @@ def test_a_file_in_a_bucket_is_copied(tmp_path: Path, monkeypatch: pytest.Monkey
     ds = load("mem://bucket-of-lmdb", strict=True).dataset
     assert [ds.images[row].tobytes() for row in range(5)] == list(entries.values())
     assert not list((tmp_path / "copies").iterdir())
-
-
-def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "db", {b"a": b"b"})
-    monkeypatch.setitem(sys.modules, "lmdb", None)
-    with pytest.raises(IngestionError, match=r"pip install lmdb protobuf, .*\.\[lmdb\]"):
-        lakebed.import_from("auto", tmp_path / "db", "mem://", progressbar=False)
 
 
 def leaves(path: Path) -> list[int]:
@@ -434,25 +424,6 @@ def test_what_is_no_lmdb_file(tmp_path: Path) -> None:
     write(path, {})
     with pytest.raises(IngestionError, match="no entries"):
         load(path)
-
-
-def test_an_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_scans, "_ITEM_BYTES", 1)
-    write(tmp_path / "db", files(tmp_path / "photos", 4))
-    real, calls = lmdb_files.rows, []
-
-    def stopped(item: Any, context: Any) -> Any:
-        calls.append(item)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(item, context)
-
-    monkeypatch.setattr(lmdb_files, "rows", stopped)
-    arguments: dict[str, Any] = {"progressbar": False, "workers": 0, "checkpoint": 1}
-    with pytest.raises(KeyboardInterrupt):
-        lakebed.import_from("lmdb", tmp_path / "db", tmp_path / "ds", **arguments)
-    report = lakebed.import_from("lmdb", tmp_path / "db", tmp_path / "ds", **arguments)
-    assert (report.resumed, report.written, len(report.dataset)) == (True, 4, 4)
 
 
 def hostile(root: Path) -> None:

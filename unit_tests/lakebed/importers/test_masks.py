@@ -15,6 +15,7 @@ from PIL import Image
 import lakebed
 from lakebed.errors import FormatError, ModuleNotInstalledException
 from lakebed.importers.detection.masks import decoded
+from unit_tests.lakebed.importers.sources import imported
 from unit_tests.lakebed.importers.test_coco import CATEGORIES, written
 
 api = pytest.importorskip("pycocotools.mask", reason="needs pycocotools: pip install pycocotools")
@@ -71,7 +72,7 @@ def test_text_needs_pycocotools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     Image.new("RGB", (4, 5)).save(tmp_path / "1.png")
     mask = {"id": 1, "image_id": 1, "category_id": 7, "segmentation": {"size": [5, 4], "counts": "62;O"}}
     written(tmp_path, "instances", [{"id": 1, "file_name": "1.png"}], [mask], categories=CATEGORIES)
-    ds = lakebed.import_from("coco", tmp_path, "mem://", progressbar=False, strict=True).dataset
+    ds = imported("coco", tmp_path, strict=True).dataset
     assert np.array_equal(ds.rle_mask[0].numpy()[..., 0], MASK)
     monkeypatch.setitem(sys.modules, "pycocotools", None)
     assert np.array_equal(decoded({"size": [5, 4], "counts": [6, 2, 11, 1]}, SIZE), MASK)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
-import io
 import json
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,9 @@ from PIL import Image
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.shards import sample_shards
-from unit_tests.lakebed.importers.hostile import check_hostile
+from unit_tests.lakebed.importers.sources import imported, picture
 
 SIZES = {"int": 8, "uint8": 1, "float32": 4, "ndarray:int16:2,3": 12}
-
-
-def picture(at: int, kind: str = "JPEG") -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(np.random.default_rng(at).integers(0, 255, (5 + at % 2, 6, 3), np.uint8)).save(file, kind)
-    return file.getvalue()
 
 
 def u32(*numbers: int) -> bytes:
@@ -84,8 +78,7 @@ def index(root: Path, *shards: dict[str, Any]) -> None:
     (root / "index.json").write_text(json.dumps({"version": 2, "shards": shards}))
 
 
-def load(src: Any, **options: Any) -> Any:
-    return lakebed.import_from("mds", src, "mem://", progressbar=False, workers=0, **options)
+load = partial(imported, "mds")
 
 
 def test_encodings(tmp_path: Path) -> None:
@@ -205,10 +198,10 @@ def test_splits_and_merged_indexes(tmp_path: Path) -> None:
     index(tmp_path / "train", shards["train"], shards["train 2"])
     for name in ("val", "extra"):
         index(tmp_path / name, shards[name])
-    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
+    report = imported("auto", tmp_path)
     assert (report.format, report.splits) == ("mds", {"train": 4, "val": 3, "extra": 3})
     assert report.dataset.n.null_mask().tolist() == [True] * 3 + [False] + [True] * 6
-    only = lakebed.import_from("mds", tmp_path, "mem://", split="val", progressbar=False).dataset
+    only = imported("mds", tmp_path, split="val").dataset
     assert only.s.text() == [f"val {at}" for at in range(3)]
     merged = [json.loads(json.dumps(shards[name])) for name in ("val", "train")]
     for one, name in zip(merged, ("val", "train"), strict=True):
@@ -362,14 +355,3 @@ def exported(path: Path) -> None:
             }
         )
     lakebed.export_to("mds", ds, path, progressbar=False, workers=0)
-
-
-@pytest.mark.parametrize("make", [hostile, exported])
-def test_damage(make: Any, tmp_path: Path) -> None:
-    check_hostile("mds", make, tmp_path, 10)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("make", [hostile, exported])
-def test_much_damage(make: Any, tmp_path: Path) -> None:
-    check_hostile("mds", make, tmp_path, 500, seed=1)

@@ -9,7 +9,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.test_yolo import photo
+from unit_tests.lakebed.importers.sources import imported, photo
 
 HEAD = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside\n"
 TRAIN = (
@@ -37,7 +37,7 @@ def pets(root: Path) -> None:
 
 def test_boxes_and_labels_of_images(tmp_path: Path) -> None:
     pets(tmp_path / "oi")
-    report = lakebed.import_from("auto", tmp_path / "oi", "mem://", progressbar=False)
+    report = imported("auto", tmp_path / "oi")
     ds = report.dataset
     assert (report.format, report.written, report.skipped) == ("open_images", 4, 0)
     assert report.splits == {"train": 2, "val": 2}
@@ -66,7 +66,7 @@ def test_splits_by_the_names_of_the_files_and_classes_that_share_a_name(tmp_path
     (tmp_path / "oi/class-descriptions-boxable.csv").write_text(
         "LabelName,DisplayName\n/m/01yrx,Pet\n/m/0bt9lr,Pet\n"
     )
-    report = lakebed.import_from("open_images", tmp_path / "oi", "mem://", progressbar=False)
+    report = imported("open_images", tmp_path / "oi")
     assert report.splits == {"train": 2, "val": 1}
     assert report.dataset.labels[0].data()["text"] == ["Pet (/m/01yrx)", "Pet (/m/0bt9lr)"]
 
@@ -78,13 +78,13 @@ def test_classes_that_are_no_ids_of_the_vendor(tmp_path: Path) -> None:
         HEAD + "a,,cat,1,0,1,0,1,0,0,0,0,0\na,,hen,1,0,1,0,1,0,0,0,0,0\n"
     )
     (tmp_path / "oi/class-descriptions.csv").write_text("cat,Cat\n")
-    ds = lakebed.import_from("open_images", tmp_path / "oi", "mem://", progressbar=False, strict=True).dataset
+    ds = imported("open_images", tmp_path / "oi", strict=True).dataset
     assert ds.labels[0].data()["text"] == ["Cat", "hen"]
 
 
 def test_boxes_go_out_to_yolo(tmp_path: Path) -> None:
     pets(tmp_path / "oi")
-    ds = lakebed.import_from("open_images", tmp_path / "oi", "mem://", progressbar=False).dataset
+    ds = imported("open_images", tmp_path / "oi").dataset
     lakebed.export_to("yolo", ds, tmp_path / "out", labels="labels", progressbar=False)
     values = [float(word) for word in (tmp_path / "out/labels/train/aa02.txt").read_text().split()]
     assert np.allclose(values, [1, 0.625, 0.625, 0.25, 0.75])
@@ -102,8 +102,8 @@ def test_what_is_damaged_is_counted(tmp_path: Path) -> None:
         )
     )
     (tmp_path / "oi/train-annotations-bbox.csv").write_text(TRAIN + bad)
-    report = lakebed.import_from("open_images", tmp_path / "oi", "mem://", progressbar=False)
+    report = imported("open_images", tmp_path / "oi")
     assert (report.written, report.skipped) == (4, 4)
     (tmp_path / "oi/train-annotations-bbox.csv").write_bytes(TRAIN.encode() + b"x" * (2 << 20))
     with pytest.raises(IngestionError, match="has a line of more than"):
-        lakebed.import_from("open_images", tmp_path / "oi", "mem://", progressbar=False)
+        imported("open_images", tmp_path / "oi")

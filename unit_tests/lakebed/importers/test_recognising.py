@@ -18,6 +18,7 @@ import lakebed
 from lakebed.errors import IngestionError, InvalidPathException
 from lakebed.importers.core.registry import recognised
 from lakebed.importers.core.source import Source
+from unit_tests.lakebed.importers.sources import imported
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", None]})
 
@@ -62,7 +63,7 @@ def test_files_are_known_by_their_first_bytes(kind: str, name: str, tmp_path: Pa
         return  # text may be anything: a suffix counts
     assert recognised(Source.of(path))[0].name == importer
     for form in ("auto", importer, *(["json"] if importer == "jsonl" else [])):
-        report = lakebed.import_from(form, path, "mem://", progressbar=False)
+        report = imported(form, path)
         column = report.dataset[next(iter(report.dataset.tensors))]
         assert [json.loads(str(one)) for one in column.to_arrow().to_pylist()] == [1, 2]
 
@@ -107,7 +108,7 @@ def test_tables_that_are_one_document(content: str, rows: Any, encoding: str, tm
         content.removeprefix("\ufeff" if encoding == "utf-16" else "").encode(encoding)
     )
     for form in ("auto", "jsonl"):
-        report = lakebed.import_from(form, tmp_path / "cars.json", "mem://", progressbar=False)
+        report = imported(form, tmp_path / "cars.json")
         assert report.dataset.to_arrow().to_pydict() == rows
         assert report.skipped == 0
 
@@ -115,7 +116,7 @@ def test_tables_that_are_one_document(content: str, rows: Any, encoding: str, tm
 def test_what_of_a_list_is_no_object_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakebed.importers.tables.json_lines._BATCH_ROWS", 2)
     (tmp_path / "a.json").write_text('[{"a": 1}, 7, {"a": 2}, {"a": 3}, {"b": "\\ud800"}]')
-    report = lakebed.import_from("auto", tmp_path / "a.json", "mem://", progressbar=False)
+    report = imported("auto", tmp_path / "a.json")
     assert report.dataset.a.numpy(aslist=True) == [1, 2, 3]
     assert [one["where"] for one in report.left_out] == ["a.json, object 1", "a.json, object 4"]
 
@@ -139,13 +140,13 @@ def test_documents_that_are_no_table_say_what_to_do(content: str, told: str, tmp
     (tmp_path / "a.json").write_text(content)
     for form in ("auto", "jsonl"):
         with pytest.raises(IngestionError, match=told):
-            lakebed.import_from(form, tmp_path / "a.json", "mem://", progressbar=False)
+            imported(form, tmp_path / "a.json")
 
 
 def test_folders_of_tables_of_json_are_splits(tmp_path: Path) -> None:
     for split, rows in (("train", [{"a": 1}, {"a": 2}]), ("test", [{"a": 3}])):
         (tmp_path / f"{split}.json").write_text(json.dumps(rows))
-    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
+    report = imported("auto", tmp_path)
     assert report.dataset.a.numpy(aslist=True) == [1, 2, 3]
     assert report.splits == {"train": 2, "test": 1}
 
@@ -153,7 +154,7 @@ def test_folders_of_tables_of_json_are_splits(tmp_path: Path) -> None:
 def test_a_folder_of_documents_is_no_table(tmp_path: Path) -> None:
     for at in range(3):
         (tmp_path / f"{at}.json").write_text(json.dumps({"a": {"b": [at]}}, indent=2))
-    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
+    report = imported("auto", tmp_path)
     assert report.format == "folder"
     assert [one.dict() for one in report.dataset.json] == [{"a": {"b": [at]}} for at in range(3)]
 
@@ -162,7 +163,7 @@ def test_a_file_that_is_no_table_costs_itself(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"a": 1}, {"a": 2}]')
     (tmp_path / "b.json").write_text('[{"a": 3}, {"a"')
     (tmp_path / "c.json").write_text('[{"a": 4}]')
-    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
+    report = imported("auto", tmp_path)
     assert report.dataset.a.numpy(aslist=True) == [1, 2, 4]
     assert [one.where for one in report.problems] == ["b.json"]
     assert (report.written, report.skipped) == (3, 1)
@@ -193,6 +194,6 @@ def test_an_unknown_host_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
             InvalidPathException,
             match=r"the host .nowhere.test. of https:..nowhere.test.x.csv.* is not known",
         ):
-            lakebed.import_from(form, "https://user:secret@nowhere.test/x.csv?key=1", "mem://")
+            imported(form, "https://user:secret@nowhere.test/x.csv?key=1")
     monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "http://proxy"})
     assert Source.of("https://nowhere.test/x.csv").shown == "https://nowhere.test/x.csv"

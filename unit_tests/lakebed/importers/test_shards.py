@@ -1,8 +1,9 @@
-"""Shards of MDS, LitData and TFRecord: from a bucket, resumed after an interrupt, told apart by ``auto``."""
+"""MDS, LitData, TFRecord, TSV and LMDB: from a bucket, resumed after an interrupt, told apart by ``auto``."""
 
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 import lakebed
 from lakebed.errors import IngestionError
-from lakebed.importers.shards import litdata, mds
+from lakebed.importers.key_values import key_scans, lmdb_files
+from lakebed.importers.shards import litdata, mds, tsv
 from lakebed.importers.tfrecord import tfrecord
 from lakebed.storage.url import open_storage, parse
-from unit_tests.lakebed.importers import test_litdata, test_mds, test_tfrecord
+from unit_tests.lakebed.importers import test_litdata, test_lmdb_files, test_mds, test_tfrecord, test_tsv
+from unit_tests.lakebed.importers.sources import imported, picture
 
 COUNT = 12
 
@@ -38,10 +41,23 @@ def make_tfrecord(root: Path) -> None:
         test_tfrecord.write(root / f"{at:05}.tfrecord", records)
 
 
+def make_tsv(root: Path) -> None:
+    for at in range(0, COUNT, 4):
+        keys = range(at, at + 4)
+        test_tsv.write(root / f"{at:05}.tsv", [(f"{key}", picture(0)) for key in keys])
+        test_tsv.write(root / f"{at:05}.value.tsv", [(f"{key}", f"{key}") for key in keys])
+
+
+def make_lmdb(root: Path) -> None:
+    test_lmdb_files.write(root, {f"{at:03}".encode(): f"{at}".encode() for at in range(COUNT)})
+
+
 FORMATS: dict[str, tuple[Any, Callable[[Path], None]]] = {
     "mds": (mds, make_mds),
     "litdata": (litdata, make_litdata),
     "tfrecord": (tfrecord, make_tfrecord),
+    "tsv": (tsv, make_tsv),
+    "lmdb": (lmdb_files, make_lmdb),
 }
 
 
@@ -52,7 +68,7 @@ def test_a_bucket(tmp_path: Path, name: str) -> None:
     bucket = open_storage(parse(f"mem://shards-of-{name}"))
     for path in tmp_path.iterdir():
         bucket.put(path.name, path.read_bytes())
-    report = lakebed.import_from("auto", f"mem://shards-of-{name}", "mem://", progressbar=False, strict=True)
+    report = imported("auto", f"mem://shards-of-{name}", strict=True)
     assert report.format == name
     assert report.dataset.value.text() == [f"{at}" for at in range(COUNT)]
 
@@ -60,6 +76,7 @@ def test_a_bucket(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_interrupt(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same call goes on where it was."""
+    monkeypatch.setattr(key_scans, "_ITEM_ENTRIES", 4)
     module, make = FORMATS[name]
     make(tmp_path / "src")
     arguments: dict[str, Any] = {"progressbar": False, "workers": 0, "checkpoint": 1}
@@ -81,6 +98,24 @@ def test_an_interrupt(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
     assert report.dataset.value.text() == [f"{at}" for at in range(COUNT)]
 
 
+@pytest.mark.parametrize(
+    ("name", "module", "packages"),
+    [
+        ("lmdb", "lmdb", r"lmdb protobuf, .*\.\[lmdb\]"),
+        ("tfrecord", "google_crc32c", r"google-crc32c protobuf, .*\.\[tfrecord\]"),
+        ("tfrecord", "google.protobuf", r"google-crc32c protobuf, .*\.\[tfrecord\]"),
+    ],
+)
+def test_a_missing_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: str, packages: str
+) -> None:
+    """The files are recognised, and the error names the packages and the extra."""
+    FORMATS[name][1](tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(IngestionError, match=f"pip install {packages}"):
+        imported("auto", tmp_path)
+
+
 def test_shares(tmp_path: Path) -> None:
     """Rows without splits are divided by shares, and parts of a split imported apart."""
     make_mds(tmp_path / "src")
@@ -95,14 +130,14 @@ def test_shares(tmp_path: Path) -> None:
     assert sum(report.splits.values()) == COUNT
     assert set(report.splits) == {"train", "test"}
     with pytest.raises(IngestionError, match="no split 'val'"):
-        lakebed.import_from("mds", tmp_path / "src", "mem://", split="val", progressbar=False)
+        imported("mds", tmp_path / "src", split="val")
 
 
 def test_numbers_of_litdata_are_no_strings_of_mds(tmp_path: Path) -> None:
     """An index of one format is none of the other."""
     test_litdata.write(tmp_path / "a", {"value": 0}, ["int"], [[struct.pack("<q", 1)]])
     with pytest.raises(IngestionError, match="no shards of MDS"):
-        lakebed.import_from("mds", tmp_path / "a", "mem://")
+        imported("mds", tmp_path / "a")
     make_mds(tmp_path / "b")
     with pytest.raises(IngestionError, match="no chunks of LitData"):
-        lakebed.import_from("litdata", tmp_path / "b", "mem://")
+        imported("litdata", tmp_path / "b")

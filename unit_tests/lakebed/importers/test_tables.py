@@ -21,6 +21,7 @@ from PIL import Image
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.tables import delimited, json_lines
+from unit_tests.lakebed.importers.sources import imported
 
 UTC = dt.UTC
 TABLE = pa.table(
@@ -86,7 +87,7 @@ def test_tables_of_programs_and_arrow_files(form: str, tmp_path: Path) -> None:
         src = TABLE.combine_chunks().to_batches()[0]
     elif form == "polars":
         src = pl.from_arrow(TABLE)
-        assert lakebed.import_from("dataframe", src, "mem://", progressbar=False).written == 4
+        assert imported("dataframe", src).written == 4
         return
     elif form != "table":
         src = tmp_path / "t.arrow"
@@ -99,7 +100,7 @@ def test_tables_of_programs_and_arrow_files(form: str, tmp_path: Path) -> None:
 def test_a_bad_value_beside_arrays_of_python_costs_its_row() -> None:
     arrays = [np.full((1, row), row) for row in (1, 2, 3)]
     frame = pd.DataFrame({"v": [[1.0], [1.0, None], [2.0, 3.0]], "array": arrays})
-    report = lakebed.import_from("dataframe", frame, "mem://", progressbar=False)
+    report = imported("dataframe", frame)
     assert (report.written, [one["where"] for one in report.left_out]) == (2, ["row 1"])
     assert [one.tolist() for one in report.dataset.array.numpy(aslist=True)] == [[[1]], [[3, 3, 3]]]
 
@@ -109,12 +110,10 @@ def test_pandas(tmp_path: Path) -> None:
     ds = lakebed.import_from("dataframe", frame, tmp_path / "lake", progressbar=False).dataset
     assert pa.table(ds)["s"].to_pylist() == ["a", None]
     assert ds.c.htype == "class_label"
-    mixed = lakebed.import_from(
-        "dataframe", pd.DataFrame({"x": [1, "a"]}), "mem://", progressbar=False
-    ).dataset
+    mixed = imported("dataframe", pd.DataFrame({"x": [1, "a"]})).dataset
     assert mixed.to_dict() == {"x": [1, "a"]}
     with pytest.raises(IngestionError, match="no table that Arrow knows"):
-        lakebed.import_from("dataframe", pd.DataFrame({"x": [1j]}), "mem://")
+        imported("dataframe", pd.DataFrame({"x": [1j]}))
 
 
 def test_folders_of_parquet_are_splits(tmp_path: Path) -> None:
@@ -125,11 +124,11 @@ def test_folders_of_parquet_are_splits(tmp_path: Path) -> None:
         ("validation-00000-of-00001", 1),
     ):
         pq.write_table(TABLE.slice(0, count).select(["id"]), tmp_path / f"data/{name}.parquet")
-    report = lakebed.import_from("auto", tmp_path / "data", "mem://", progressbar=False)
+    report = imported("auto", tmp_path / "data")
     assert report.splits == {"train": 3, "val": 1}
     pq.write_table(TABLE.select(["name"]), tmp_path / "data/other.parquet")
     with pytest.raises(IngestionError, match=r"column '(id|name)' is missing"):
-        lakebed.import_from("parquet", tmp_path / "data", "mem://")
+        imported("parquet", tmp_path / "data")
 
 
 def test_files_without_the_name_of_a_split_among_others(tmp_path: Path) -> None:
@@ -137,7 +136,7 @@ def test_files_without_the_name_of_a_split_among_others(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text(f"a\n{lines}")
         (tmp_path / f"{name}.jsonl").write_text("".join(f'{{"a": {line}}}\n' for line in lines.split()))
     for form in ("csv", "jsonl"):
-        report = lakebed.import_from(form, tmp_path, "mem://", progressbar=False)
+        report = imported(form, tmp_path)
         assert (report.splits, report.dataset.a.tolist()) == ({"train": 2, "others": 1}, [1, 2, 3])
 
 
@@ -172,7 +171,7 @@ def test_media_as_bytes_paths_and_in_the_way_of_hugging_face(tmp_path: Path) -> 
         assert ds[name].null_mask().tolist() == [False, True]
     assert ds.label.info["class_names"] == ["no", "yes"]
     assert ds.label[0].data()["text"] == ["yes"]
-    linked = lakebed.import_from("parquet", tmp_path / "t.parquet", "mem://", link=True, **options).dataset
+    linked = imported("parquet", tmp_path / "t.parquet", link=True, **options).dataset
     assert linked["at"].htype == "link[image]"
     assert linked["at"][0].shape == (3, 4, 3)
 
@@ -204,33 +203,26 @@ def test_types_of_csv_are_those_of_the_whole_file(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(delimited, "_BLOCK_BYTES", 256)
     lines = [f"{number};{number}" for number in range(500)]
     (tmp_path / "t.csv").write_text("a;b\n" + "\n".join(lines) + "\n1.5;x\n")
-    ds = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False).dataset
+    ds = imported("csv", tmp_path / "t.csv").dataset
     assert (len(ds), ds.a.dtype, ds.b.htype) == (501, np.float64, "text")
     assert ds.b[500].text() == "x"
 
 
 def test_rows_of_another_width_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("a\tb\n1\t2\n3\n4\t5\t6\n7\t8\n")
-    report = lakebed.import_from("auto", tmp_path / "t.tsv", "mem://", progressbar=False)
+    report = imported("auto", tmp_path / "t.tsv")
     assert (report.written, report.skipped) == (2, 2)
     assert "fields in place of 2" in report.left_out[0]["reason"]
     with pytest.raises(IngestionError, match="fields in place of 2"):
-        lakebed.import_from("csv", tmp_path / "t.tsv", "mem://", strict=True, progressbar=False)
+        imported("csv", tmp_path / "t.tsv", strict=True)
 
 
 def test_csv_without_a_first_line_of_other_encodings_and_nulls(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("1,é,NA\n2,b,3\n".encode("latin1"))
     with pytest.raises(IngestionError, match="--encoding"):
-        lakebed.import_from("csv", tmp_path / "t.csv", "mem://", names=["a", "b", "c"])
-    ds = lakebed.import_from(
-        "csv",
-        tmp_path / "t.csv",
-        "mem://",
-        names=["a", "b", "c"],
-        encoding="latin1",
-        nulls=["NA"],
-        labels=["b"],
-        progressbar=False,
+        imported("csv", tmp_path / "t.csv", names=["a", "b", "c"])
+    ds = imported(
+        "csv", tmp_path / "t.csv", names=["a", "b", "c"], encoding="latin1", nulls=["NA"], labels=["b"]
     ).dataset
     assert ds.b[0].data()["text"] == ["é"]
     assert pa.table(ds)["c"].to_pylist() == [None, 3]
@@ -255,7 +247,7 @@ def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     text = "\n".join([json.dumps(lines[0]), "{broken", "", json.dumps(lines[1]), "7"])
     (tmp_path / "t.jsonl").write_text(text)
-    report = lakebed.import_from("auto", tmp_path / "t.jsonl", "mem://", progressbar=False)
+    report = imported("auto", tmp_path / "t.jsonl")
     ds, found = report.dataset, pa.table(report.dataset).to_pydict()
     assert (report.written, report.skipped) == (2, 2)
     assert found["n"] == [1, None]
@@ -286,12 +278,12 @@ def test_what_is_no_table_is_told(tmp_path: Path, name: str, content: bytes) -> 
     (tmp_path / name).write_bytes(content)
     form = {"t.csv": "csv", "t.jsonl": "jsonl", "t.arrow": "dataframe"}.get(name, "parquet")
     with pytest.raises(IngestionError):
-        lakebed.import_from(form, tmp_path / name, "mem://", progressbar=False)
+        imported(form, tmp_path / name)
 
 
 def test_names_of_columns_that_are_taken_or_double(tmp_path: Path) -> None:
     table = pa.table({"path": [1], "path_": [2], "_x": [3], "a.b": [4], "tensors": [5]})
-    ds = lakebed.import_from("dataframe", table, "mem://", progressbar=False).dataset
+    ds = imported("dataframe", table).dataset
     told = {str(ds[name].info.get("column", name)): ds[name].numpy().item() for name in ds.tensors}
     assert told == {"path": 1, "path_": 2, "_x": 3, "a.b": 4, "tensors": 5}
 
@@ -302,9 +294,7 @@ def test_one_bad_file_costs_one_row(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(photo.getvalue())
     lines = [{"photo": name, "n": n} for n, name in enumerate(["a.png", "../b.png", "a.png", None])]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    report = lakebed.import_from(
-        "jsonl", tmp_path / "t.jsonl", "mem://", media={"photo": "image"}, progressbar=False
-    )
+    report = imported("jsonl", tmp_path / "t.jsonl", media={"photo": "image"})
     assert (report.written, report.skipped) == (3, 1)
     assert "'../b.png' is not below" in str(report.left_out)
     assert report.dataset.n.numpy(aslist=True) == [0, 2, 3]
@@ -314,7 +304,7 @@ def test_integers_that_floats_do_not_hold_stay_what_they_are(tmp_path: Path) -> 
     (tmp_path / "t.jsonl").write_text(
         f'{{"a": {2**53 + 1}, "b": 1, "c": [{2**60 + 1}]}}\n{{"a": 0.5, "b": {2**62 + 1}, "c": [1, 2]}}\n'
     )
-    ds = lakebed.import_from("jsonl", tmp_path / "t.jsonl", "mem://", progressbar=False).dataset
+    ds = imported("jsonl", tmp_path / "t.jsonl").dataset
     assert [row.dict() for row in ds.a] == [2**53 + 1, 0.5]
     assert ds.b.numpy(aslist=True) == [1, 2**62 + 1]
     assert [one.tolist() for one in ds.c.numpy(aslist=True)] == [[2**60 + 1], [1, 2]]
@@ -333,7 +323,7 @@ def test_integers_that_floats_do_not_hold_stay_what_they_are(tmp_path: Path) -> 
     ],
 )
 def test_names_that_tensors_cannot_have(column: str, name: str) -> None:
-    ds = lakebed.import_from("dataframe", pa.table({column: [1, 2]}), "mem://", progressbar=False).dataset
+    ds = imported("dataframe", pa.table({column: [1, 2]})).dataset
     assert list(ds.tensors) == [name]
     assert ds[name].info["column"] == column
 
@@ -341,16 +331,16 @@ def test_names_that_tensors_cannot_have(column: str, name: str) -> None:
 def test_columns_that_would_be_groups_of_others() -> None:
     for names, expected in ((["a", "a/b"], ["a", "a_b"]), (["a/b", "a"], ["a/b", "a_"])):
         table = pa.table({name: [1] for name in names})
-        ds = lakebed.import_from("dataframe", table, "mem://", progressbar=False).dataset
+        ds = imported("dataframe", table).dataset
         assert list(ds.tensors) == expected
 
 
 def test_nulls_inside_of_lists_cost_their_rows_or_stay_as_json() -> None:
     table = pa.table({"v": [[1.0, None], [2.0], None], "w": [[[1]], [[2], [3]], [[None]]]})
-    report = lakebed.import_from("dataframe", table, "mem://", progressbar=False)
+    report = imported("dataframe", table)
     assert (report.written, report.skipped) == (1, 2)
     assert "documents=v" in str(report.left_out)
-    report = lakebed.import_from("dataframe", table, "mem://", documents=["v", "w"], progressbar=False)
+    report = imported("dataframe", table, documents=["v", "w"])
     assert [row.dict() for row in report.dataset.v[:2]] == [[1.0, None], [2.0]]
     assert report.dataset.v.null_mask().tolist() == [False, False, True]
 
@@ -377,15 +367,15 @@ def test_digits_that_floats_do_not_hold_are_told(
     lines: str, values: list[float] | None, told: str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "t.csv").write_text(f"b,a\n{lines.replace(chr(10), chr(10) + ',').join([',', chr(10)])}")
-    report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
+    report = imported("csv", tmp_path / "t.csv")
     if values is not None:
         assert report.dataset.a.numpy(aslist=True) == values
     assert [one.where for one in report.problems] == (["a"] if told else [])
     if told is not None:
         assert re.match(told, report.problems[0].reason)
         with pytest.raises(IngestionError, match="more digits than float64"):
-            lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False, strict=True)
-        ds = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False, text=["a"]).dataset
+            imported("csv", tmp_path / "t.csv", strict=True)
+        ds = imported("csv", tmp_path / "t.csv", text=["a"]).dataset
         assert ds.a.text() == lines.split("\n")
 
 
@@ -395,14 +385,14 @@ def test_rows_of_rounded_numbers_are_counted_in_their_file(
     monkeypatch.setattr(delimited, "_BLOCK_BYTES", 64)
     (tmp_path / "a.csv").write_text("a\n" + "1\n" * 100)
     (tmp_path / "b.csv").write_text("a\n" + "0.5\n" * 100 + "9007199254740993\n")
-    report = lakebed.import_from("csv", tmp_path, "mem://", progressbar=False)
+    report = imported("csv", tmp_path)
     assert "9007199254740993 in row 101 (b.csv)" in report.problems[0].reason
 
 
 @pytest.mark.parametrize("text", ["0x10", "-0X1f", "0b1", "1_000", "007", "+5", " 5", "5 ", "1,500", "1 000"])
 def test_what_only_programs_read_as_numbers_stays_text(text: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f'a\n"{text}"\n3\n')
-    report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
+    report = imported("csv", tmp_path / "t.csv")
     assert report.dataset.a.text() == [text, "3"]
 
 
@@ -425,13 +415,13 @@ def test_words_that_often_mean_null_are_told(
     """They stay what they are, in a column of text, until the user says that they are null."""
     monkeypatch.setattr(delimited, "_BLOCK_BYTES", 16)
     (tmp_path / "t.csv").write_text(f"a\n{lines}\n")
-    report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
+    report = imported("csv", tmp_path / "t.csv")
     assert len(report.problems) == (told is not None)
     if told is not None:
         assert re.search(told, report.problems[0].reason)
         assert report.dataset.a.text() == lines.split("\n")
         nulls = report.problems[0].reason.partition("nulls=")[2].partition(" ")[0].split(",")
-        again = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", nulls=nulls, progressbar=False)
+        again = imported("csv", tmp_path / "t.csv", nulls=nulls)
         assert not again.problems
         assert again.dataset.a.htype == "generic"
         assert again.dataset.a.null_mask().tolist() == [one in nulls for one in lines.split("\n")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import struct
-import sys
 import zlib
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ from lakebed.importers.core.source import Source
 from lakebed.importers.tfrecord import tfrecord_files
 from lakebed.importers.tfrecord.examples import parse
 from lakebed.importers.tfrecord.tfrecord_files import masked_crc32c
-from unit_tests.lakebed.importers.hostile import check_hostile
-from unit_tests.lakebed.importers.test_mds import picture
+from unit_tests.lakebed.importers.sources import imported, picture
 
 
 def varint(value: int) -> bytes:
@@ -80,8 +79,7 @@ def write(path: Path, records: list[bytes]) -> None:
     path.write_bytes(b"".join(map(record, records)))
 
 
-def load(src: Any, **options: Any) -> Any:
-    return lakebed.import_from("tfrecord", src, "mem://", progressbar=False, workers=0, **options)
+load = partial(imported, "tfrecord")
 
 
 NUMBERS = st.one_of(
@@ -146,7 +144,7 @@ def test_features(tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch)
     assert (len(items) > 1, count) == (True, 20)
     if packing:
         path.write_bytes({"gzip": gzip.compress, "zlib": zlib.compress}[packing](path.read_bytes()))
-    report = lakebed.import_from("auto", tmp_path / "set", "mem://", progressbar=False, strict=True)
+    report = imported("auto", tmp_path / "set", strict=True)
     ds = report.dataset
     assert (report.format, report.splits, report.planned) == (
         "tfrecord",
@@ -290,7 +288,7 @@ def test_tensorflow_datasets(tmp_path: Path) -> None:
     (root / "dataset_info.json").write_text(json.dumps(info))
     (root / "label.labels.txt").write_text("cat\ndog\n")
     (root / "objects-label.labels.txt").write_text("car\nbus\n")
-    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False, strict=True)
+    report = imported("auto", tmp_path, strict=True)
     ds = report.dataset
     assert (report.format, report.splits) == ("tfrecord", {"train": 3, "val": 2, "extra": 1})
     assert ds.matrix[0].numpy().tolist() == [[0.5] * 3] * 2
@@ -385,15 +383,6 @@ def test_recognition(tmp_path: Path) -> None:
         load(Path(__file__))
 
 
-@pytest.mark.parametrize("module", ["google_crc32c", "google.protobuf"])
-def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
-    """The files are recognised, and the error names the package and the extra."""
-    write(tmp_path / "a.tfrecord", [example({"a": 1})])
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(IngestionError, match=r"pip install google-crc32c protobuf, .*\.\[tfrecord\]"):
-        lakebed.import_from("auto", tmp_path, "mem://", progressbar=False)
-
-
 def hostile(path: Path) -> None:
     sides = {f"image/object/bbox/{name}": [0.1, 0.2] for name in ("xmin", "xmax", "ymin", "ymax")}
     rows = [
@@ -429,16 +418,3 @@ def reseal(draw: Any, data: bytes) -> bytes:
             (0, 1, 0x7F, 0xFF, draw.randrange(256))
         )
     return record(bytes(inside)) + data[16 + length :]
-
-
-def test_damage(tmp_path: Path) -> None:
-    check_hostile("tfrecord", hostile, tmp_path / "a", 6)
-    check_hostile("tfrecord", hostile, tmp_path / "b", 6, mutations=[reseal], suffixes=[".tfrecord"])
-
-
-@pytest.mark.soak
-def test_much_damage(tmp_path: Path) -> None:
-    check_hostile("tfrecord", hostile, tmp_path / "a", 300, seed=1)
-    check_hostile(
-        "tfrecord", hostile, tmp_path / "b", 300, seed=2, mutations=[reseal], suffixes=[".tfrecord"]
-    )

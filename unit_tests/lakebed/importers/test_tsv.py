@@ -6,6 +6,7 @@ import base64
 import io
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ from lakebed.importers.core.source import Source
 from lakebed.importers.shards import tsv, tsv_layout
 from lakebed.importers.shards.open_files import OpenFiles
 from lakebed.links import policy
-from unit_tests.lakebed.importers.hostile import check_hostile
-from unit_tests.lakebed.importers.test_yolo import photo
+from unit_tests.lakebed.importers.sources import imported, photo
 
 Line = Sequence[str | bytes]
 
@@ -67,8 +67,7 @@ def detection(root: Path, split: str = "train", count: int = 7, index: str = "te
     write(root / f"{split}.hw.tsv", sizes, index)
 
 
-def load(src: Any, **options: Any) -> Any:
-    return lakebed.import_from("tsv", src, "mem://", progressbar=False, workers=0, **options)
+load = partial(imported, "tsv")
 
 
 def check_rows(ds: Any, root: Path, numbers: Sequence[int]) -> None:
@@ -81,9 +80,7 @@ def check_rows(ds: Any, root: Path, numbers: Sequence[int]) -> None:
 def test_images_labels_sizes(tmp_path: Path, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tsv, "_ITEM_BYTES", 3000)
     detection(tmp_path / "pets", index=index)
-    report = lakebed.import_from(
-        "auto", tmp_path / "pets", "mem://", progressbar=False, strict=True, workers=2
-    )
+    report = imported("auto", tmp_path / "pets", strict=True, workers=2)
     ds = report.dataset
     assert (report.format, report.written, report.splits) == ("tsv", 7, {"train": 7})
     check_rows(ds, tmp_path, range(7))
@@ -224,7 +221,7 @@ def test_a_description(tmp_path: Path) -> None:
         version=3,
     )
     for source in (root, root / "train.yaml"):
-        report = lakebed.import_from("auto", source, "mem://", progressbar=False, strict=True, workers=0)
+        report = imported("auto", source, strict=True)
         assert (report.format, report.splits) == ("tsv", {"train": 2})
         check_rows(report.dataset, tmp_path, [5, 0])
         assert report.dataset.labels.info["class_names"] == ["class 2", "class 0", "class 1"]
@@ -408,41 +405,6 @@ def test_tables_are_no_tsv_files_of_images(tmp_path: Path) -> None:
         load(tmp_path / "photos.tsv")
 
 
-def test_an_import_goes_on_and_appends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tsv, "_ITEM_BYTES", 1)
-    detection(tmp_path / "pets", count=5)
-    real, calls = tsv.rows, []
-
-    def stopped(item: Any, context: Any) -> Any:
-        calls.append(item)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return real(item, context)
-
-    monkeypatch.setattr(tsv, "rows", stopped)
-    arguments: dict[str, Any] = {"progressbar": False, "workers": 0, "checkpoint": 1}
-    with pytest.raises(KeyboardInterrupt):
-        lakebed.import_from("tsv", tmp_path / "pets", tmp_path / "ds", **arguments)
-    report = lakebed.import_from("tsv", tmp_path / "pets", tmp_path / "ds", **arguments)
-    assert (report.resumed, report.written) == (True, 5)
-    check_rows(report.dataset, tmp_path, range(5))
-    report = lakebed.import_from("tsv", tmp_path / "pets", tmp_path / "ds", append=True, **arguments)
-    assert len(report.dataset) == 10
-
-
 def everything(root: Path) -> None:
     composite(root)
     described(root, img="trainX.tsv", label="trainX.label.tsv", linelist="train.shuffle.txt", composite=True)
-
-
-@pytest.mark.parametrize("link", [False, True])
-@pytest.mark.parametrize("make", [detection, composite, everything])
-def test_damage(tmp_path: Path, make: Callable[[Path], None], link: bool) -> None:
-    check_hostile("tsv", make, tmp_path, 3, link=link)
-
-
-@pytest.mark.soak
-def test_much_damage(tmp_path: Path) -> None:
-    for make in (detection, composite, everything):
-        for link in (False, True):
-            check_hostile("tsv", make, tmp_path, 100, seed=1, link=link)

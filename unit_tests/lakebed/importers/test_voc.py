@@ -10,7 +10,7 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
-from unit_tests.lakebed.importers.test_yolo import photo
+from unit_tests.lakebed.importers.sources import imported, photo
 
 XML = """<?xml version="1.0" encoding="utf-8"?>
 <annotation>
@@ -48,7 +48,7 @@ def pets(root: Path) -> None:
 
 def test_a_folder_as_the_challenge_has_it(tmp_path: Path) -> None:
     pets(tmp_path / "VOC2012")
-    report = lakebed.import_from("auto", tmp_path, "mem://", progressbar=False, strict=True)
+    report = imported("auto", tmp_path, strict=True)
     ds = report.dataset
     assert (report.format, report.written, report.splits) == ("voc", 3, {"train": 2, "val": 1})
     assert ds.file.text() == [f"VOC2012/JPEGImages/{number}.jpg" for number in (1, 3, 2)]
@@ -76,7 +76,7 @@ def test_xml_beside_images_and_folders_as_splits(tmp_path: Path) -> None:
     for split in ("train", "valid"):
         photo(tmp_path / f"pets/{split}/a.jpg")
         (tmp_path / f"pets/{split}/a.xml").write_text(XML)
-    report = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+    report = imported("voc", tmp_path / "pets", strict=True)
     assert report.splits == {"train": 1, "val": 1}
 
 
@@ -94,7 +94,7 @@ def test_images_and_xml_in_folders_side_by_side(tmp_path: Path) -> None:
         photo(tmp_path / f"pets/{split}/data/1.jpg")
         (tmp_path / f"pets/{split}/labels").mkdir()
         (tmp_path / f"pets/{split}/labels/1.xml").write_text(XML)
-    ds = lakebed.import_from("auto", tmp_path / "pets", "mem://", progressbar=False, strict=True).dataset
+    ds = imported("auto", tmp_path / "pets", strict=True).dataset
     assert ds.file.text() == ["a/data/1.jpg", "b/data/1.jpg"]
     assert [len(boxes) for boxes in ds.boxes.numpy(aslist=True)] == [2, 2]
 
@@ -108,7 +108,7 @@ def test_colors_by_a_label_map(tmp_path: Path) -> None:
     (tmp_path / "pets/labelmap.txt").write_text(
         "# label:color_rgb:parts:actions\nbackground:0,0,0::\ncat:128,0,64::\n"
     )
-    ds = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True).dataset
+    ds = imported("voc", tmp_path / "pets", strict=True).dataset
     assert ds.masks[0].numpy().tolist() == [[0, 1]]
     assert ds.masks.info.class_names == ["background", "cat"]
     assert ds.instances[0].numpy().tolist() == [[0, 65536 + 512 + 3]]
@@ -117,11 +117,11 @@ def test_colors_by_a_label_map(tmp_path: Path) -> None:
         tmp_path / "pets/SegmentationClass/1.png"
     )
     (tmp_path / "pets/labelmap.txt").write_text("a:::\nb:::\nc:::\nd:::\ne:::\n")
-    ds = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True).dataset
+    ds = imported("voc", tmp_path / "pets", strict=True).dataset
     assert ds.masks[0].numpy().tolist() == [[0, 4]]
     Image.fromarray(pixels).save(tmp_path / "pets/SegmentationClass/1.png")
     (tmp_path / "pets/labelmap.txt").write_text("background:0,0,0::\n")
-    report = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("voc", tmp_path / "pets")
     assert "#800040" in report.left_out[0]["reason"]
 
 
@@ -131,7 +131,7 @@ def test_what_is_damaged_or_missing_is_counted(tmp_path: Path) -> None:
     (tmp_path / "pets/Annotations/2.xml").write_text("<annotation>")
     (tmp_path / "pets/Annotations/9.xml").write_text(XML.replace("1.jpg", "../../secret.jpg"))
     (tmp_path / "pets/ImageSets/Main/val.txt").write_text("2\n7\n")
-    report = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("voc", tmp_path / "pets")
     assert (report.written, report.skipped) == (2, 4)
     assert "Annotations/1.xml object 1" in [entry["where"] for entry in report.left_out]
     assert sorted(problem.where for problem in report.problems) == [
@@ -155,11 +155,11 @@ def test_declarations_of_types_and_entities_are_refused(tmp_path: Path, head: st
     text = head + XML.partition("?>")[2].replace(">dog<", ">&x;<")
     (tmp_path / "pets/Annotations/1.xml").write_bytes(text.encode(encoding))
     with pytest.raises(IngestionError, match="declares a document type"):
-        lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+        imported("voc", tmp_path / "pets", strict=True)
 
 
 def test_documents_that_nest_without_end_are_refused(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
     (tmp_path / "pets/Annotations/1.xml").write_text("<annotation>" + "<a>" * 100_000)
     with pytest.raises(IngestionError, match="nests more than"):
-        lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+        imported("voc", tmp_path / "pets", strict=True)

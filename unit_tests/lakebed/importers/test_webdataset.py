@@ -6,18 +6,17 @@ import gzip
 import io
 import json
 import tarfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.shards import webdataset
-from unit_tests.lakebed.importers.hostile import check_hostile
-from unit_tests.lakebed.importers.test_yolo import photo
+from unit_tests.lakebed.importers.sources import imported, photo
 
 
 def npy(value: Any) -> bytes:
@@ -64,8 +63,7 @@ def test_shards_with_headers_for_all_members_are_taken_whole(
         assert len(webdataset.plan(Source.of(path)).items) == count
 
 
-def load(src: Any, **options: Any) -> Any:
-    return lakebed.import_from("webdataset", src, "mem://", progressbar=False, workers=0, **options)
+load = partial(imported, "webdataset")
 
 
 @pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tar.bz2", "tar.xz"])
@@ -77,7 +75,7 @@ def test_samples(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -
     contents = [samples(root, 0, 6), samples(root, 6, 2)]
     for at, files in enumerate(contents):
         shard(root / f"pets-{at:03}.{suffix}", files, f"w:{kind}")
-    report = lakebed.import_from("auto", root, "mem://", progressbar=False, strict=True, workers=0)
+    report = imported("auto", root, strict=True)
     ds = report.dataset
     assert (report.format, report.planned, report.written, report.problems) == ("webdataset", 8, 8, [])
     assert set(ds.tensors) == {"jpg", "cls", "txt", "json", "depth_npy", "key"}
@@ -169,12 +167,3 @@ def test_archives_that_unpack_without_end_are_refused(tmp_path: Path) -> None:
 def hostile(path: Path) -> None:
     shard(path / "x.tar", samples(path.parent, 0, 2))
     shard(path / "y.tar.gz", samples(path.parent, 2, 2), "w:gz")
-
-
-def test_damage(tmp_path: Path) -> None:
-    check_hostile("webdataset", hostile, tmp_path, 10)
-
-
-@pytest.mark.soak
-def test_much_damage(tmp_path: Path) -> None:
-    check_hostile("webdataset", hostile, tmp_path, 500, seed=1)

@@ -13,10 +13,10 @@ import openpyxl
 import pytest
 from PIL import Image
 
-import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.core.report import ImportReport
 from lakebed.importers.tables import xlsx
+from unit_tests.lakebed.importers.sources import imported
 
 
 def written(path: Path, sheets: dict[str, Sequence[Sequence[Any]]]) -> Path:
@@ -31,7 +31,7 @@ def written(path: Path, sheets: dict[str, Sequence[Sequence[Any]]]) -> Path:
 
 
 def brought(path: Path, **options: Any) -> ImportReport:
-    return lakebed.import_from("auto", path, "mem://", progressbar=False, **options)
+    return imported("auto", path, **options)
 
 
 def told(report: ImportReport) -> dict[str, str]:
@@ -111,9 +111,7 @@ def test_what_no_type_fits_is_told(tmp_path: Path) -> None:
 def test_cells_may_name_files_and_classes(tmp_path: Path) -> None:
     Image.new("RGB", (4, 3)).save(tmp_path / "1.png")
     path = written(tmp_path / "a.xlsx", {"s": [["photo", "kind"], ["1.png", "cat"]]})
-    ds = lakebed.import_from(
-        "excel", path, "mem://", media={"photo": "image"}, labels=["kind"], progressbar=False
-    ).dataset
+    ds = imported("excel", path, media={"photo": "image"}, labels=["kind"]).dataset
     assert ds.photo[0].numpy().shape == (3, 4, 3)
     assert ds.kind.info["class_names"] == ["cat"]
 

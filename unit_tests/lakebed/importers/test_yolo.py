@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import lakebed
 from lakebed.errors import IngestionError
+from unit_tests.lakebed.importers.sources import imported, photo
 
 DATA = "path: ../datasets/pets\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n"
-
-
-def photo(path: Path, number: int = 0) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.full((20 + number, 30, 3), 40 * number, np.uint8)).save(path)
 
 
 def pets(root: Path, lines: str = "0 0.5 0.5 0.123456 0.3333333333333333\n1 0.1 0.1 .1 0.1\n") -> None:
@@ -33,14 +28,14 @@ def pets(root: Path, lines: str = "0 0.5 0.5 0.123456 0.3333333333333333\n1 0.1 
 
 
 def taken(source: Path, **options: Any) -> lakebed.Dataset:
-    report = lakebed.import_from("yolo", source, "mem://", progressbar=False, strict=True, **options)
+    report = imported("yolo", source, strict=True, **options)
     found: lakebed.Dataset = report.dataset
     return found
 
 
 def test_detection_as_ultralytics_lays_it_out(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
-    report = lakebed.import_from("auto", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("auto", tmp_path / "pets")
     ds = report.dataset
     assert (report.format, report.written, report.skipped) == ("yolo", 4, 0)
     assert ds.file.text() == [f"images/{name}.jpg" for name in ("train/1", "train/2", "train/3", "val/1")]
@@ -101,7 +96,7 @@ def test_lines_that_are_no_objects_are_left_out_and_counted(tmp_path: Path) -> N
         tmp_path / "pets",
         "0 .5 .5 .1 .1\nx\n9 .5 .5 .1 .1\n0 .5 .5 .1\n0 .5 nan .1 .1\n-1 .5 .5 .1 .1\ninf 1 1 1 1\n",
     )
-    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("yolo", tmp_path / "pets")
     assert (report.written, report.skipped) == (4, 6)
     assert len(report.dataset.boxes[0].numpy()) == 1
     assert [entry["where"] for entry in report.left_out] == [
@@ -136,7 +131,7 @@ def test_splits_as_roboflow_has_them(tmp_path: Path) -> None:
         (tmp_path / f"pets/{split}/labels/{split}.txt").write_text("0 0.5 0.5 0.2 0.3")
     text = "train: ../train/images\nval: ../valid/images\ntest: ../test/images\nnc: 1\nnames: ['a']\n"
     (tmp_path / "pets/data.yaml").write_text(text)
-    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("yolo", tmp_path / "pets")
     assert report.splits == {"train": 1, "val": 1}
     assert [problem.where for problem in report.problems] == ["test"]
     (tmp_path / "pets/data.yaml").unlink()
@@ -149,7 +144,7 @@ def test_splits_as_lists_of_files_of_another_machine(tmp_path: Path) -> None:
         "/home/ann/pets/images/train/2.jpg\n./images/val/1.jpg\nimages/no.jpg\n"
     )
     (tmp_path / "pets/data.yaml").write_text("train: train.txt\nval: [images/train/3.jpg]\nnames: [a, b]\n")
-    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("yolo", tmp_path / "pets")
     assert report.dataset.file.text() == [f"images/{name}.jpg" for name in ("train/2", "val/1", "train/3")]
     assert {problem.where: problem.rows for problem in report.problems} == {
         "train.txt line 3": 1,
@@ -162,7 +157,7 @@ def test_paths_of_a_description_are_first_looked_up_beside_it(tmp_path: Path) ->
         photo(tmp_path / f"pets/{root}photos/a.jpg")
         (tmp_path / f"pets/{root}photos/a.txt").write_text("0 0.5 0.5 0.2 0.3")
     (tmp_path / "pets/sub/data.yaml").write_text("train: photos\nnames: [a]\n")
-    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("yolo", tmp_path / "pets")
     assert report.dataset.file.text() == ["sub/photos/a.jpg"]
 
 
@@ -171,13 +166,13 @@ def test_a_source_without_any_label_file_is_none(tmp_path: Path) -> None:
     with pytest.raises(IngestionError, match=r"no image of .* has a label file, the first is images/a\.png"):
         taken(tmp_path / "pets")
     with pytest.raises(IngestionError, match="neither XML files nor masks"):
-        lakebed.import_from("voc", tmp_path / "pets", "mem://")
+        imported("voc", tmp_path / "pets")
 
 
 def test_label_files_of_no_image_are_told(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
     (tmp_path / "pets/images/train/1.jpg").unlink()
-    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("yolo", tmp_path / "pets")
     assert report.written == 3
     assert "1 label files are of no image: labels/train/1.txt" in report.problems[0].reason
 
@@ -206,7 +201,7 @@ def test_darknet_as_cvat_exports_it(tmp_path: Path) -> None:
 def test_train_and_val_that_are_the_same_are_taken_once(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
     (tmp_path / "pets/data.yaml").write_text(DATA.replace("images/val", "images/train"))
-    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    report = imported("yolo", tmp_path / "pets")
     assert (report.written, report.splits) == (3, {})
     assert "the same images" in report.problems[0].reason
 

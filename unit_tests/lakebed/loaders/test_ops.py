@@ -205,9 +205,8 @@ def test_boxes_of_a_random_crop_are_spread() -> None:
     area = height * width / (375 * 500)
     assert area.min() >= 0.079
     assert area.max() <= 1
-    assert (
-        0.42 < area.mean() < 0.45
-    )  # below the middle: boxes that do not fit, large ones above all, are drawn again
+    # Below the middle: boxes that do not fit, large ones above all, are drawn again.
+    assert 0.42 < area.mean() < 0.45
     shape = np.log(width / height)
     assert np.abs(shape).max() <= math.log(4 / 3) + 0.03
     assert abs(np.median(shape)) < 0.05

@@ -123,13 +123,14 @@ def _deep() -> Iterator[str]:
         + ", ".join(f"a{n} AS (SELECT * FROM a{n - 1})" for n in range(1, 3000))
         + " SELECT * FROM a2999"
     )
+    # 2 ** 59 times as many rows.
     yield (
         "WITH a0 AS (SELECT *), "
         + ", ".join(
             f"a{n} AS (SELECT * FROM a{n - 1} UNION ALL SELECT * FROM a{n - 1})" for n in range(1, 60)
         )
         + " SELECT * FROM a59"
-    )  # 2 ** 59 times as many rows
+    )
 
 
 def _long() -> Iterator[str]:

@@ -112,9 +112,8 @@ def test_garbage_without_checksums(path: Path, tensor: str) -> None:
         assert READS["all"](lakebed.load(path, read_only=True), tensor)
         return
     kinds = (lakebed.errors.CorruptError, lakebed.errors.LimitError)
-    ways = READS.keys() - (
-        {"part", "batches"} if tensor == "json" else {"part"}
-    )  # documents are decoded late
+    # Documents are decoded late.
+    ways = READS.keys() - ({"part", "batches"} if tensor == "json" else {"part"})
     check_all(path, tensor, file, kinds, ways)
 
 

@@ -441,6 +441,8 @@ def test_differences(served: Served) -> None:
     }
     assert changes.pop("note") == (0, [1], [4])
     assert all(one == (0, [], [4]) for one in changes.values())
+    mine, theirs = (served.get(number, "ids", "span", at=at).body for at in ("main", "side"))
+    assert mine[: 8 * 4] + mine[8 * 5 :] == theirs
     back = served.get(number, "diff", a="side", b="main").json
     assert {one["name"]: one["added"]["rows"] for one in back["tensors"]}["span"] == [4]
     assert served.get(number, "diff", a="main", b="main").json["tensors"] == []

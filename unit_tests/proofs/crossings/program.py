@@ -64,6 +64,7 @@ WHOLE = {
     "to_pandas": ("frame", "ds.to_pandas()", "ds.to_pandas(tensors=[name])"),
     "to_polars": ("frame", "ds.to_polars()", "ds.to_polars(tensors=[name])"),
     "to_duckdb": ("duckdb", "ds.to_duckdb()", "ds.to_duckdb(tensors=[name])"),
+    "scanner": ("arrow_table", "ds.scanner().to_table()", "ds.scanner([name]).to_table()"),
     "query": ("view", "ds.query('SELECT *')", "ds.query(f'SELECT \"{name}\"')"),
     "rows": ("fields", "list(ds.rows())", "list(ds[[name]].rows())"),
     "head": ("document", "command('head', f'{place}@{home}', '--json', '-n', '9999')", ""),
@@ -307,6 +308,9 @@ FURTHER: dict[constants.Key, tuple[Any, ...]] = {
     ("copying/transfer.py", "_TOGETHER_BYTES"): (1, 100, 4_000),
     ("session/incoming.py", "SMALL"): (1, 100, 4_000),
     ("dataset/queries.py", "_BATCH"): (1, 2, 5),
+    ("engines/arrow_dataset.py", "_FIRST_ROWS"): (1, 2, 5),
+    ("engines/arrow_dataset.py", "_DENSE"): (1, 100),
+    ("engines/arrow_dataset.py", "_MOST_STRETCHES"): (1, 3),
     ("merging/merge.py", "_MOST_ROWS"): (1, 2),
 }
 """Constants that everyday programs do not come to, and what these lower them to."""

@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -96,7 +96,7 @@ def query(
         for record in records:
             say_json(record, indent=None)
     elif as_csv:
-        _print_csv(names, records)
+        print_csv(names, ([record[name] for name in names] for record in records))
     else:
         _print_table(names, list(records), len(found))
 
@@ -132,15 +132,17 @@ def _records(found: Any) -> Iterator[dict[str, Any]]:
         yield {name: describe.plain(value) for name, value in record.items()}
 
 
-def _print_csv(names: list[str], records: Iterator[dict[str, Any]]) -> None:
+def print_csv(names: list[str], rows: Iterable[list[Any]]) -> None:
+    """Print a heading and rows as CSV."""
+
     def line(values: list[Any]) -> str:
         text = io.StringIO()
         csv.writer(text, lineterminator="").writerow(values)
         return text.getvalue()
 
     say(line(names))
-    for record in records:
-        say(line([record[name] for name in names]))
+    for row in rows:
+        say(line(row))
 
 
 def _print_table(names: list[str], records: list[dict[str, Any]], total: int) -> None:

@@ -1,4 +1,4 @@
-"""Names of the 3.x API that belong to the account and services of its vendor, and the viewer that replaces one."""
+"""Names of the 3.x API for the account and services of its vendor, and the viewer, which runs locally."""
 
 from __future__ import annotations
 

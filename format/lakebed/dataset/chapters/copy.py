@@ -115,7 +115,7 @@ class CopyMethods(DatasetBase):
         return copied
 
     def _copied_table(self, tensors: Sequence[str] | None) -> Table:
-        """Return the selected rows of these tensors and groups; None is all."""
+        """Return the table of the selected rows of these tensors and groups; None takes all."""
         from lakebed.copying.copy import chosen
         from lakebed.session.table import Table
 

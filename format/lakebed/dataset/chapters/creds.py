@@ -157,8 +157,8 @@ class CredsMethods(DatasetBase):
             )
         if org_id is not None or ds_name is not None:
             warnings.warn(
-                "there is no managed service that lists datasets, and none is needed: org_id and ds_name mean nothing; "
-                "the dataset is opened by its path",
+                "there is no managed service that lists datasets, and none is needed: org_id and ds_name have no "
+                "meaning here; the dataset is opened by its path",
                 stacklevel=2,
             )
         storage = innermost(self._handle.session.storage)

@@ -339,13 +339,13 @@ class LoaderMethods(DatasetBase):
         decode_method: Mapping[str, str] | None,
         **settings: Any,
     ) -> Source:
-        """Return the source of a loader; `settings` are those of its ``source_of``."""
+        """Return the source of a loader; `settings` are further arguments of ``source_of``."""
         from lakebed.loaders.frameworks.arguments import source_of
 
         if isinstance(transform, Mapping):
             tensors = [name for name in transform if name != "index"]
         elif tensors is not None and "index" in tensors and "index" not in self:  # type: ignore[operator]
-            # As in 3.x, the name stands for the row number.
+            # As in 3.x, ``index`` means the row number if no tensor has that name.
             tensors, settings["return_index"] = [name for name in tensors if name != "index"], True
         table = self._table(self._shown(self._session.schema()) if tensors is None else tensors)
         return source_of(table, self._unselected, transform, transform_kwargs, decode_method, **settings)

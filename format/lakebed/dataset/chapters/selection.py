@@ -150,9 +150,9 @@ class QueryMethods(DatasetBase):
         timeout
             Longest time in seconds; None sets no limit.
         max_memory
-            Most bytes of sort keys, groups and pairs in memory.
+            Limit of bytes of sort keys, groups and pairs in memory.
         max_rows
-            Most rows of the result.
+            Maximum number of rows in the result.
         exact
             Read all rows instead of using an index.
         namespace, device

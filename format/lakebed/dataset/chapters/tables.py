@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as pads
 
+    from lakebed.engines.arrow_dataset import LakeDataset, Scanner
     from lakebed.session.columns import ArrowRows
     from lakebed.session.table import Table
 
@@ -57,8 +59,86 @@ def _read(rows: ArrowRows) -> pa.Table:
     return arrow_stream(rows.table, labels=rows.labels, files=rows.files).read_all()
 
 
+def _relation(rows: ArrowRows, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
+    """Return a relation of DuckDB; below it are row numbers, too, which DuckDB reads where it only counts rows."""
+    from lakebed.engines.arrow_dataset import LakeDataset, Shown
+    from lakebed.reading.columns import frames
+    from lakebed.session.columns import ROW_ID
+
+    names = list(rows.table.names)
+    shown = Shown(rows.labels, rows.files, row_ids=ROW_ID not in names)
+    wanted = [*names, ROW_ID] if rows.row_ids else names
+    return frames.to_duckdb(LakeDataset(rows.table, shown), wanted, connection)
+
+
 class TableMethods(DatasetBase):
     """Conversion of all selected rows to a table."""
+
+    def scanner(
+        self,
+        columns: Sequence[str] | Mapping[str, pads.Expression] | None = None,
+        filter: pads.Expression | None = None,  # noqa: A002
+        *,
+        batch_size: int = 1 << 16,
+        labels: Labels = "names",
+        files: Files = "bytes",
+    ) -> Scanner:
+        """Return a scanner of Arrow, which reads the columns that are asked for in the rows that a filter leaves.
+
+        Rows that cannot match by the statistics of their chunks are not read.
+
+        Parameters
+        ----------
+        columns
+            Names of the columns, or {name: expression} to compute them; None is all.
+        filter
+            An expression such as ``pyarrow.dataset.field("age") > 3``; None is all rows.
+        batch_size
+            Most rows of a record batch.
+        labels, files
+            As for :meth:`to_arrow`.
+
+        Returns
+        -------
+        A scanner with ``to_reader``, ``to_batches``, ``to_table``, ``head`` and ``count_rows``; each reads anew.
+
+        Raises
+        ------
+        InvalidInputError
+            If the dataset has no such column, or the expression does not fit the columns.
+        """
+        from lakebed.engines.arrow_dataset import Scanner, Shown
+
+        rows = _rows(self._table(), labels, files)
+        shown = Shown(rows.labels, rows.files)
+        return Scanner(rows.table, shown, columns, filter, batch_size, is_narrow=True)
+
+    def to_arrow_dataset(
+        self,
+        tensors: Sequence[str] | None = None,
+        *,
+        labels: Labels = "names",
+        files: Files = "bytes",
+        row_ids: bool = False,
+    ) -> LakeDataset:
+        """Return the rows as a ``pyarrow.dataset.Dataset``, of which DuckDB, polars and others read what they need.
+
+        Parameters
+        ----------
+        tensors, labels, files
+            As for :meth:`to_arrow`.
+        row_ids
+            Put the column ``row_id`` first: the number of each row in the whole dataset, int64.
+
+        Returns
+        -------
+        A dataset of Arrow, for ``polars.scan_pyarrow_dataset(rows)`` and ``duckdb.sql("from rows")``. It can be pickled
+        as the dataset can.
+        """
+        from lakebed.engines.arrow_dataset import LakeDataset, Shown
+
+        rows = _rows(self._table(tensors), labels, files, row_ids=row_ids)
+        return LakeDataset(rows.table, Shown(rows.labels, rows.files, rows.row_ids))
 
     def to_arrow(
         self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
@@ -146,7 +226,7 @@ class TableMethods(DatasetBase):
         connection: duckdb.DuckDBPyConnection | None = None,
         row_ids: bool = False,
     ) -> duckdb.DuckDBPyRelation:
-        """Return the rows as a relation of DuckDB, which reads them batch by batch when it is queried.
+        """Return the rows as a relation of DuckDB, which reads the columns and rows that a query needs, batch by batch.
 
         Parameters
         ----------
@@ -156,8 +236,8 @@ class TableMethods(DatasetBase):
             Connection of the relation; None is DuckDB's default connection.
         row_ids
             Add the column ``row_id``, the number of each row in the whole dataset, from which ``ds.view_of`` makes a
-            view of the result. Without ``tensors`` only tensors with one number, or text, labels or JSON, per row are
-            read, because DuckDB reads every column of a relation.
+            view of the result. Without ``tensors`` the relation has only the tensors with one number, or text, labels
+            or JSON, per row.
 
         Returns
         -------
@@ -168,11 +248,9 @@ class TableMethods(DatasetBase):
         ModuleNotInstalledException
             If DuckDB is not installed.
         """
-        from lakebed.reading.columns import frames
-
         if row_ids and tensors is None:
             tensors = _narrow(self._table())
-        return frames.to_duckdb(_rows(self._table(tensors), labels, files, row_ids=row_ids), connection)
+        return _relation(_rows(self._table(tensors), labels, files, row_ids=row_ids), connection)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the rows as dictionaries, shape (rows,), for ``pandas.DataFrame(ds)``.
@@ -293,9 +371,7 @@ class TensorTableMethods(TensorBase):
         ModuleNotInstalledException
             If DuckDB is not installed.
         """
-        from lakebed.reading.columns import frames
-
-        return frames.to_duckdb(self._column(labels, files), connection)
+        return _relation(self._column(labels, files), connection)
 
 
 def _arrays(table: Table) -> list[str]:

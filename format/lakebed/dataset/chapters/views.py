@@ -425,7 +425,7 @@ def opened_as(dataset: D, opened: Opened) -> D:
 
 
 def followed(dataset: D, location: Location) -> D:
-    """Return the view that a dataset stands for, if one was saved at a separate place; else the dataset.
+    """Open a dataset that is a view saved at a place of its own as that view; return other datasets unchanged.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ def _grid(pictures: Sequence[Image], width: int) -> Image:
 
 
 def _drawn(row: Any, name: str, tensors: Sequence[str] | None, width: int | None) -> Image:
-    """Draw one row for a width at which it is shown; None shows it in its own size."""
+    """Draw one row for display at the given width; None keeps the size of the image."""
     found = row.tensors
     base: Image = found[name].pil().convert("RGB")
     letters = max(_LETTERS, base.width // 32 if width is None else base.width * _LETTERS // max(1, width))
@@ -229,7 +229,7 @@ def _words(tensor: Any, value: Any) -> list[str]:
 
 
 def _beside(words: Mapping[str, list[str]], box: str, count: int) -> list[str]:
-    """Return the labels of boxes from a tensor with one for each; the group of the boxes comes first."""
+    """Return the labels of boxes from a tensor with one label per box, if possible from the group of the boxes."""
     group = box.rpartition("/")[0]
     fitting = [name for name, texts in words.items() if len(texts) == count]
     near = [name for name in fitting if name.rpartition("/")[0] == group] or fitting

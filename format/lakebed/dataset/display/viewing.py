@@ -69,7 +69,7 @@ _running: dict[tuple[int, str], Viewer] = {}
 
 
 class Viewer:
-    """A running viewer. It ends with this process, in whatever way, since its standard input is a pipe from here.
+    """A running viewer, which ends with this process because its standard input is a pipe from it.
 
     Parameters
     ----------

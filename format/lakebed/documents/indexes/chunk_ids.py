@@ -48,16 +48,16 @@ class ChunkIds:
     ids: NDArray[np.uint64]
     last: NDArray[np.uint64]
     raw: bytes | None = field(default=None, init=False, repr=False)
-    """The file once it was written, or where it was read from and is to stay as it is."""
+    """The file, if it was written, or was read with ``keep``."""
 
     @classmethod
     def empty(cls) -> ChunkIds:
-        """Index of a tensor without samples."""
+        """Return an index of a tensor without samples."""
         return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
     @classmethod
     def from_counts(cls, ids: Sequence[int] | NDArray[np.uint64], counts: Sequence[int]) -> ChunkIds:
-        """Index of chunks that hold `counts` samples each, one row per chunk."""
+        """Return an index of chunks that hold `counts` samples each, one row per chunk."""
         last = np.cumsum(np.asarray(counts, np.uint64), dtype=np.uint64) - np.uint64(1)
         return cls(np.asarray(ids, np.uint64), last)
 
@@ -68,7 +68,7 @@ class ChunkIds:
         Parameters
         ----------
         keep
-            Write it as it is as long as nothing changes.
+            Keep the bytes, to write the same as long as nothing changes.
 
         Raises
         ------
@@ -89,7 +89,9 @@ class ChunkIds:
         ids, last = tables.read(data, offset, width, 2, _WHAT)
         tables.check_last(last, _WHAT, repeats=True)
         if len(last):
-            most = int(last[0]) + 1 if len(last) == 1 else int(tables.rows_of(last).max())
+            most = int(last[0]) + 1
+            if len(last) > 1:
+                most = max(most, int((last[1:] - last[:-1]).max()))
             limits.check("MAX_CHUNK_SAMPLES", most, f"{_WHAT}: samples in one chunk")
         index = cls(ids, last)
         if keep:
@@ -121,7 +123,7 @@ class ChunkIds:
 
     @property
     def counts(self) -> NDArray[np.uint64]:
-        """Samples that begin in each row, shape (rows,); 0 for the further tiles of a sample."""
+        """Number of samples that begin in each row, shape (rows,); 0 for the further tiles of a sample."""
         return tables.rows_of(self.last)
 
     def locate(self, index: int) -> Span:
@@ -130,7 +132,7 @@ class ChunkIds:
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the sample does not exist.
         """
         if not 0 <= index < self.count:
             raise IndexError(f"there is no sample {index}: the tensor has {self.count}")

@@ -4,8 +4,8 @@
     1 + n      version prefix
     8 each     u32 start, u32 end (exclusive) of one range
 
-3.9.52 leaves empty ranges behind, and sometimes half of one, when it removes padded samples; only a merge
-looks at this file, so it is taken as it is.
+When 3.9.52 removes padded samples, it leaves empty ranges, and sometimes half of one. Both are accepted, because only a
+merge reads this file.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _WHAT = "pad_index"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PadIndex:
-    """Starts and ends of the ranges of padding in turn, uint64, shape (2 * ranges,)."""
+    """Alternating starts and ends of the ranges of padding, uint64, shape (2 * ranges,)."""
 
     bounds: NDArray[np.uint64]
 
     @classmethod
     def empty(cls) -> PadIndex:
-        """Index of a tensor without padding."""
+        """Return an index of a tensor without padding."""
         return cls(np.zeros(0, np.uint64))
 
     @classmethod
     def from_rows(cls, rows: NDArray[np.integer]) -> PadIndex:
-        """Index of these padded samples: ascending, each once."""
+        """Return an index of these padded samples: ascending, each once."""
         if not len(rows):
             return cls.empty()
         cuts = np.flatnonzero(np.diff(rows) != 1)
@@ -75,22 +75,22 @@ class PadIndex:
         return bool(((starts <= index) & (index < ends)).any())
 
     def rows(self) -> NDArray[np.int64]:
-        """Padded samples, ascending: int64."""
+        """Return the padded samples, ascending: int64."""
         whole = self.bounds[: len(self.bounds) // 2 * 2].astype(np.int64).reshape(-1, 2)
         runs = [np.arange(start, end, dtype=np.int64) for start, end in whole.tolist()]
         return np.unique(np.concatenate(runs)) if runs else np.empty(0, np.int64)
 
     def with_range(self, start: int, end: int) -> PadIndex:
-        """Add padding behind all that is there."""
+        """Return the index with padding at its end."""
         return PadIndex.from_rows(np.concatenate([self.rows(), np.arange(start, end, dtype=np.int64)]))
 
     def without(self, rows: Sequence[int] | NDArray[np.integer]) -> PadIndex:
-        """Samples that were given values are padding no more."""
+        """Return the index without samples that were given values."""
         mine = self.rows()
         gone = np.isin(mine, np.asarray(rows, np.int64))
         return PadIndex.from_rows(mine[~gone]) if gone.any() else self
 
     def removed(self, rows: Sequence[int] | NDArray[np.integer]) -> PadIndex:
-        """Samples that were removed are padding no more, and later ones move up; rows are ascending."""
+        """Return the index without removed samples; later ones move up. Rows are ascending."""
         left = self.without(rows).rows()
         return PadIndex.from_rows(left - np.searchsorted(np.asarray(rows, np.int64), left))

@@ -36,7 +36,7 @@ class SequenceIndex:
 
     @classmethod
     def from_lengths(cls, lengths: Sequence[int] | NDArray[np.integer]) -> SequenceIndex:
-        """Index of sequences with these numbers of items; equal neighbours share a row."""
+        """Return an index of sequences with these numbers of items; equal neighbours share a row."""
         counts = tables.column(lengths)
         ends = np.flatnonzero(np.append(counts[1:] != counts[:-1], np.ones(min(len(counts), 1), bool)))
         items, last = counts[ends], tables.column(ends)
@@ -120,14 +120,14 @@ class SequenceIndex:
         return start, start + items
 
     def within(self, flat: int) -> SequenceIndex:
-        """Return the sequences that lie whole within a number of flat samples."""
+        """Return the sequences that are complete within a number of flat samples."""
         if self.total <= flat:
             return self
         lengths = self.lengths
         return SequenceIndex.from_lengths(lengths[np.cumsum(lengths) <= flat])
 
     def extend(self, lengths: Sequence[int] | NDArray[np.integer]) -> SequenceIndex:
-        """Add sequences with these numbers of items."""
+        """Return the index with more sequences of these numbers of items."""
         more = SequenceIndex.from_lengths(lengths)
         if not len(self.items) or not len(more.items):
             return more if len(more.items) else self

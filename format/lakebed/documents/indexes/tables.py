@@ -18,7 +18,7 @@ LARGEST_INDEX = 2**62
 
 
 def read(data: bytes | memoryview, offset: int, width: int, columns: int, what: str) -> list[Column]:
-    """Columns of a table of `width`-byte unsigned little-endian numbers that fills the rest of the bytes.
+    """Return the columns of a table of `width`-byte unsigned little-endian numbers, which fills the rest of the bytes.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def read(data: bytes | memoryview, offset: int, width: int, columns: int, what: 
     FormatError
         If the bytes are no whole number of rows.
     LimitError
-        If there are more than this process allows.
+        If it has more rows than this process allows.
     """
     limits.check("MAX_ENCODER_BYTES", len(data), what)
     size = len(data) - offset
@@ -41,7 +41,7 @@ def read(data: bytes | memoryview, offset: int, width: int, columns: int, what: 
 
 
 def write(width: int, columns: list[Column], what: str) -> bytes:
-    """Bytes of a table; the inverse of `read`.
+    """Return the bytes of a table; the inverse of `read`.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def check_last(last: Column, what: str, *, repeats: bool = False) -> None:
 
 
 def column(values: Any) -> Column:
-    """Contiguous uint64 column."""
+    """Return a contiguous uint64 column."""
     return np.ascontiguousarray(values, np.uint64)
 
 

@@ -6,7 +6,7 @@
     8              u64 d, number of axes; absent if there are no entries
     8 + 16d each   u64 flat sample index, d u64 sample shape, d u64 tile shape
 
-What follows is ignored.  A file without the prefix is of an old writer, and its numbers are big-endian.
+Further bytes are ignored. Old writers wrote no prefix, and big-endian numbers.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class TileIndex:
 
     @classmethod
     def empty(cls) -> TileIndex:
-        """Index of a tensor without tiled samples."""
+        """Return an index of a tensor without tiled samples."""
         return cls(np.zeros(0, np.uint64), np.zeros((0, 0), np.uint64), np.zeros((0, 0), np.uint64))
 
     @classmethod
     def from_entries(cls, entries: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]) -> TileIndex:
-        """Index of these samples: flat index -> (sample shape, tile shape), all of one rank."""
+        """Return an index of these samples: flat index -> (sample shape, tile shape), all of one rank."""
         if not entries:
             return cls.empty()
         return cls(
@@ -68,7 +68,7 @@ class TileIndex:
         try:
             _, offset = version_prefix.split(data, _WHAT)
         except FormatError:
-            # Old files begin with the high byte of a count, which is 0 in every real one.
+            # Old files begin with the highest byte of a count, which is 0 in practice.
             if not data or data[0]:
                 raise
             order, offset = ">", 0

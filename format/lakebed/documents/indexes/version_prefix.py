@@ -12,7 +12,7 @@ import functools
 from lakebed.errors import FormatError
 
 FORMAT_VERSION = "3.9.52"
-"""Version stamp of every file; 3.9.52 warns about a newer one and reads ten characters at most."""
+"""Version that every file carries; 3.9.52 warns about newer ones and reads at most ten characters."""
 
 PREFIX = bytes([len(FORMAT_VERSION)]) + FORMAT_VERSION.encode("ascii")
 
@@ -36,7 +36,7 @@ def split(data: bytes | memoryview, what: str) -> tuple[str, int]:
 
 @functools.lru_cache(maxsize=64)
 def numbers(version: str, what: str) -> tuple[int, ...]:
-    """Components of a version as numbers, to compare two of them.
+    """Return the components of a version as numbers, to compare versions.
 
     Raises
     ------

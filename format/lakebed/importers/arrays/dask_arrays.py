@@ -12,8 +12,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays.arrays import ALONE, ArrayOptions, Block, Context, Found, Sliced, made, planned
+from lakebed.importers.core.packages import foreign
 from lakebed.importers.core.plan import Plan
 from lakebed.importers.core.source import Source
 from lakebed.transforms.output import Skipped
@@ -72,9 +73,10 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
 def rows(item: Block, context: _Context) -> Iterator[Any]:
     """Compute some rows of all arrays."""
     try:
-        columns = made({name: _Array(one) for name, one in context.arrays.items()}, item, context)
-    except Exception as error:  # noqa: BLE001 - functions of the graph may raise anything
-        yield Skipped(str(item), f"{type(error).__name__}: {error}", item.stop - item.start)
+        with foreign("Dask cannot compute them"):
+            columns = made({name: _Array(one) for name, one in context.arrays.items()}, item, context)
+    except LakebedError as error:
+        yield Skipped(str(item), str(error), item.stop - item.start)
     else:
         yield columns
 

@@ -11,7 +11,7 @@ files      struct<bytes, path>, binary  files
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -26,7 +26,7 @@ from lakebed.documents.json_style import decode_custom, load
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.importers.core.plan import TensorPlan
-from lakebed.importers.folders.pictures import form_of
+from lakebed.importers.folders.pictures import counted, form_of
 
 _MOST_AXES = 32
 
@@ -87,7 +87,10 @@ def described_column(
         how = "arrays" if depth else "plain"
     if how is None:
         return None
-    arguments = said.arguments(_kind_of_files(said, values) if is_file else None)
+    kind_of = None
+    if is_file and said.sample_compression is not None:
+        kind_of = kind_of_files(said, _files_in(values))
+    arguments = said.arguments(kind_of)
     return "items" if items and depth else how, TensorPlan(name, arguments, dict(said.info))
 
 
@@ -98,7 +101,7 @@ def _is_numeric(kind: pa.DataType) -> bool:
 def as_described(
     values: Any, how: str, said: Described, wrong: dict[int, str], file: Callable[[Any], Any]
 ) -> Any:
-    """Return the values of a tensor; note the rows that have none.
+    """Return the values of a tensor; add the rows without a valid value to `wrong`, with the reason.
 
     Parameters
     ----------
@@ -154,7 +157,7 @@ def _file(one: Any, said: Described, file: Callable[[Any], Any]) -> Any:
 
 
 def file_value(data: bytes, said: Described) -> Any:
-    """Return a file as a value of the tensor, whose compression tells the kind of files without a mark, such as TGA."""
+    """Return a file as a value of the tensor; the tensor's compression decides for files without a signature (TGA)."""
     sample = Sample(buffer=data, compression=None if sniff(data) else said.sample_compression)
     extents = said.more.get("shape")
     if said.sample_compression is None and isinstance(extents, list) and len(extents) == 3:
@@ -223,7 +226,7 @@ def _array(values: Any, said: Described, *, is_full: bool = False) -> NDArray[An
 
 
 def _known_extents(found: list[int], said: Described) -> list[int]:
-    """Return the shape of an empty array: an empty list does not tell the axes inside of it."""
+    """Return the shape of an empty array, with the inner extents of the description: an empty list has none."""
     told = said.more.get("shape")
     known = found.index(0) + 1
     if not isinstance(told, list) or len(told) < known:
@@ -232,15 +235,24 @@ def _known_extents(found: list[int], said: Described) -> list[int]:
     return [*found[:known], *inside]
 
 
-def _kind_of_files(said: Described, values: Any) -> str | None:
-    """Return the kind of the first files, if it differs from that of the tensor: files that were linked."""
-    kinds: dict[str, tuple[int, int]] = {}
+def _files_in(values: Any) -> Iterator[bytes]:
+    """Yield the files of a column, or of its lists."""
     for value in values.to_pylist() if values is not None else ():
         for one in value if isinstance(value, list) else [value]:
             data = one.get("bytes") if isinstance(one, Mapping) else one
-            if isinstance(data, bytes) and (kind := sniff(data)):
-                count, nbytes = kinds.get(kind, (0, 0))
-                kinds[kind] = count + 1, nbytes + len(data)
-    if said.sample_compression is None or not kinds or list(kinds) == [said.sample_compression]:
+            if isinstance(data, bytes):
+                yield data
+
+
+def kind_of_files(said: Described, files: Iterable[bytes], wish: str | None = None) -> str | None:
+    """Return the kind of some files if it differs from that of the tensor, as links may lead to any.
+
+    Parameters
+    ----------
+    wish
+        Option of the user for images, see :func:`~lakebed.importers.folders.pictures.form_of`.
+    """
+    kinds = counted((sniff(data), len(data)) for data in files)
+    if not kinds or list(kinds) == [said.sample_compression]:
         return None
-    return form_of(kinds) if said.base.startswith("image") else min(kinds)
+    return form_of(kinds, wish) if said.base.startswith("image") else min(kinds)

@@ -1,8 +1,8 @@
-"""Work of the workers of an import: items of the plan become rows; rows that cannot be made are reported."""
+"""Work of an import's workers: they make rows of the plan's items, and report rows that cannot be made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,7 +44,7 @@ Columns = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Making:
-    """How workers turn items into rows; one of the three methods suits each importer.
+    """Turns items into rows; each importer uses one of the three methods.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Making:
     splits
         Splits of the rows.
     missing
-        Tensors of the dataset that the plan lacks; they are null.
+        Tensors of the dataset that are not in the plan; their values are null.
     pictures
         Tensors of images.
     """
@@ -166,31 +166,38 @@ class Making:
         """
         done: set[int] = set()
         told: set[str] = set()
-        try:
-            for found in self.importer.functions.many(items, self.context):
-                if isinstance(found, Skipped):
-                    told.add(found.where)
-                else:
-                    done.update(found[0])
-                yield found
-        except Exception:  # noqa: BLE001 - the items that fail alone report it
-            for at, item in enumerate(items):
-                if at not in done:
-                    yield from self._alone(at, item, told)
+        for found in _tried(self.importer.functions.many(items, self.context)):
+            if isinstance(found, Exception):  # an item that fails alone, too, reports it
+                for at, item in enumerate(items):
+                    if at not in done:
+                        yield from self._alone(at, item, told)
+                return
+            if isinstance(found, Skipped):
+                told.add(found.where)
+            else:
+                done.update(found[0])
+            yield found
 
     def _alone(self, at: int, item: Any, told: set[str]) -> Iterator[Any]:
-        try:
-            for row in self.importer.functions.rows(item, self.context):
-                if not isinstance(row, Skipped):
-                    yield [at], columns_of_rows([row])
-                elif row.where not in told:
-                    yield row
-        except Exception as error:  # noqa: BLE001 - reported, with the item
-            yield Skipped(str(item), f"unexpected {type(error).__name__}: {error}")
+        for row in _tried(self.importer.functions.rows(item, self.context)):
+            if isinstance(row, Exception):
+                yield Skipped(str(item), f"unexpected {type(row).__name__}: {row}")
+            elif not isinstance(row, Skipped):
+                yield [at], columns_of_rows([row])
+            elif row.where not in told:
+                yield row
+
+
+def _tried(rows: Iterable[Any]) -> Iterator[Any]:
+    """Yield what an importer yields, and the error that ends it; importers of other packages may raise any."""
+    try:
+        yield from rows
+    except Exception as error:  # noqa: BLE001 - reported with the item
+        yield error
 
 
 def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
-    """Return the function that tells the split of each row of an item."""
+    """Return a function from the number of a row in an item to its split."""
     known: list[str] = []
 
     def of(at: int) -> str:

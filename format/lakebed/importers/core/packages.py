@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, LakebedError
 
 _MODULES = {"protobuf": "google.protobuf"}
 
@@ -15,6 +17,24 @@ def is_installed(package: str) -> bool:
         return find_spec(_MODULES.get(package, package.replace("-", "_"))) is not None
     except ModuleNotFoundError:  # the parent package is not installed
         return False
+
+
+@contextmanager
+def foreign(what: str, hint: str = "") -> Iterator[None]:
+    """Turn the errors of another package into ours.
+
+    Raises
+    ------
+    IngestionError
+        If the package raises anything; the message begins with `what`.
+    """
+    try:
+        yield
+    except LakebedError:
+        raise
+    # Functions in a graph of Dask raise anything, and the package of Deep Lake 4 documents no errors.
+    except Exception as error:
+        raise IngestionError(f"{what}: {type(error).__name__}: {error}{hint}") from error
 
 
 def check_installed(what: str, extra: str, *packages: str) -> None:

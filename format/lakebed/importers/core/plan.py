@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +70,7 @@ def tensor(
     info
         Its info.
     is_list
-        Samples are lists of numbers: an empty list is stored as one, not as a null, even if no list has two numbers.
+        Samples are lists of numbers: an empty list stays a list, and does not become a null, even if none has two.
     """
     told = dict(info or {})
     if is_list:
@@ -97,6 +97,20 @@ class Problem:
     where: str
     reason: str
     rows: int = 1
+
+
+class Stretch(NamedTuple):
+    """A part of a file or a dataset: an item of plans; `stop` is None for all from `start` on."""
+
+    name: str
+    start: int
+    stop: int | None
+    unit: str = "bytes"
+
+    def __str__(self) -> str:
+        if self.stop is None:
+            return self.name
+        return f"{self.name}, {self.unit} {self.start:,} to {self.stop:,}"
 
 
 @dataclass(frozen=True)
@@ -216,7 +230,7 @@ def media(
 
 @dataclass(frozen=True)
 class Media:
-    """How rows hold files of the source: as bytes, or as links.
+    """Makes values of files of the source: bytes, or links.
 
     Parameters
     ----------

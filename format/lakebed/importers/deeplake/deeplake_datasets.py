@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from lakebed.api import load
 from lakebed.api_copies import deepcopy
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays.arrays import Block
+from lakebed.importers.core.packages import foreign
 from lakebed.importers.core.plan import Copied, Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.deeplake.deeplake_columns import Column, columns_of
@@ -155,16 +156,17 @@ def rows(item: Block, context: _Context) -> Iterator[Any]:
     """Read some rows; one by one if they cannot be read together."""
     ds = _of_thread(context)
     try:
-        with _mutex:
+        with _mutex, foreign("Deep Lake 4 cannot read it"):
             raw = [one.raw(ds, item.start, item.stop) for one in context.columns]
             found = {one.tensor: one.made(values) for one, values in zip(context.columns, raw, strict=True)}
-        yield found
-    except Exception as error:  # noqa: BLE001 - their package raises anything
+    except LakebedError as error:
         if item.stop - item.start == 1:
             yield Skipped(f"row {item.start:,}", f"{error}")
             return
         for row in range(item.start, item.stop):
             yield from rows(Block(row, row + 1), context)
+    else:
+        yield found
 
 
 def _opened(source: Source) -> Any:
@@ -187,10 +189,8 @@ def _opened(source: Source) -> Any:
             "installed: pip install 'deeplake>=4'"
         )
     options = {} if source.creds is None else {"creds": source.creds}
-    try:
+    with foreign(f"Deep Lake 4 cannot open {source.shown}"):
         return deeplake.open_read_only(source.address, **options)
-    except Exception as error:
-        raise IngestionError(f"Deep Lake 4 cannot open {source.shown}: {error}") from error
 
 
 def _at(source: Source, version: str | None) -> Any:

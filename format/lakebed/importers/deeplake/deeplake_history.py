@@ -23,9 +23,10 @@ import numpy as np
 
 from lakebed.api import empty, exists, load
 from lakebed.dataset.dataset import Dataset
-from lakebed.errors import DatasetExistsError, IngestionError, InvalidInputError, TagExistsError
+from lakebed.errors import DatasetExistsError, InvalidInputError, TagExistsError
 from lakebed.importers.arrays.stored import size_of
 from lakebed.importers.core.importing import INFO, create_tensor
+from lakebed.importers.core.packages import foreign
 from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.deeplake.deeplake_columns import Column, columns_of, metadata_of
@@ -251,13 +252,10 @@ class _Change:
             start = stop
 
     def _read(self, ds: Any, column: Column, start: int, stop: int) -> list[Any]:
-        try:
+        where = f"{self.where}: column {column.name!r}: rows {start:,} to {stop - 1:,} cannot be read"
+        hint = ". One version alone comes in without the rows that cannot be read: version=ID (--version)"
+        with foreign(where, hint):
             return column.raw(ds, start, stop)
-        except Exception as error:  # their package raises anything
-            raise IngestionError(
-                f"{self.where}: column {column.name!r}: rows {start:,} to {stop - 1:,} cannot be read: {error}. "
-                "One version alone comes in without the rows that cannot be read: version=ID (--version)"
-            ) from error
 
 
 def _renamed(

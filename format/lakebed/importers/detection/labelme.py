@@ -26,6 +26,7 @@ from lakebed.importers.detection.objects import (
     Images,
     Object,
     Objects,
+    annotated,
     by_folder,
     each,
     number_of,
@@ -59,15 +60,16 @@ class _Row(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """The image of a JSON file, or the kind of the image inside, and the classes of its shapes."""
+    """A JSON file: its image, or the kind of the image inside, and the classes of its shapes."""
 
+    name: str
     image: str | None
     inside: str
     labels: set[str]
 
 
 def recognise(source: Source) -> str | None:
-    """Count the JSON files; None unless one of the first is LabelMe's."""
+    """Count the JSON files; None if the first files are not of LabelMe."""
     if source.is_object:
         return None
     names = source.with_suffix(".json")
@@ -133,7 +135,7 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
 
 
 def _names(source: Source, images: Images) -> list[str]:
-    """Return the JSON files of LabelMe; if the source has any, also those beside images, which may be empty."""
+    """Return the JSON files of LabelMe; if any exist, add those beside an image, which may have no shapes."""
     found = source.with_suffix(".json")
     names = {name for name in found if _looks_like_labelme(source, name)}
     return [name for name in found if names and (name in names or _image_beside(name, images) is not None)]
@@ -162,32 +164,27 @@ def _rows_of(
     alone
         Images without a JSON file have rows, too.
     """
-    found: dict[str, _Row] = {}
-    kinds: list[str] = []
-    labels: set[str] = set()
-    unreadable: set[str | None] = set()
-    looks = list(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
-    for name, seen in sorted(looks, key=_is_of_another_name):
-        if isinstance(seen, LakebedError):
-            problems.append(Problem(name, str(seen)))
-            unreadable.add(_image_beside(name, images))
-        elif seen is None:
-            problems.append(Problem(name, "it is no file of LabelMe", 0))
-        elif seen.image is None and (not seen.inside or link):
-            problems.append(Problem(name, "its image is missing"))
-        elif seen.image is not None and seen.image in found:
-            problems.append(Problem(name, f"{found[seen.image].annotation} is of the same image"))
-        else:
-            found[seen.image or name] = _Row(name, seen.image)
-            kinds.append(seen.image or seen.inside)
-            labels |= seen.labels
-    others = [image for image in images.names if alone and image not in found and image not in unreadable]
-    found |= {image: _Row(None, image) for image in others}
-    return found, kinds + others, labels
+    looked = dict(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
+    problems += [
+        Problem(name, "it is no file of LabelMe", 0) for name, seen in looked.items() if seen is None
+    ]
+    ours = [(name, seen) for name, seen in looked.items() if seen is not None]
+    found, unreadable = annotated(
+        sorted(ours, key=_is_of_another_name),
+        lambda seen: seen.image or (seen.name if seen.inside and not link else None),
+        lambda name: _image_beside(name, images),
+        problems,
+    )
+    rows = {key: _Row(name, seen.image) for key, (name, seen) in found.items()}
+    kinds = [seen.image or seen.inside for _, seen in found.values()]
+    labels = {label for _, seen in found.values() for label in seen.labels}
+    others = [image for image in images.names if alone and image not in rows and image not in unreadable]
+    rows |= {image: _Row(None, image) for image in others}
+    return rows, kinds + others, labels
 
 
-def _is_of_another_name(look: tuple[str, _Seen | LakebedError | None]) -> bool:
-    """Whether a file names an image of another name, which may have a file of its own name."""
+def _is_of_another_name(look: tuple[str, _Seen | LakebedError]) -> bool:
+    """Return whether a file names an image of another name, which may have a file of its own name."""
     name, seen = look
     return isinstance(seen, _Seen) and seen.image is not None and stem_of(seen.image) != stem_of(name)
 
@@ -206,7 +203,7 @@ def _look(source: Source, name: str, images: Images) -> _Seen | None:
     known = [f"x{suffix}" for magic, suffix in _MAGIC.items() if head.startswith(magic)]
     inside = [*known, "x.png"][0] if head else ""
     labels = {_label_of(one) for one in _shapes(content, name) if isinstance(one, dict)}
-    return _Seen(image, inside, {label for label in labels if label.strip()})
+    return _Seen(name, image, inside, {label for label in labels if label.strip()})
 
 
 def _content(source: Source, name: str) -> dict[str, Any]:

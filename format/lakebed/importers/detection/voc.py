@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, Unpack
 from xml.etree.ElementTree import Element
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError, LakebedError
+from lakebed.errors import IngestionError
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import ranges_of
@@ -30,6 +31,7 @@ from lakebed.importers.detection.objects import (
     Images,
     Object,
     Objects,
+    annotated,
     by_folder,
     each,
     number_of,
@@ -62,7 +64,7 @@ class _Row(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Count the XML files; None unless one of the first is VOC's."""
+    """Count the XML files; None if the first files are not of VOC."""
     if not source.is_folder:
         return None
     names = source.with_suffix(".xml")
@@ -84,7 +86,7 @@ def plan(
     source
         The folder.
     sets
-        Folders of ImageSets that tell the splits, the first counts more: Main, Segmentation; left out, all of them.
+        Folders of ImageSets that name the splits, such as Main; earlier ones take precedence. By default, all folders.
     classes
         Names of classes that come first; others are added.
     options
@@ -148,24 +150,12 @@ class _Planner:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.problems: list[Problem] = []
-        self.labels: set[str] = set()
         self._images = Images(source)
-        self._of_image: dict[str, str] = {}
-        self._unreadable: set[str | None] = set()
         names = source.with_suffix(".xml")
-        for name, found in zip(names, each(source, names, self._look), strict=True):
-            if isinstance(found, LakebedError):
-                self.problems.append(Problem(name, str(found)))
-                self._unreadable.add(self._image_beside(name))
-                continue
-            image, labels = found
-            if image is None:
-                self.problems.append(Problem(name, "its image is missing"))
-            elif image in self._of_image:
-                self.problems.append(Problem(name, f"{self._of_image[image]} is of the same image"))
-            else:
-                self._of_image[image] = name
-                self.labels |= labels
+        looked = zip(names, each(source, names, self._look), strict=True)
+        found, self._unreadable = annotated(looked, itemgetter(0), self._image_beside, self.problems)
+        self._of_image = {image: name for image, (name, _) in found.items()}
+        self.labels = {label for _, (_, labels) in found.values() for label in labels}
 
     def _look(self, name: str) -> tuple[str | None, set[str]]:
         """Return the image of an XML file, and the classes in it."""
@@ -232,7 +222,7 @@ class _Planner:
         return {split: names for split, names in splits.items() if names}
 
     def colors(self, labels: Sequence[str]) -> tuple[dict[int, int], list[str]]:
-        """Return the class of each color, by a labelmap.txt or the palette, and the names of the classes of masks."""
+        """Return the class of each color, from a labelmap.txt or the palette, and the names of the classes of masks."""
         usual = _palette()
         colors = {color: number for number, color in enumerate(usual)}
         name = next((one for one in self._source.files if one.rpartition("/")[2] == "labelmap.txt"), None)
@@ -299,7 +289,7 @@ def _object(one: Element) -> Object:
 
 
 def _children(one: Element, once: Sequence[str], wrong: list[str]) -> dict[str, Element]:
-    """Return the children by name, the first of each; report those that stand once and have others that differ."""
+    """Return the first child of each name; report different children of a name that may occur only once."""
     found: dict[str, Element] = {}
     for child in one:
         first = found.setdefault(child.tag, child)

@@ -51,7 +51,7 @@ LOSSLESS = "lossless"
 """Option in place of a kind of image: no pixel is lost if files are of several kinds."""
 
 _SEVERAL = frozenset({"gif", "webp", "tiff"})
-"""Kinds whose files may hold several pictures, of which a tensor reads the first."""
+"""Kinds whose files may hold several pictures; a tensor reads the first one."""
 _KEEPS = "; lossless=True (--lossless) stores all as PNG"
 
 
@@ -68,7 +68,7 @@ def form_of(
     Parameters
     ----------
     found
-        Kind -> how many files it has, and how many bytes.
+        Kind -> number of its files, and their bytes.
     compression
         Option of the user: a kind, ``auto`` or ``lossless``.
     problems
@@ -98,6 +98,22 @@ def form_of(
     return chosen
 
 
+def counted(files: Iterable[tuple[str | None, int]]) -> dict[str, tuple[int, int]]:
+    """Return the number and bytes of files by kind.
+
+    Parameters
+    ----------
+    files
+        Kind and bytes of each file; one of no known kind does not count.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for kind, size in files:
+        if kind is not None:
+            count, nbytes = found.get(kind, (0, 0))
+            found[kind] = count + 1, nbytes + size
+    return found
+
+
 def kind_of_images(
     source: Source,
     names: Iterable[str],
@@ -111,13 +127,8 @@ def kind_of_images(
     problems
         Takes the report of files that are converted; None if they are only linked.
     """
-    found: dict[str, tuple[int, int]] = {}
-    for name in names:
-        kind = IMAGE_KINDS.get(suffix_of(name))
-        if kind is not None:
-            count, nbytes = found.get(kind, (0, 0))
-            found[kind] = count + 1, nbytes + source.files.get(name, 0)
-    return form_of(found, compression, problems)
+    files = ((IMAGE_KINDS.get(suffix_of(name)), source.files.get(name, 0)) for name in names)
+    return form_of(counted(files), compression, problems)
 
 
 def planned_images(
@@ -192,7 +203,7 @@ class Pictures:
             named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
             if named in (None, kind):
                 sample.may_lose = not self.lossless
-                return  # nothing is read yet; a file of another kind than its name says is reported when stored
+                return  # do not read it now; if the name is wrong, this is reported when the file is stored
         try:
             found = str(sample.compression)
             changes = list(_changes(sample, found, kind, lossless=self.lossless))

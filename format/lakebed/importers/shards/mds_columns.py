@@ -18,9 +18,9 @@ from lakebed.errors import IngestionError
 from lakebed.htypes.base import Storing
 from lakebed.importers.arrays.numpy_files import loaded
 from lakebed.importers.core.contents import PICKLED, Content, document, value_of
-from lakebed.importers.core.described_columns import file_value, nested_value
+from lakebed.importers.core.described_columns import file_value, kind_of_files, nested_value
 from lakebed.importers.core.plan import TensorPlan
-from lakebed.importers.folders.pictures import LOSSLESS, form_of
+from lakebed.importers.folders.pictures import LOSSLESS
 from lakebed.importers.shards.sample_values import Kind, files_of, number_of, value_for
 
 # Encoding of a number -> dtype.
@@ -193,25 +193,13 @@ def described_tensor(
     wish = compression if is_image else None
     is_file = encoding in (*_FILE_LISTS, "jpeg", "png") or how == "file"
     if is_file and (wish or said.sample_compression) is not None:
-        stored = _kind_of_files(kind, values, said, wish)
+        stored = str(wish)
+        if wish in (None, "auto", LOSSLESS):
+            files = (data for value in values for data in files_of(value, kind))
+            stored = kind_of_files(said, files, wish) or str(said.sample_compression)
         content = Content("image" if is_image else said.base, stored, said.is_sequence)
     arguments = said.arguments(content.compression if content is not None else None)
     return Into(called, kind, content, how, dtype, said), TensorPlan(called, arguments, {**said.info, **info})
-
-
-def _kind_of_files(kind: Kind, values: Sequence[bytes], said: Described, wish: str | None) -> str:
-    """Return the compression of the tensor: the described one, unless the first files, which links led to, differ."""
-    if wish not in (None, "auto", LOSSLESS):
-        return str(wish)
-    known: dict[str, tuple[int, int]] = {}
-    for data in (data for value in values for data in files_of(value, kind)):
-        found = sniff(data)
-        if found is not None:
-            count, nbytes = known.get(found, (0, 0))
-            known[found] = count + 1, nbytes + len(data)
-    if not known or list(known) == [said.sample_compression]:
-        return str(said.sample_compression)
-    return form_of(known, wish) if said.base.startswith("image") else min(known)
 
 
 def _told(said: Described) -> Mapping[str, Any]:
@@ -221,7 +209,7 @@ def _told(said: Described) -> Mapping[str, Any]:
 
 
 def fits(encoding: str, said: Described) -> bool:
-    """Tell whether our exporter writes samples of such a tensor in this encoding."""
+    """Return whether our exporter writes samples of such a tensor in this encoding."""
     kind, told = encoding.partition(":")[0], _told(said)
     how, dtype = told.get("kind"), told.get("dtype")
     if how == "number" and dtype is None:

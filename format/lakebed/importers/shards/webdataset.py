@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from lakebed.importers.arrays.numpy_files import loaded
 from lakebed.importers.core.columns import tensor_name
 from lakebed.importers.core.contents import PICKLED, decoded, document
 from lakebed.importers.core.described_columns import file_value, nested_value
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan, media, tensor
+from lakebed.importers.core.plan import Plan, Problem, Stretch, TensorPlan, media, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, by_split, ranges_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
@@ -56,22 +56,11 @@ _MAX_MEMBER_BYTES = 1 << 30  # larger files, and longer names, are attacks on me
 _MAX_NAME_BYTES = 1 << 20
 _MAX_RATIO = 1100  # more than zlib can compress
 _MAX_BRACES = 1_000_000
-_MOST_KEYS = 200_000  # of a shard that are remembered, to find samples whose files lie apart
+_MOST_KEYS = 200_000  # remembered keys of a shard, to detect samples whose files are not consecutive
 _TOLD = "dataset.json"
 _MAX_TOLD_BYTES = 64 << 20
 
 _FAILURES = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
-
-
-class _Item(NamedTuple):
-    """Samples whose headers start in a stretch of a shard."""
-
-    shard: str
-    start: int
-    stop: int | None
-
-    def __str__(self) -> str:
-        return self.shard if self.stop is None else f"{self.shard}, bytes {self.start:,} to {self.stop:,}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +108,7 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
     shards
         Names of shards, with ranges and choices in braces: train-{000..009}.tar; left out, all of them.
     splits
-        Whether names or folders of shards that begin with train, val, test are splits.
+        Make splits of shards whose names or folders begin with train, val, test.
     """
     names = source.with_suffix(*_UNPACKED)
     problems: list[Problem] = []
@@ -157,13 +146,13 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
     )
 
 
-def rows(item: _Item, context: _Context) -> Iterator[Any]:
+def rows(item: Stretch, context: _Context) -> Iterator[Any]:
     """Yield the rows of a stretch of a shard."""
     key, row, wrong = None, dict[str, Any](), ""
     empty = dict.fromkeys(context.tensors.values())
     try:
-        with _opened(context.source, item.shard, item.start) as tar:
-            for member in _members(tar, item.shard, _limit(context.source, item.shard)):
+        with _opened(context.source, item.name, item.start) as tar:
+            for member in _members(tar, item.name, _limit(context.source, item.name)):
                 if item.stop is not None and member.offset >= item.stop:
                     break
                 if not member.isreg() or member.issparse() or _is_hidden(member.name):
@@ -190,8 +179,8 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
         yield Skipped(str(item), wrong)
 
 
-def _made(item: _Item, key: str, row: dict[str, Any], wrong: str) -> Any:
-    return Skipped(f"{item.shard}: {key}", wrong) if wrong else row
+def _made(item: Stretch, key: str, row: dict[str, Any], wrong: str) -> Any:
+    return Skipped(f"{item.name}: {key}", wrong) if wrong else row
 
 
 # -- tar files ----------------------------------------------------------------------------------------------------
@@ -239,7 +228,7 @@ def _limit(source: Source, shard: str) -> int:
     return _MAX_RATIO * source.files[shard] + _MAX_NAME_BYTES
 
 
-def _scan(source: Source, shard: str, scan: _Scan) -> list[_Item]:
+def _scan(source: Source, shard: str, scan: _Scan) -> list[Stretch]:
     """Scan the headers of a shard; return its items."""
     key, starts, has_globals = None, [0], False
     keys: set[int] = set()
@@ -277,7 +266,7 @@ def _scan(source: Source, shard: str, scan: _Scan) -> list[_Item]:
         scan.problems.append(Problem(shard, reason, 0))
     if has_globals or _UNPACKED[source.suffix_of(shard)] is not None:
         starts = [0]
-    return [_Item(shard, first, last) for first, last in zip(starts, [*starts[1:], None], strict=True)]
+    return [Stretch(shard, first, last) for first, last in zip(starts, [*starts[1:], None], strict=True)]
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
@@ -294,7 +283,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def _is_hidden(name: str) -> bool:
-    """Tell whether a name begins with a dot, as those that macOS adds: WebDataset skips such files."""
+    """Return whether a name begins with a dot, as those that macOS adds: WebDataset skips such files."""
     return name.rpartition("/")[2].startswith(".")
 
 
@@ -385,7 +374,7 @@ def _told(
 
 
 def _fits(suffix: str, said: Described) -> bool:
-    """Tell whether files of a suffix can be the samples of a tensor."""
+    """Return whether files of a suffix can be the samples of a tensor."""
     htype, compression = _kind(suffix)
     if htype == "json":
         return said.is_sequence or said.storing is not Storing.TEXT

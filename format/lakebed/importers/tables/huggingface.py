@@ -27,7 +27,7 @@ from lakebed.importers.core.columns import (
     reading,
     table_of,
 )
-from lakebed.importers.core.plan import Plan, Problem
+from lakebed.importers.core.plan import Plan, Problem, Stretch
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import TENSOR, ranges_of
 
@@ -36,17 +36,6 @@ BATCHED = True
 _ITEM_ROWS = 4096
 _STREAMED_ROWS = 1000
 _DICT, _STATE = "dataset_dict.json", "state.json"
-
-
-class _Item(NamedTuple):
-    """Rows of an Arrow file, or of an open dataset; stop is None for a stream."""
-
-    name: str
-    start: int
-    stop: int | None
-
-    def __str__(self) -> str:
-        return self.name if self.stop is None else f"{self.name}, rows {self.start:,} to {self.stop:,}"
 
 
 class _Context(NamedTuple):
@@ -74,7 +63,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     if found is None:
         raise IngestionError(f"{source.shown} is no Hugging Face dataset, and none that save_to_disk wrote")
     opened = _opened(source.data) if source.is_object else {}
-    by_split: dict[str, list[_Item]] = {}
+    by_split: dict[str, list[Stretch]] = {}
     count: int | None = 0
     schema: Any = None
     first: Any = None
@@ -89,10 +78,11 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
             schema = schema or table.schema
             first = first if first is not None else next(iter(table.to_batches()), None)
             if rows is None:
-                of.append(_Item(part, 0, None))
+                of.append(Stretch(part, 0, None))
                 count = None
             else:
-                of += [_Item(part, at, min(at + _ITEM_ROWS, rows)) for at in range(0, rows, _ITEM_ROWS)]
+                starts = range(0, rows, _ITEM_ROWS)
+                of += [Stretch(part, at, min(at + _ITEM_ROWS, rows), "rows") for at in starts]
                 count = None if count is None else count + rows
     if schema is None:
         raise IngestionError(f"{source.shown} has no splits")
@@ -117,7 +107,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     )
 
 
-def rows(item: _Item, context: _Context) -> Iterator[Any]:
+def rows(item: Stretch, context: _Context) -> Iterator[Any]:
     """Yield some rows of a file or dataset, or all batches of a stream."""
     for table in _tables(item, context):
         for batch in _plain(table).to_batches():
@@ -177,7 +167,7 @@ def _first(source: Source, opened: Mapping[str, Any], part: str) -> tuple[Any, i
     return _plain(_with_features(table, data)), None
 
 
-def _tables(item: _Item, context: _Context) -> Iterator[Any]:
+def _tables(item: Stretch, context: _Context) -> Iterator[Any]:
     if not context.opened:
         start, stop = item.start, item.stop or 0
         yield _read(context.source, item.name).slice(start, stop - start)
@@ -204,7 +194,7 @@ def _plain(table: Any) -> Any:
 
 
 def _read(source: Source, name: str) -> Any:
-    """Return the table of an Arrow file, which stays on the disk until it is read.
+    """Return the table of an Arrow file; a local file is mapped and not read.
 
     Raises
     ------

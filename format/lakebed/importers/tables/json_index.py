@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -301,16 +302,14 @@ def _indexed_copy(
     source: Source, name: str, called: str, wanted: Mapping[str, Sequence[str]]
 ) -> tuple[JsonFile, Found]:
     """Index a local copy of a file, which stays as long as the plan of this process: workers open it by its path."""
-    with tempfile.NamedTemporaryFile(prefix="lakebed-", suffix=".json", delete=False) as file:
-        copy = file.name
-        with source.open(name) as other:
+    with ExitStack() as undo:
+        file: Any = tempfile.NamedTemporaryFile(prefix="lakebed-", suffix=".json", delete=False)  # noqa: SIM115
+        undo.callback(_remove, file.name, os.getpid())
+        with file, source.open(name) as other:
             shutil.copyfileobj(other, file, _BLOCK_BYTES)
-    try:
-        found, values = _indexed(JsonFile(copy, _state(os.stat(copy))), called, wanted)  # noqa: PTH116
-    except BaseException:
-        _remove(copy, os.getpid())
-        raise
-    weakref.finalize(found, _remove, copy, os.getpid())
+        found, values = _indexed(JsonFile(file.name, _state(os.stat(file.name))), called, wanted)  # noqa: PTH116
+        undo.pop_all()
+    weakref.finalize(found, _remove, file.name, os.getpid())
     return found, values
 
 

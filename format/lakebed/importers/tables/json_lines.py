@@ -1,4 +1,4 @@
-"""JSON lines: an object on each line; types are those that all lines of the file have. And tables in one JSON document.
+"""JSON lines: an object on each line, with types that fit all lines of the file. And tables in one JSON document.
 
 A missing key is null. Numbers of one kind become numbers, lists of numbers arrays, anything mixed is JSON. The file is
 read twice, in pieces of some megabytes; a piece is an item, and so is a document:
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.columns import FIRST_ROWS, ColumnOptions, Table, Wishes, table_of
-from lakebed.importers.core.plan import Plan, Problem
+from lakebed.importers.core.plan import Plan, Problem, Stretch
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import in_order, ranges_of, split_of_stem
 from lakebed.transforms.output import Skipped
@@ -31,7 +31,7 @@ BATCHED = True
 
 _PIECE_BYTES = 4 << 20
 _MOST_LINE_BYTES = 256 << 20
-_EXACT = 2**53  # largest integer below which float64 holds all
+_EXACT = 2**53  # float64 holds all integers up to it
 _BATCH_ROWS = 65_536
 _SUFFIXES = (".jsonl", ".ndjson")
 _HEAD_BYTES = 1024
@@ -40,26 +40,6 @@ _LIST = re.compile(rb"\s*\[\s*\{")
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _NO_TEXT = "half of a surrogate pair, which is no text"
-
-
-class _Piece(NamedTuple):
-    """Lines that begin in a range of a file."""
-
-    file: str
-    start: int
-    stop: int
-
-    def __str__(self) -> str:
-        return f"{self.file}, bytes {self.start:,} to {self.stop:,}"
-
-
-class _Document(NamedTuple):
-    """A file that is one document."""
-
-    file: str
-
-    def __str__(self) -> str:
-        return self.file
 
 
 class _Context(NamedTuple):
@@ -77,7 +57,7 @@ def recognise(source: Source) -> str | None:
         told = f"{len(names):,} files of JSON lines" if len(names) > 1 else "JSON lines"
         return told if names else None
     names = source.mainly(".json")
-    # Single objects in a folder are documents, a row each.
+    # Single objects in a folder are documents, which the importer ``folder`` reads, a row each.
     is_table = names and (_is_list(source, names[0]) or _is_lines(source, names[0]))
     return f"{len(names):,} tables of JSON" if is_table else None
 
@@ -90,14 +70,14 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     wishes = Wishes.of(options)
     kinds: dict[str, set[str]] = {}
     first: list[dict[str, Any]] = []
-    by_split: dict[str, list[_Piece | _Document]] = {}
+    by_split: dict[str, list[Stretch]] = {}
     problems: list[Problem] = []
     rows, bad = 0, None
     for file in files:
         items = by_split.setdefault(split_of_stem(file, files), [])
         for piece in _pieces(source, file):
             try:
-                lines = list(_lines(source, piece)) if isinstance(piece, _Document) else _lines(source, piece)
+                lines = list(_lines(source, piece)) if piece.stop is None else _lines(source, piece)
             except IngestionError as error:
                 if len(files) == 1:
                     raise
@@ -120,7 +100,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     found, splits = ranges_of(in_order(by_split))
     schema = _schema(kinds, wishes.embeddings)
     table, tensors = table_of(schema, wishes, _batch(first, schema), source, problems)
-    what = "JSON" if any(isinstance(item, _Document) for item in found) else "JSON lines"
+    what = "JSON" if any(item.stop is None for item in found) else "JSON lines"
     return Plan(
         f"{what}: {rows:,} rows of {len(tensors)} keys in {len(files):,} files",
         tensors,
@@ -133,7 +113,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     )
 
 
-def rows(item: _Piece | _Document, context: _Context) -> Iterator[Any]:
+def rows(item: Stretch, context: _Context) -> Iterator[Any]:
     """Read the lines of a piece, or the objects of a document."""
     table, schema = context
     lines: list[dict[str, Any]] = []
@@ -149,11 +129,11 @@ def rows(item: _Piece | _Document, context: _Context) -> Iterator[Any]:
         yield from table.rows(_batch(lines, schema), str(item))
 
 
-def _pieces(source: Source, name: str) -> Iterator[_Piece | _Document]:
-    """Yield ranges that end with lines; for a file that is one document, the document."""
+def _pieces(source: Source, name: str) -> Iterator[Stretch]:
+    """Yield stretches of lines; for a file that is one document, the whole."""
     is_lines = not _is_list(source, name) if source.suffix_of(name) in _SUFFIXES else _is_lines(source, name)
     if not is_lines:
-        yield _Document(name)
+        yield Stretch(name, 0, None)
         return
     start, size = 0, source.files[name]
     with source.open(name) as file:
@@ -166,7 +146,7 @@ def _pieces(source: Source, name: str) -> Iterator[_Piece | _Document]:
                     f"{name}: a line at byte {start:,} is longer than {_MOST_LINE_BYTES:,} bytes"
                 )
             stop += len(rest)
-            yield _Piece(name, start, stop)
+            yield Stretch(name, start, stop)
             start = stop
 
 
@@ -187,22 +167,22 @@ def _is_lines(source: Source, name: str) -> bool:
         return is_object and any(other.strip() for other in iter(partial(file.read, _PIECE_BYTES), b""))
 
 
-def _objects(source: Source, document: _Document) -> Iterator[Any]:
-    """Yield the rows of a document.
+def _objects(source: Source, document: str) -> Iterator[Any]:
+    """Yield the rows of a file that is one document.
 
     Raises
     ------
     IngestionError
         If it is no JSON, or no table.
     """
-    data = source.document(document.file)
+    data = source.document(document)
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else "nested too deeply"
         raise IngestionError(f"{document}: it is no JSON: {reason}") from error
     may_lack = _SURROGATE.search(data) is not None
-    for row, one in enumerate(found if isinstance(found, list) else _of_object(found, str(document))):
+    for row, one in enumerate(found if isinstance(found, list) else _of_object(found, document)):
         yield _checked(one, f"{document}, object {row:,}", may_lack=may_lack)
 
 
@@ -251,16 +231,16 @@ def _is_text(value: Any) -> bool:
     return True
 
 
-def _lines(source: Source, piece: _Piece | _Document) -> Iterator[Any]:
-    if isinstance(piece, _Document):
-        yield from _objects(source, piece)
+def _lines(source: Source, piece: Stretch) -> Iterator[Any]:
+    if piece.stop is None:
+        yield from _objects(source, piece.name)
         return
-    with source.open(piece.file) as file:
+    with source.open(piece.name) as file:
         file.seek(piece.start)
         data = file.read(piece.stop - piece.start)
     at = piece.start
     for line in data.split(b"\n"):
-        where, at = f"{piece.file}, byte {at:,}", at + len(line) + 1
+        where, at = f"{piece.name}, byte {at:,}", at + len(line) + 1
         text = line.strip()
         if not text:
             continue

@@ -1,6 +1,6 @@
 """TFRecord files of ``tf.train.Example`` and ``SequenceExample``: a tensor for each feature.
 
-The first records tell the features; ``features.json`` of TensorFlow Datasets adds shapes, dtypes and classes. Boxes and
+The first records decide the features; ``features.json`` of TensorFlow Datasets adds shapes, dtypes, classes. Boxes and
 classes of the TensorFlow Object Detection API become ``boxes`` and ``labels``.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import Content, KindOptions, Looked, Planning, tensor_of, value_of
 from lakebed.importers.core.packages import check_installed, is_installed
-from lakebed.importers.core.plan import Plan, Problem, tensor
+from lakebed.importers.core.plan import Plan, Problem, Stretch, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, by_split, ranges_of, split_of
 from lakebed.importers.detection.objects import each
@@ -26,7 +26,6 @@ from lakebed.importers.tfrecord.tfds import FeatureTold, Told, told_of
 from lakebed.importers.tfrecord.tfrecord_files import (
     DAMAGE,
     NAMES,
-    Item,
     files_of,
     items_of,
     only_files,
@@ -59,9 +58,9 @@ class _Column:
     shape, dtype
         Shape of arrays, with -1 for a varying axis, and their dtype; () and "" for a list.
     ragged
-        Whether the steps of a list have several lengths.
+        The steps of a list differ in length.
     is_boxes
-        Whether numbers are boxes: top, left, bottom, right.
+        Numbers are boxes: top, left, bottom, right.
     """
 
     tensor: str
@@ -189,9 +188,9 @@ def plan(
     look
         Number of records that are looked at to find the features, 32 MB of each file at most; 0 for all.
     objects
-        Whether features of the Object Detection API become boxes and labels.
+        Make boxes and labels of features of the Object Detection API.
     splits
-        Whether names of files and folders tell splits.
+        Make splits of the words train, val, test in names of files and folders.
     options
         Options of columns, which the features are.
     """
@@ -225,7 +224,7 @@ def plan(
     )
 
 
-def rows(item: Item, context: _Context) -> Iterator[Any]:
+def rows(item: Stretch, context: _Context) -> Iterator[Any]:
     """Yield the rows of some records of a file."""
     at = item.start
     try:
@@ -360,6 +359,7 @@ def _objects(seen: _Look, planning: Planning) -> list[_Objects]:
 
 def _numbers(column: _Column, seen: _Seen, told: FeatureTold | None) -> tuple[_Column, dict[str, Any]]:
     """Return the column of numbers in full, and the arguments of its tensor."""
+    shape: tuple[int, ...]
     if told is None:
         if len(seen.lengths) == 1 and min(seen.lengths):
             shape = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))

@@ -15,15 +15,16 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.core.plan import Stretch
 from lakebed.importers.core.source import Source, suffix_of
 
 NAMES = re.compile(
     r"\.(tfrecords?|tfrec|records?)(-\d+-of-\d+)?(\.gz|\.zlib)?$|-\d{5}-of-\d{5}(\.gz)?$", re.IGNORECASE
 )
-"""Ends of file names; the first checksum then tells whether a file has records."""
+"""Endings of file names; the first checksum then shows whether a file has records."""
 
 DAMAGE = (EOFError, OSError, zlib.error, LakebedError)
 """Errors of reading a damaged file."""
@@ -39,39 +40,30 @@ _TAIL = 4
 _BLOCK_BYTES = 1 << 20
 
 
-class Item(NamedTuple):
-    """Records of a file that start from one byte on and before another."""
-
-    name: str
-    start: int
-    stop: int | None
-
-    def __str__(self) -> str:
-        return self.name if self.stop is None else f"{self.name}, bytes {self.start:,} to {self.stop:,}"
-
-
 def files_of(source: Source) -> list[str]:
     """Return the names of record files."""
     return [name for name in source.files if NAMES.search(name) and suffix_of(name) not in _BESIDE]
 
 
 def only_files(source: Source) -> bool:
-    """Tell whether a source has record files, files that usually accompany them, and no others."""
+    """Return whether a source has record files, files that usually accompany them, and no others."""
     others = [name for name in source.files if not NAMES.search(name) and suffix_of(name) not in _BESIDE]
     return not others and bool(files_of(source))
 
 
-def items_of(source: Source, name: str) -> tuple[list[Item], int | None]:
+def items_of(source: Source, name: str) -> tuple[list[Stretch], int | None]:
     """Return the parts of a file that workers take, and its number of records if that is known."""
     path = source.path(name)
     if path is None or not source.files[name]:
-        return [Item(name, 0, None)], None if path is None else 0
+        return [Stretch(name, 0, None)], None if path is None else 0
     with open(path, "rb") as file:  # noqa: PTH123 - it is mapped
         if _packing(file.read(_HEAD)):
-            return [Item(name, 0, None)], None
+            return [Stretch(name, 0, None)], None
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             starts, count = _starts(whole)
-    return [Item(name, first, last) for first, last in zip(starts, [*starts[1:], None], strict=True)], count
+    return [
+        Stretch(name, first, last) for first, last in zip(starts, [*starts[1:], None], strict=True)
+    ], count
 
 
 def _starts(whole: mmap.mmap) -> tuple[list[int], int]:

@@ -20,9 +20,9 @@ class Passes:
 
     loader: Loader
     chain: tuple[Any, str, Mapping[str, Any]] | None = None
-    """Settings, method and arguments of ``ds.dataloader()`` that returned the loader; None if it was made otherwise."""
+    """Settings, method and arguments of ``ds.dataloader()`` that returned the loader; None if something else did."""
     framework: ClassVar[str]
-    """The method of ``ds.dataloader()`` that returns such loaders."""
+    """Method of ``ds.dataloader()`` that returns loaders of this class."""
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -62,27 +62,27 @@ class Passes:
     # As in 3.x, settings may follow the method that names the framework: each returns a new loader.
 
     def batch(self, batch_size: int, drop_last: bool = False) -> Any:
-        """Return such a loader with batches of another size; see ``ds.dataloader().batch``."""
+        """Return a new loader with batches of another size; see ``ds.dataloader().batch``."""
         return self._set("batch", batch_size, drop_last)
 
     def shuffle(self, shuffle: bool = True, buffer_size: int = BUFFER) -> Any:
-        """Return such a loader that mixes samples; see ``ds.dataloader().shuffle``."""
+        """Return a new loader that mixes samples; see ``ds.dataloader().shuffle``."""
         return self._set("shuffle", shuffle, buffer_size)
 
     def transform(self, transform: Transform, **kwargs: Any) -> Any:
-        """Return such a loader that changes samples; see ``ds.dataloader().transform``."""
+        """Return a new loader that changes samples; see ``ds.dataloader().transform``."""
         return self._set("transform", transform, **kwargs)
 
     def sample_by(self, weights: Any, replace: bool = True, size: int | None = None) -> Any:
-        """Return such a loader that draws rows; see ``ds.dataloader().sample_by``."""
+        """Return a new loader that draws rows; see ``ds.dataloader().sample_by``."""
         return self._set("sample_by", weights, replace, size)
 
     def offset(self, off: int = 0) -> Any:
-        """Return such a loader that begins later; see ``ds.dataloader().offset``."""
+        """Return a new loader that begins later; see ``ds.dataloader().offset``."""
         return self._set("offset", off)
 
     def query(self, query_string: str) -> Any:
-        """Return such a loader of the rows that a query chooses; see ``ds.dataloader().query``."""
+        """Return a new loader of the rows that a query chooses; see ``ds.dataloader().query``."""
         return self._set("query", query_string)
 
     def _set(self, name: str, *args: Any, **kwargs: Any) -> Any:

@@ -71,7 +71,7 @@ class Binder(Context):
         return self._column(node)
 
     def _column(self, node: syntax.Name) -> Bound:
-        """Return a column of the relation, or else of the query around this one."""
+        """Return a column of the relation, or else of the outer query."""
         if self.outer is not None and not self.names.find(node.table, node.column):
             is_own = node.table is not None and node.table in self.names.tables
             found = None if is_own else self.outer(node)
@@ -164,9 +164,9 @@ class Binder(Context):
         return self.apply("EXTRACT", compute, (operand,), NUMBER, node.at, 2.0)
 
     def nested(self, node: syntax.Nested) -> Bound:
-        """Return a query that stands for a value, or EXISTS."""
+        """Return a subquery used as a value, or EXISTS."""
         inner = Inner(self, node.query)
-        info = FLAG if node.is_exists else inner.one_column(node.at, "a query that stands for a value has")
+        info = FLAG if node.is_exists else inner.one_column(node.at, "a subquery used as a value has")
         if self.is_dry:
             return Unknown(info)
         if not inner.is_alone:
@@ -192,9 +192,7 @@ class Binder(Context):
         if base.info.kind == "array" and rank is not None and count > rank:
             raise self.error(at, "rank", f"{count} indices for samples of {rank} axes")
         if base.info.kind == "array" and any(isinstance(part, str) for part in parts):
-            raise self.error(
-                at, "type", "an array has no keys; a text between brackets is a key of a JSON value"
-            )
+            raise self.error(at, "type", "an array has no keys; a text in brackets is a key of a JSON value")
 
         def compute(given: Given) -> Column:
             columns = iter(given.columns[1:])
@@ -208,7 +206,7 @@ class Binder(Context):
         if isinstance(item, syntax.Slice):
             ends = [None if end is None else self._whole(end) for end in (item.start, item.stop, item.step)]
             if ends[2] == 0:
-                raise self.error(item.at, "index", "the step of a slice is not 0")
+                raise self.error(item.at, "index", "the step of a slice must not be 0")
             return slice(*ends)
         bound = self.bind(item)
         return bound.value if isinstance(bound, Value) and type(bound.value) in (int, str) else bound

@@ -1,4 +1,4 @@
-"""Binding of function calls: functions of values, and those that need more than values."""
+"""Binding of calls: of functions of values, and of functions that need whole columns or constants."""
 
 from __future__ import annotations
 

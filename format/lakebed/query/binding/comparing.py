@@ -60,7 +60,9 @@ def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> 
         if domain is None:
             return left, right
         if domain.class_names is not None and sign not in ("=", "!="):
-            message = "classes of two lists have no common order; CAST(x AS text) has that of their names"
+            message = (
+                "labels of two class lists have no common order; compare their names with CAST(x AS text)"
+            )
             raise QueryError(message, kind="type")
         return context.folded(domains.of(left, domain, at)), context.folded(domains.of(right, domain, at))
 

@@ -73,5 +73,5 @@ def array_value(values: Sequence[Any]) -> Value:
 
 
 def python(value: Any) -> Any:
-    """Return arrays without axes as Python numbers, which take the dtype of what they are compared with."""
+    """Convert arrays without axes to Python numbers, which adopt the dtype of the other side of a comparison."""
     return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value

@@ -20,10 +20,10 @@ from lakebed.query.values.info import Given, Info
 from lakebed.query.values.limits import Watch
 
 Outer = Callable[[syntax.Name], Bound | None]
-"""Returns the meaning of a name in the query around one; None if it has none."""
+"""Returns the meaning of a name in the outer query, or None."""
 
 Run = Callable[[syntax.Query, Outer | None, bool], Relation]
-"""Answers a query inside another one, or only checks it if the last argument is true."""
+"""Answers a subquery, or only checks it if the last argument is true."""
 
 
 class Context(ABC):
@@ -38,13 +38,13 @@ class Context(ABC):
     parameters
         Values of the ``?``; None while they are not known.
     run
-        Answers a query inside this one.
+        Answers a subquery.
     watch
         Resources that the query has used.
     outer
-        Finds names of the query around this one.
+        Finds names of the outer query.
     is_dry
-        Find names and check types, without answering queries inside this one.
+        Find names and check types without answering subqueries.
     space
         Library that computes vectors.
 

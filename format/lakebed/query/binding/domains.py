@@ -1,4 +1,4 @@
-"""Domains of values that meet in a comparison, sum or column: what their numbers must mean for all of them.
+"""Domains: the common meaning of numbers that meet in a comparison, a sum or a column.
 
 sides                                  become
 moments, or durations, of two units    numbers of the finer unit
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 def time_of(info: Info) -> tuple[str, str] | None:
-    """Return the kind of time that numbers stand for, such as ``moment``, and their unit; None if for none."""
+    """Return the kind of time that numbers mean, such as ``moment``, and their unit; None for other numbers."""
     name, _, rest = info.logical.partition("[")
     kind = _KINDS.get(name)
     unit = rest.rstrip("]").partition(",")[0]

@@ -18,7 +18,7 @@ class Entry:
     Attributes
     ----------
     is_behind
-        True if it is found only by a name with its table, as the columns of USING: without a table, one means both.
+        True if only a name with its table finds it. A column of USING is one: its name alone means the joined column.
     """
 
     table: str | None
@@ -29,7 +29,7 @@ class Entry:
 
     @property
     def info(self) -> Info:
-        """Properties of the column, which a stored column looks up only now."""
+        """Properties of the column; those of a stored column are looked up on first use."""
         return self.told if isinstance(self.told, Info) else self.told[self.name]
 
 
@@ -97,5 +97,5 @@ class Names:
         raise query_error(text, at, "unknown_column", f"there is no column {column!r}{hint}")
 
     def all_of(self, table: str | None) -> Sequence[Entry]:
-        """Return the columns of a table, or those that need no table."""
+        """Return the columns of a table; without a table, all that can be named alone."""
         return [e for e in self.entries if (not e.is_behind if table is None else e.table == table)]

@@ -1,7 +1,7 @@
-"""Correlated queries: queries inside others that name columns of these.
+"""Correlated subqueries, which name columns of their outer query.
 
-Such a query is answered for each distinct set of values that it names. If it uses these values in equalities with its
-own columns only, it is answered once, without the equalities, and its rows are looked up by their keys.
+Such a query is answered for each distinct set of values of these columns. If it uses them only in equalities with its
+own columns, it is answered once without the equalities, and its rows are looked up by their keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ from lakebed.query.values.lookup import Found, Key, Lookup
 _COST = 50.0
 _ANSWER_BYTES = 64
 _TICK_ROWS = 1 << 12
-_SEVERAL = "a query that stands for a value has one column and one row, not {} and {}; GROUP BY true makes one of all"
+_SEVERAL = (
+    "a subquery used as a value has one column and one row, not {} and {}; GROUP BY true makes one row of all"
+)
 
 Answer = Callable[[Relation], Any]
 """Makes an answer of the result of a query for one set of values."""
@@ -69,7 +71,7 @@ class Named:
 
 
 class Inner:
-    """A query inside another, checked; it may name columns of the outer query."""
+    """A checked subquery; it may name columns of the outer query."""
 
     def __init__(self, context: Context, query: syntax.Query) -> None:
         self.context = context
@@ -155,7 +157,7 @@ class Inner:
                 except QueryError as error:
                     if error.kind == "limit":
                         raise
-                    message = f"the query inside: {error.message}"
+                    message = f"the subquery: {error.message}"
                     raise QueryError(message, kind=error.kind, row=number) from error
                 self.context.watch.hold(_ANSWER_BYTES + 8 * (len(made) if isinstance(made, list) else 1))
                 self._answers[key] = made
@@ -235,7 +237,7 @@ class Once:
         return None if lookup is None else lookup.find(keys)
 
     def column(self, keys: Sequence[Column]) -> Column | None:
-        """Return the value of the row with each set of keys, or whether there is one; None for keys that are arrays."""
+        """Return the value of the row with each set of keys, or whether there is one; None if keys are arrays."""
         found = self._rows(keys)
         if found is None:
             return None
@@ -281,7 +283,7 @@ def column_of(relation: Relation, domain: Info | None = None) -> list[Any]:
 
 def _items(values: NDArray[Any]) -> list[Any]:
     flat = values.reshape(-1)
-    # Floats stay NumPy's, because Python's take the dtype of what they are compared with.
+    # Keep floats as NumPy's, because Python's would adopt the dtype of the other side of a comparison.
     return list(flat.astype(np.float64)) if flat.dtype.kind == "f" else list(flat.tolist())
 
 
@@ -303,7 +305,7 @@ def _flags(answers: Sequence[bool]) -> Column:
 
 
 def _in_each(lists: Sequence[list[Any]], values: Column) -> Column:
-    """Return whether the value of each row is in its own list; rows with the same list are computed together."""
+    """Return for each row whether its value is in its list; rows with the same list are computed together."""
     by_list: dict[int, list[int]] = {}
     for number, wanted in enumerate(lists):
         by_list.setdefault(id(wanted), []).append(number)

@@ -19,10 +19,10 @@ from lakebed.query.statistics.known import Aligned
 from lakebed.reading.samples import SampleReader
 
 _MOST = 64
-"""Most conditions that are kept with one reader, and most texts whose columns are kept."""
+"""Limits of conditions kept with one reader, and of query texts whose columns are kept."""
 
 _LONGEST = 256
-"""Most names, values and operators of a condition that is kept."""
+"""Limit of names, values and operators in a condition that is kept."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ def _conjuncts(node: Bound) -> Iterator[Bound]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A condition on some readers; it holds its syntax, so that no other object gets the identity of that."""
+    """A condition on some readers; it keeps its syntax alive, so that no other object can get the same ``id``."""
 
     syntax: syntax.Expression
     readers: tuple[tuple[ref[SampleReader], bool], ...]

@@ -112,7 +112,7 @@ class Execution:
         )
 
     def _inside(self, query: syntax.Query, tables: Tables, outer: Outer | None, *, is_dry: bool) -> Relation:
-        """Answer a query inside this one, or only check it."""
+        """Answer a subquery, or only check it."""
         inner = copy.copy(self)
         inner.outer = outer or self.outer
         if not self.context.is_dry and (is_dry or outer is not None):

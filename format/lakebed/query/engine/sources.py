@@ -67,7 +67,7 @@ class Opened:
         self._read: dict[tuple[str, str | None], Relation] = {}
 
     def ask(self, query: syntax.Query) -> None:
-        """Note the query; the first one is the outermost."""
+        """Record a query; the outermost comes first."""
         if self._query is None:
             self._query = query
 
@@ -83,7 +83,7 @@ class Opened:
         return found
 
     def _stored(self, context: QueryContext, table: Table | Relation, at: int) -> Relation:
-        """Return the rows of a table that all named columns have; a relation as it is.
+        """Return the rows of a table that all named columns have; return a relation unchanged.
 
         If the query names no column of the table, as COUNT(*) does, these are the rows of the table.
         """

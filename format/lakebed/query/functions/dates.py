@@ -27,7 +27,7 @@ Moments = NDArray[np.datetime64]
 
 UNITS = tuple("year quarter month week day dow doy hour minute second millisecond microsecond epoch".split())
 _MOST_ADDED = 1 << 37
-"""Most units that DATE_ADD adds: about 270,000 years of minutes."""
+"""Limit of units that DATE_ADD adds: about 270,000 years of minutes."""
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -127,7 +127,7 @@ def _part(unit: str, values: Moments) -> NDArray[np.int64]:
 
 
 def _days_since(days: Moments, unit: str) -> NDArray[np.int64]:
-    """Return the days since the beginning of the month or year of each."""
+    """Return the days from the beginning of each date's month or year."""
     return np.asarray((days - days.astype(f"datetime64[{unit}]").astype("datetime64[D]")).astype(np.int64))
 
 

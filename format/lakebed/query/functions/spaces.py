@@ -152,6 +152,6 @@ def _jax(device: str | None) -> Space:
 
 
 def _wide(jax: Any) -> Callable[[], AbstractContextManager[Any]]:
-    """Return what lets JAX keep 64 bits in this thread, which it otherwise narrows to 32."""
+    """Return a context in which JAX keeps 64 bits in this thread instead of narrowing them to 32."""
     old = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
     return lambda: old.enable_x64(True)

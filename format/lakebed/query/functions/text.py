@@ -34,10 +34,10 @@ from lakebed.query.values.info import FLAG, JSON, NUMBER, TEXT, Given, Info
 from lakebed.query.values.reductions import reduced
 
 _LONGEST = 1 << 16
-"""Most characters that REPEAT, LPAD and RPAD make of one row."""
+"""Limit of characters that REPEAT, LPAD and RPAD make for one row."""
 
 _FAR = 1 << 40
-"""More characters than a text has."""
+"""More characters than any text has."""
 
 # -- texts -----------------------------------------------------------------------------------------------------------
 

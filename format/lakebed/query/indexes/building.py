@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TEXT_ROWS = 1 << 19
 GRAPH_BYTES = 1 << 28
-"""Largest segments. A graph is in memory once while it is made, and a second time while it is written."""
+"""Limit of a segment. Its graph is in memory once while it is built, and twice while it is written."""
 
 _ASKED = 64
 """Vectors that are searched for to measure the recall."""

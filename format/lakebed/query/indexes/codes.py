@@ -78,7 +78,7 @@ def suit(sample: Floats, metric: str) -> bool:
 
 
 class Best:
-    """Exact search of the vectors nearest to some of them, block by block.
+    """Exact search for the vectors nearest to some of the vectors, block by block.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ FETCHED = 2
 """Candidates that are fetched for each wanted vector; their stored values decide."""
 
 _MOST_SAMPLES = 1 << 28
-"""Most samples of a segment, each of which takes eight bytes during a search."""
+"""Limit of samples in a segment; each takes eight bytes during a search."""
 
 MISSING = "Indexes of vectors need usearch: pip install usearch, or, in a checkout, pip install '.[search]'"
 LEAST_WIDE, _WIDEST = 64, 1024

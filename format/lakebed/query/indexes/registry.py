@@ -37,7 +37,7 @@ _SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
 _FORMAT = 1
 _GRACE = 3600.0
 KEPT_BYTES = 1 << 29
-"""Most bytes of segments that the process keeps in memory between queries; mapped files do not count."""
+"""Limit of the bytes of segments that the process keeps in memory between queries; mapped files do not count."""
 
 _KEPT_FILES = 128
 
@@ -118,7 +118,7 @@ def read_registry(storage: Storage) -> Registry:
 
 
 def _has_place(storage: Storage) -> bool:
-    """Return whether a storage can be a weak key; those of users may not allow that."""
+    """Return whether a storage can be a key of a weak dictionary; storages of users may not support that."""
     return type(storage).__weakrefoffset__ > 0 and type(storage).__hash__ is not None
 
 
@@ -170,7 +170,7 @@ def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry
         read=lambda: read_registry(storage),
         edit=lambda registry: update(dict(registry)),
         dump=_dumped,
-        look="the indexes",
+        advice="look at the indexes before repeating the change",
     )
     if after != before:
         _remove_unnamed(storage, before, after)

@@ -41,7 +41,7 @@ _FEW_OF = 0.02
 
 _LEAST_BEST = 10
 _MOST_FETCHED = 1 << 13
-"""Least rows for which candidates are fetched, and most candidates."""
+"""Minimum number of rows for which candidates are fetched, and maximum number of candidates."""
 
 _METRICS = {"COSINE_SIMILARITY": ("cosine", True), "L2_DISTANCE": ("l2", False), "DOT": ("dot", True)}
 """Function -> its metric, and whether the nearest rows have the largest values."""
@@ -234,7 +234,7 @@ class _Nearest:
         return near
 
     def _ordered(self, chosen: Rows, best: int) -> Rows | None:
-        """Return the first of some positions by their stored values; None if too few of them have one."""
+        """Return the best of some positions by their stored values; None if too few of them have a value."""
         order = self.order
         column = order.computed(self.relation.select(chosen), order.node)
         if len(chosen) - int(np.count_nonzero(np.isnan(_floats(column)))) < best:
@@ -243,7 +243,7 @@ class _Nearest:
 
 
 _coverage: WeakKeyDictionary[SampleReader, tuple[tuple[SegmentEntry, ...], Coverage]] = WeakKeyDictionary()
-"""Rows that an index covers, by the reader of one state of its tensor."""
+"""Rows that an index covers, by reader: each reads one state of the tensor."""
 
 
 def _covered(

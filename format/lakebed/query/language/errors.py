@@ -1,4 +1,4 @@
-"""Errors of queries: the place in the text, the problem, and what may have been meant."""
+"""Errors of queries: the place in the text, the problem, and similar names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 100
 _LISTED = 12
 _LONGEST = 1000
 _COMPARED = 200
-"""Longest name for which similar names are looked up: that takes the product of the lengths."""
+"""Similar names are looked up for names up to this length, since the time grows with the product of the lengths."""
 
 
 def syntax_error(text: str, at: int, message: str) -> QuerySyntaxError:

@@ -21,7 +21,7 @@ from math import isfinite
 from lakebed.query.language.errors import syntax_error
 
 _LONGEST = 20_000
-"""Longest text that is translated."""
+"""Texts up to this length are translated."""
 
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.Pow: "^", ast.USub: "-", ast.UAdd: "",

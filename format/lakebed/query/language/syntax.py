@@ -403,7 +403,7 @@ def conjuncts(node: Expression | None) -> Iterator[Expression]:
 
 
 def parts(node: object) -> Iterator[object]:
-    """Yield an expression and its parts, without those of queries inside it."""
+    """Yield an expression and its parts, except those of subqueries."""
     if isinstance(node, tuple):
         for item in node:
             yield from parts(item)

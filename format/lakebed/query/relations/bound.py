@@ -166,7 +166,7 @@ def values_read(node: Bound) -> dict[str, Info]:
 
 
 def on_record(node: Missing) -> str | None:
-    """Return the column whose missing values are recorded separately; None if only the values tell."""
+    """Return the column if its missing values are recorded separately; None if they must be found by reading."""
     operand = node.operand
     return operand.name if isinstance(operand, Input) and operand.info.are_nulls_apart else None
 

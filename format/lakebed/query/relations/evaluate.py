@@ -147,7 +147,7 @@ def _applied(node: Apply, given: Given) -> Column:
     except (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError) as error:
         raise QueryError(f"{node.name}: {error}", kind="runtime") from error
     except MemoryError as error:
-        raise QueryError(f"{node.name} needs more memory than there is: {error}", kind="limit") from error
+        raise QueryError(f"{node.name} ran out of memory: {error}", kind="limit") from error
     except RecursionError as error:
         raise QueryError(f"{node.name}: the values are nested too deeply", kind="limit") from error
 
@@ -184,7 +184,7 @@ def _cases(node: Cases, scope: Scope) -> Column:
 
 
 def is_true(node: Bound, scope: Scope) -> Mask:
-    """Return whether a condition is true for each row: for arrays, for all values, of which there is at least one.
+    """Return for each row whether a condition is true; an array is true if it has values and all of them are true.
 
     AND, OR and NOT combine whole rows; so NOT of a comparison with a missing value is true.
     """

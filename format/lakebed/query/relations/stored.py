@@ -183,7 +183,7 @@ class StoredColumn:
     # -- shapes ----------------------------------------------------------------------------------------------------
 
     def shapes(self, rows: Rows) -> NDArray[np.uint32] | None:
-        """Return the shapes of samples without reading values; None if only the values tell."""
+        """Return the shapes of samples without reading values; None if that is impossible."""
         reader = self.scan.reader
         if reader.state.sequence is not None or reader.storing in (Storing.LIST, Storing.POLYGON):
             return None
@@ -279,13 +279,13 @@ def _of_run(run: ChunkRun, dtype: np.dtype[Any], rank: int, mask: NDArray[np.boo
         flat = np.zeros(int(np.prod(shapes, axis=1).sum()), dtype)
     else:
         if (end - begin) % dtype.itemsize:
-            raise FormatError("the samples' bytes do not fill the shapes of the chunk")
+            raise FormatError("the chunk's bytes do not match the shapes of its samples")
         flat = np.frombuffer(chunk.data[begin:end], dtype)
     found = Ragged(flat, shapes, mask)
     if not chunk.is_unwritten:
         told = offsets[run.start : run.stop + 1]
         if not np.array_equal(found.offsets * dtype.itemsize, told - begin if begin else told):
-            raise FormatError("the samples' bytes do not fill the shapes of the chunk")
+            raise FormatError("the chunk's bytes do not match the shapes of its samples")
     return found
 
 

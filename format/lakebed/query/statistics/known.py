@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _LEAST_PIECES = 8
 # A file is written again once 1 / 8 of its chunks are new.
 _SHARE = 8
-# Most chunks of other versions that stay in the file, unless this version has more.
+# Limit of chunks of other versions that stay in the file, unless this version has more chunks.
 _OTHERS = 1024
 
 _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKeyDictionary()
@@ -140,7 +140,7 @@ class Place:
 
 
 def _place(column: StoredColumn) -> Place:
-    """Return the chunks of a column; the first time, read the side file of its tensor."""
+    """Return the chunks of a column; the first call reads the side file of its tensor."""
     session, state = column.table.session, column.state
     tensors = _sessions.setdefault(session, {})
     found = tensors.get(state.key)
@@ -153,7 +153,7 @@ def _place(column: StoredColumn) -> Place:
 
 
 def load(columns: Sequence[StoredColumn]) -> None:
-    """Read the remote side files of columns of one dataset together, those that were not read yet."""
+    """Read the remote side files of columns of one dataset, except those read before, in one batch."""
     far = [column for column in columns if column.scan.reader.source.remote is not None]
     if len(far) < 2:
         return

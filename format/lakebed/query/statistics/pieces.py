@@ -25,7 +25,7 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
 
 def of_arrays(chunk: Chunk, dtype: np.dtype[Any]) -> Pieces | None:
-    """Return the statistics of a chunk of uncompressed numbers; None if its bytes do not tell.
+    """Return the statistics of a chunk of uncompressed numbers; None if its bytes are not a run of such numbers.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def of_arrays(chunk: Chunk, dtype: np.dtype[Any]) -> Pieces | None:
 
 
 def of_texts(chunk: Chunk) -> Pieces | None:
-    """Return the statistics of a chunk of texts; None if its bytes do not tell."""
+    """Return the statistics of a chunk of texts; None if its bytes are not a run of texts."""
     offsets = _offsets(chunk)
     if offsets is None or chunk.is_unwritten:
         return None

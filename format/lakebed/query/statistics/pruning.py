@@ -49,7 +49,7 @@ _EXACT = 1 << 53
 _64_BITS = 1 << 63
 
 _MANY = 1000
-"""Most values of an IN that are compared with extremes: more would take longer than what pruning saves."""
+"""Limit of values of an IN that are compared with extremes: comparing more takes longer than pruning saves."""
 
 
 @dataclass(frozen=True, slots=True)

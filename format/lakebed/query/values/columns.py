@@ -374,7 +374,7 @@ def truth(column: Column) -> Mask:
 
 
 def flags(column: Column) -> Column:
-    """Return the operand of AND, OR and NOT: arrays as they are, the truth values of texts and constants."""
+    """Return an operand of AND, OR and NOT: arrays unchanged, texts and constants as booleans."""
     if isinstance(column, Texts):
         return Numbers(truth(column))
     if isinstance(column, Constant) and column.value is not None and not isinstance(column.value, np.ndarray):

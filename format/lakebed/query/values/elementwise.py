@@ -31,7 +31,7 @@ Operation = Callable[[Any, Any], Any]
 
 
 def _ordering(function: Operation) -> Operation:
-    """Return a comparison of numbers that rounds none of them; booleans are 0 and 1."""
+    """Return a comparison of numbers that does not round; booleans are 0 and 1."""
 
     def operation(a: Any, b: Any) -> Any:
         a, b = (
@@ -94,7 +94,7 @@ def wide(function: np.ufunc) -> Operation:
 
 
 def _exact(function: np.ufunc) -> Operation:
-    """Return a sum, difference or product; that of integers is exact, or an error."""
+    """Return a sum, difference or product; integers give an exact result or an error."""
 
     def operation(a: Any, b: Any) -> Any:
         a, b = _number(a), _number(b)

@@ -1,4 +1,4 @@
-"""Comparisons of numbers of different types that round none of them.
+"""Comparisons of numbers of different types without rounding.
 
 NumPy converts 64-bit integers to floats beside floats, and int64 beside uint64 as well, so that different numbers
 beyond 2**53 become equal. Tests compare with Python, which compares numbers exactly.
@@ -99,7 +99,7 @@ def _below(left: NDArray[Any], right: NDArray[Any]) -> Mask:
 
 
 def represented(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], Mask]:
-    """Convert numbers to another type, and return the mask of those that it can hold; others become any number.
+    """Convert numbers to another type, and return a mask of those it can hold; the results for others are arbitrary.
 
     Parameters
     ----------

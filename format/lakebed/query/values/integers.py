@@ -67,7 +67,7 @@ def negated(values: Integers) -> Integers:
 def absolute(values: Integers) -> Integers:
     """Return the absolute values of signed integers, in an unsigned dtype if theirs cannot hold one."""
     found: Integers = np.abs(values)
-    # NumPy leaves the lowest number as it is, whose bits are right as an unsigned number.
+    # NumPy does not change the lowest number; read as unsigned, its bits are the right result.
     return found.view(f"u{values.dtype.itemsize}") if values.size and int(found.min()) < 0 else found
 
 
@@ -133,7 +133,7 @@ def _is_unsigned(values: Integers) -> bool:
 
 
 def _bounds(values: Integers) -> tuple[int, int]:
-    """Return bounds of the values; those of a narrow dtype are the bounds of the dtype."""
+    """Return bounds of the values; for a narrow dtype the bounds of the dtype."""
     if values.dtype == np.bool_:
         return 0, 1
     if values.dtype.itemsize < _WIDE and values.ndim:
@@ -152,7 +152,7 @@ def _reach(function: np.ufunc, first: tuple[int, int], second: tuple[int, int]) 
 
 
 def _careful(function: np.ufunc, left: Integers, right: Integers, *, is_unsigned: bool) -> Integers:
-    """Compute results of which some may not fit; those that may not, with Python's integers."""
+    """Compute results; those that may not fit are computed with Python's integers."""
     left, right = np.broadcast_arrays(left, right)
     found = np.asarray(function(left.astype(np.uint64), right.astype(np.uint64)))  # right modulo 2**64
     far = np.abs(function(left.astype(np.float64), right.astype(np.float64))) >= _FAR

@@ -183,9 +183,8 @@ def _matched_texts(left: Texts, right: Texts) -> tuple[Codes, Codes, int]:
     tick()
     places = _integers(pc.index_in(asked.dictionary, value_set=known.dictionary))
     tick()
-    numbers = np.append(places, -1)[
-        _integers(asked.indices)
-    ]  # null has the index -1, that of the appended -1
+    # Null has the index -1, that of the appended -1.
+    numbers = np.append(places, -1)[_integers(asked.indices)]
     return numbers, _integers(known.indices), len(known.dictionary)
 
 
@@ -193,7 +192,7 @@ _Words = tuple[Codes, Mask | None]
 
 
 def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Words] | None:
-    """Return integers that are equal where numbers of two types are, with the masks of those that equal no other."""
+    """Return integers that are equal where numbers of two types are equal, and masks of numbers without an equal."""
     if "f" in (left.dtype.kind, right.dtype.kind) and left.dtype.kind != right.dtype.kind:
         if left.dtype.kind == "f":
             found = _words_alike(right, left)

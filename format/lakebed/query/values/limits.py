@@ -26,17 +26,14 @@ class Limits:
     seconds
         Longest running time.
     memory
-        Most bytes of sort keys, groups and pairs.
+        Maximum number of bytes of sort keys, groups and pairs.
     rows
-        Most rows of the result.
-    depth
-        Deepest nesting of expressions and queries.
+        Maximum number of rows in the result.
     """
 
     seconds: float | None = None
     memory: int | None = 4 << 30
     rows: int | None = None
-    depth: int = 100
 
 
 class Watch:
@@ -82,7 +79,7 @@ class Watch:
 
 @contextmanager
 def ticking(tick: Callable[[], None]) -> Iterator[None]:
-    """Make :func:`tick` call a function inside a ``with``; what the function raises ends the computation."""
+    """Make :func:`tick` call a function inside a ``with``; an error of the function ends the computation."""
     token = _TICK.set(tick)
     try:
         yield

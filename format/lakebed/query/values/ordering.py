@@ -23,7 +23,7 @@ from lakebed.query.values.limits import stretches, tick
 Ranks = NDArray[Any]
 
 _AT_ONCE = 1 << 18
-"""Most rows of one sort, during which the clock is not checked."""
+"""Limit of rows of one sort, during which the clock is not checked."""
 
 _SAMPLES, _DEALT = 1024, 64
 """Larger sorts are partitioned: rows sampled to choose the bounds, and about the number of bounds."""

@@ -34,7 +34,7 @@ from lakebed.query.values.columns import (
 from lakebed.query.values.limits import tick
 
 _VALUES = 1 << 20
-"""Most values that are gathered into one matrix; a single sample may have more."""
+"""Limit of values that are gathered into one matrix; a single sample may have more."""
 
 Matrix = Callable[[NDArray[np.generic]], NDArray[np.generic]]
 
@@ -145,7 +145,7 @@ def _reduce(name: str, values: NDArray[Any], axis: Axis) -> Any:
 
 
 def _filled(function: Callable[..., Any], dtype: type[np.float64] | None = None) -> Reduce:
-    """Return a reduction that is 0 for arrays without values, in the given dtype or that of the array."""
+    """Return a reduction that is 0 for arrays without values, in the given dtype or the array's."""
 
     def whole(values: NDArray[Any], axis: Axis) -> Any:
         if values.size == 0 and axis is None:
@@ -156,7 +156,7 @@ def _filled(function: Callable[..., Any], dtype: type[np.float64] | None = None)
 
 
 def _exact(of_integers: Reduce, otherwise: Callable[..., Any]) -> Reduce:
-    """Return a sum or product in the dtype of the values; that of integers has 64 bits and is exact, or an error."""
+    """Return a sum or product in the dtype of the values; integers give an exact result of 64 bits or an error."""
 
     def whole(values: NDArray[Any], axis: Axis) -> Any:
         if _countable(values).dtype.kind in "iu":
@@ -350,7 +350,7 @@ def by_size(
 
 
 def _alike(sizes: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """Yield samples of one length, as many as one matrix may hold, and that length."""
+    """Yield (samples of one length, their length), a few at a time so that they fit into one matrix."""
     order = np.argsort(sizes, kind="stable")
     ordered = sizes[order]
     edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]

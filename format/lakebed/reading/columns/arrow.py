@@ -169,7 +169,7 @@ def _run_array(
         values = np.frombuffer(chunk.data, dtype=dtype)[run.start : run.stop]
         return number_array(values, kind, mask)
     if not reader.is_nullable and chunk.ndim is not None and list(reader.state.meta.max_shape) != [0]:
-        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+        raise FormatError("the shapes of the chunk's samples differ from the one in the tensor's metadata")
     spread, absent = expand_absent(chunk, dtype)
     gone = absent[run.start : run.stop]
     return number_array(spread[run.start : run.stop], kind, gone if mask is None else gone | mask)
@@ -226,7 +226,7 @@ def _list_array(
     if shapes.shape[1] == 0:
         return pa.array([None] * run.count, type=kind)
     if len(flat) != int(np.prod(shapes, axis=1).sum()):
-        raise FormatError("the samples' bytes do not fill the shapes of the chunk")
+        raise FormatError("the chunk's bytes do not match the shapes of its samples")
     if pa.types.is_fixed_size_list(kind):
         return _fixed_lists(values, kind, run.count, mask)
     return _nested_lists(values, shapes, mask)

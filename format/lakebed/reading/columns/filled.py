@@ -18,7 +18,7 @@ from lakebed.reading.columns.scan import ColumnScan
 from lakebed.reading.selection import Selection
 
 UNFILLED: Any = object()
-"""Stands for a missing fill argument, since None is a valid one."""
+"""Default of a fill argument, since None is a valid fill."""
 
 Mask = NDArray[np.bool_]
 
@@ -54,7 +54,7 @@ def as_moments(column: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
 def read(
     selection: Selection, *, fill: Any = UNFILLED, masked: bool = False, datetimes: bool = False
 ) -> NDArray[Any]:
-    """Read a selection as one array; see the top of this module.
+    """Read a selection as one array; see the module.
 
     Raises
     ------

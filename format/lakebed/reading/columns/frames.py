@@ -157,11 +157,14 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
     return cast("pl.DataFrame", needed("polars", "to_polars").DataFrame(table))
 
 
-def to_duckdb(rows: Any, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB over a source of Arrow data; each query reads the data again."""
+def to_duckdb(
+    rows: Any, names: Iterable[str], connection: duckdb.DuckDBPyConnection | None
+) -> duckdb.DuckDBPyRelation:
+    """Return a relation of DuckDB over some columns of a source of Arrow data; each query reads the data again."""
     module = needed("duckdb", "to_duckdb")
     where: Any = module if connection is None else connection
-    relation: duckdb.DuckDBPyRelation = where.from_arrow(rows)
+    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    relation: duckdb.DuckDBPyRelation = where.from_arrow(rows).project(columns)
     return relation
 
 

@@ -165,7 +165,7 @@ class ColumnScan:
         return self._nulls is not None
 
     def wanted(self, rows: Rows) -> list[Wanted]:
-        """Return what is to be read ahead for reading rows."""
+        """Return the rows to read ahead."""
         if self.reader.is_link or self.reader.state.sequence is not None:
             return []
         whole = not self.is_special and isinstance(rows, range) and rows.step == 1
@@ -299,7 +299,7 @@ class ColumnScan:
 
     @property
     def is_dense(self) -> bool:
-        """Return whether samples lie in chunks as they are, so that many rows of a chunk are had by one gather."""
+        """Return whether chunks hold the samples uncompressed, so that one gather copies many rows of a chunk."""
         return self._is_fixed or self._is_masked or self._encoded is not None
 
     def scattered(self, rows: NDArray[np.int64]) -> ScatteredRows | None:
@@ -311,7 +311,7 @@ class ColumnScan:
         return scattered(self.reader, rows, _DENSE)
 
     def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64] | None = None) -> Column:
-        """Return any rows, in the order given; where there are many in a chunk, each chunk is read once.
+        """Return any rows in the given order; a chunk that has many of them is read once.
 
         Parameters
         ----------
@@ -378,7 +378,7 @@ class ColumnScan:
         return np.take(column, inside, axis=0)
 
     def _gathered_texts(self, pieces: list[NDArray[np.int64]], order: NDArray[np.int64]) -> Encoded[Any]:
-        """Put the bytes of each piece side by side, then all of them into the order that is wanted."""
+        """Join the bytes of the pieces, then put the samples into the wanted order."""
         parts, masks = [], []
         for piece in pieces:
             first = int(piece.min())
@@ -451,7 +451,7 @@ def _fixed(run: ChunkRun, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArr
     if chunk.is_unwritten or item == 0:
         return np.zeros((run.count, *shape), dtype=dtype)
     if chunk.uniform is None or chunk.uniform[1] != item:
-        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+        raise FormatError("the shapes of the chunk's samples differ from the one in the tensor's metadata")
     return np.frombuffer(chunk.data[run.start * item : run.stop * item], dtype=dtype).reshape(
         run.count, *shape
     )

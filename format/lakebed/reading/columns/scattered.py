@@ -72,7 +72,7 @@ def scattered(reader: SampleReader, rows: NDArray[np.int64], dense: int) -> Scat
     Parameters
     ----------
     dense
-        Least number of rows per chunk for which mapping pays.
+        Minimum number of rows per chunk for which mapping pays.
     """
     local = reader.source.remote is None and config.OS_CACHE
     if not local or not reader.is_gathered or reader.chunk_codec() is not None or not reader.item:

@@ -124,9 +124,8 @@ class _Threads:
     def _work(self) -> None:
         while True:
             task = None
-            with contextlib.suppress(
-                queue.Empty, IndexError
-            ):  # `close` may have removed the entry or the task
+            # `close` may have removed the entry or the task.
+            with contextlib.suppress(queue.Empty, IndexError):
                 task = self._tasks.popleft() if self._waiting.get(timeout=_IDLE) else None
             if task is None:
                 with self._mutex:

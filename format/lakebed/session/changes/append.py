@@ -1,4 +1,4 @@
-"""Rows into all tensors of a dataset at once, or into none of them."""
+"""Append rows to all tensors of a dataset, or to none of them."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ _DOCUMENTS = ("json", "list")
 
 
 def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode an item, which may be given as a list of one; for documents, such a list always means its item."""
+    """Encode an item, which may be given in a list of one; for documents, a list of one always stands for its item."""
     if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
         return encode_sample(value[0], state, linking)
     try:

@@ -22,7 +22,7 @@ from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 Companion = Callable[[str], SampleReader | None]
 """Returns the reader of a hidden companion: ``id``, ``shape``, ``info``, ``null``."""
 
-# Most bytes of samples in memory at a time.
+# Limit of sample bytes in memory.
 _BATCH_BYTES = 16_000_000
 
 

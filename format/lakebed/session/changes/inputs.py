@@ -115,7 +115,7 @@ def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linkin
 
 
 def _recoded(column: Column, names: Callable[[int], str | None], linking: Linking, tensor: str) -> Column:
-    """Replace the codes of credentials in links of one dataset by those of another."""
+    """Translate the codes of credentials in links from one dataset to another."""
     parts = []
     for part in column.parts:
         if part.creds is not None and part.creds.any():

@@ -1,4 +1,4 @@
-"""Report of class names that a change adds, as in 3.9.52: a typing error would otherwise become a class unnoticed."""
+"""Report of class names that a change adds, as in 3.9.52; otherwise a typing error would silently become a class."""
 
 from __future__ import annotations
 

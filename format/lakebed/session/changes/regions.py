@@ -62,7 +62,7 @@ class Region:
     def put_into(
         self, data: NDArray[Any], shape: Shape, tile: Shape, number: int, value: NDArray[Any]
     ) -> None:
-        """Assign those elements of ``value``, which has the shape of the part, that lie in one tile, to its data."""
+        """Assign to the data of one tile the elements of ``value`` inside it; ``value`` has the shape of the part."""
         chosen, local, extents = [], [], []
         limits = box(shape, tile, number)
         for p, kept, limit in zip(self.positions, self.kept, limits, strict=True):

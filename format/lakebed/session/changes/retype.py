@@ -24,7 +24,7 @@ from lakebed.writing.tensor_chunks import samples_of
 
 Info = Mapping[str, Any]
 
-# Most rows that are converted at a time; a batch never extends over several chunks.
+# Limit of rows that are converted at a time; a batch never spans several chunks.
 _ROWS = 262_144
 
 # Entries of an info that describe numbers, and are dropped for texts.
@@ -35,7 +35,7 @@ def change_type(session: Session, name: str, htype: str | None, dtype: Any) -> N
     """Let a tensor hold its rows as samples of a wider type; see ``Dataset.change_type``."""
     with session.mutex, session.writing() as draft:
         scan = Table(session, {name: name}).scan(name)
-        state = scan.reader.state  # with everything in chunks
+        state = scan.reader.state  # a state whose samples are all in chunks
         _check_simple(state, name)
         meta, info = _planned(state, name, htype, dtype)
         if (meta.htype, meta.dtype) == (state.meta.htype, state.meta.dtype):
@@ -139,7 +139,7 @@ def _numbers(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info)
         raise InvalidOperationError(f"tensor {name!r} holds {old}, and {new} is not a wider type")
     if state.meta.sample_compression is not None:
         raise InvalidOperationError(
-            f"tensor {name!r} compresses each sample by itself, and such samples get no other dtype: "
+            f"tensor {name!r} compresses each sample separately, so its dtype cannot change: "
             "store the values in another tensor"
         )
     reader = scan.reader

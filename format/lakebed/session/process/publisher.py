@@ -20,8 +20,8 @@ from lakebed.session.process import finalizer
 from lakebed.session.process.open_sessions import OpenSession
 from lakebed.storage import memory
 
-# Longest wait in seconds for the thread to leave a dataset. That takes an instant, unless the caller holds the lock
-# that the thread wants.
+# Wait at most this many seconds for the thread to leave a dataset. That takes an instant, unless the caller holds the
+# lock that the thread wants.
 _INSTANT = 5.0
 
 # Seconds until the next attempt after a failure, and between checks while a `with` block keeps the rows.

@@ -38,7 +38,7 @@ _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Nanoseconds to which file systems round times; the coarsest keeps every other second."""
 _WORTH = 1 << 20  # bytes of a file that justify a call to reserve its blocks
 STEP = 1 << 20
-"""Bytes of a large file that one call writes and shows."""
+"""Bytes of a large file that one call writes."""
 _PIECES = 512  # at most IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
 _PAUSE = 0.01
@@ -160,7 +160,7 @@ def steps(views: Sequence[memoryview], size: int) -> Iterator[list[memoryview]]:
 
 
 def clone(source: int, target: int, size: int) -> None:
-    """Give an empty open file the content of another: by shared blocks, a copy of the kernel, or a copy of ours.
+    """Give an empty open file the content of another: by shared blocks, by the kernel, or by reads and writes.
 
     Raises
     ------
@@ -275,7 +275,7 @@ class OpenFiles:
         return fd
 
     def close_last(self) -> None:
-        """Close the file opened last without forcing it."""
+        """Close the file that was opened last, without forcing it."""
         os.close(self._opened.pop())
 
     def flush(self) -> bool:

@@ -59,7 +59,7 @@ class _Spill:
                 import logging
 
                 logging.getLogger(__name__).warning(
-                    "a chunk of %s that nothing refers to stays: %s", self._storage.url, error
+                    "an unreferenced chunk of %s could not be deleted: %s", self._storage.url, error
                 )
 
 

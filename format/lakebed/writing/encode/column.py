@@ -1,4 +1,4 @@
-"""Values of any accepted kind -> encoded samples of one tensor, plus what the tensor learns from them.
+"""Values of any accepted kind -> encoded samples of one tensor, and the resulting changes of its settings.
 
 This module finds out the kind of a column, and calls the module that encodes it; none of these calls back:
 

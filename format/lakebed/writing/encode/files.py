@@ -167,9 +167,8 @@ class _FileBatch:
         if spec.converts:
             array = converted_file(sample, spec.htype.name)
         else:
-            array = (
-                sample.shown if spec.htype.is_image else sample.array
-            )  # in a mask, palette indices are the values
+            # In a mask, palette indices are the values.
+            array = sample.shown if spec.htype.is_image else sample.array
         return (array, self.codec) if codec is None else sample.recast(array, codec)
 
     def _array(self, row: Any) -> tuple[NDArray[Any] | None, Info, FileCodec]:

@@ -70,6 +70,7 @@ export function tensorOf(tensor: Tensor): TensorMeta {
     rows: tensor.length,
     sequence: tensor.isSequence,
     link: tensor.isLink,
+    format: tensor.sampleCompression === "lz4" ? null : tensor.sampleCompression,
     class_names: tensor.classNames,
     coords: kind === "bbox" ? coords(info.coords) : null,
     skeleton: isSkeleton ? pairs.map(([from, to]) => [from, to] as [number, number]) : [],
@@ -85,7 +86,7 @@ export function metaOfColumn(column: Column, rows: number): TensorMeta {
   const plain: Kind = column.kind === "text" || column.kind === "json" ? column.kind : column.kind === "array" && (rank ?? 0) > 1 ? "array" : "scalar";
   const kind = classNames.length ? "label" : htype === "bbox" && !column.isGroup ? "bbox" : plain;
   return {
-    ...{ name, htype: htype || "generic", kind, dtype, min_shape: [], max_shape: [], rows, sequence: false, link: false, class_names: classNames },
+    ...{ name, htype: htype || "generic", kind, dtype, min_shape: [], max_shape: [], rows, sequence: false, link: false, format: null, class_names: classNames },
     ...{ coords: kind === "bbox" ? { type: "pixel", mode: ["LTRB", "CCWH"].includes(column.coords) ? column.coords : "LTWH" } : null, skeleton: [], keypoints: [], over: null },
     logical: logicalOf(logical),
   };

@@ -1,6 +1,7 @@
 /** The keys of the page: one table, which the help panel shows. */
 
 import { step, toggle, toggleOverlay } from "./choosing";
+import { toggleMap } from "./map/plane";
 import type { Session } from "./session.svelte";
 import type { ViewState } from "./state";
 
@@ -46,6 +47,7 @@ export const KEYS: Key[] = [
   { keys: ["/"], shown: "/", words: "to the query", act: (page) => page.focusQuery() },
   { keys: ["g t"], shown: "g t", words: "table", act: ({ session }) => void session.change({ layout: "table", row: null }) },
   { keys: ["g g"], shown: "g g", words: "grid", act: ({ session }) => void session.change({ layout: "grid", row: null }) },
+  { keys: ["m"], shown: "m", words: "map of vectors", act: ({ session }) => toggleMap(session) },
   { keys: ["s"], shown: "s", words: "statistics", act: panel("statistics") },
   { keys: ["v"], shown: "v", words: "versions", act: panel("versions") },
   { keys: ["w"], shown: "w", words: "saved views and chosen rows", act: panel("views") },
@@ -74,6 +76,7 @@ function back({ session }: Page): void {
   const { state } = session;
   if (session.busy) session.cancel();
   else if (state.row !== null) session.change({ row: null });
+  else if (state.map && !state.compare && !state.diff) session.change({ map: null });
   else if (state.compare) session.change({ compare: null });
   else if (state.diff) session.change({ diff: null });
   else if (state.panel) session.change({ panel: "" });

@@ -31,6 +31,17 @@ export interface Media {
   rate: number | null;
 }
 
+/** Numbers of all rows: vectors, on the plane along which they vary most where they have more than three axes; or labels. */
+export interface Points {
+  /** Row after row; NaN where a row has none. */
+  values: Float32Array;
+  axes: number;
+  /** Every so many rows are told. */
+  step: number;
+  /** Part of the variance that the plane has; 1 where vectors are told as they are. */
+  share: number;
+}
+
 /** What a provider says went wrong: a message for the reader, and the place of an error in a query's text. */
 export class ProviderError extends Error {
   constructor(
@@ -55,6 +66,9 @@ export interface Provider {
   media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media>;
   sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound>;
   stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats>;
+  points(place: Place, tensor: string, signal?: AbortSignal): Promise<Points>;
+  /** The stored file of a sample of a cloud or mesh. */
+  file(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   /** Ids of the samples of a tensor, which stay theirs in other versions; null where it has none. */
   ids(place: Place, tensor: string, signal?: AbortSignal): Promise<BigUint64Array | null>;
   diff(dataset: number, a: string, b: string, signal?: AbortSignal): Promise<Diff>;

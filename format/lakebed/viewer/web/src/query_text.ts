@@ -258,3 +258,22 @@ function matching(names: string[], prefix: string, fromStart = false): string[] 
   }
   return [...first, ...second].slice(0, MOST_ITEMS);
 }
+
+const LONGEST = 60_000; // letters of a query
+
+/** Return a query for some rows; null where it would be too long. */
+export function rowsQuery(rows: number[]): string | null {
+  const parts: string[] = [];
+  const sorted = [...rows].sort((a, b) => a - b);
+  const single: number[] = [];
+  for (let at = 0; at < sorted.length; ) {
+    let end = at;
+    while (sorted[end + 1] === sorted[end]! + 1) end += 1;
+    if (end - at >= 3) parts.push(`ROW_NUMBER() BETWEEN ${sorted[at]} AND ${sorted[end]}`);
+    else single.push(...sorted.slice(at, end + 1));
+    at = end + 1;
+  }
+  if (single.length) parts.push(`ROW_NUMBER() IN (${single.join(", ")})`);
+  const text = `SELECT * WHERE ${parts.join(" OR ")}`;
+  return parts.length && text.length <= LONGEST ? text : null;
+}

@@ -1,7 +1,7 @@
 /** The provider that asks the server which this page came from. */
 
 import { keep, kept } from "./browser";
-import { ProviderError, type Media, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
+import { ProviderError, type Media, type Numbers, type PictureOptions, type Points, type Place, type Provider } from "./provider";
 import type { Answer, Diff, Failure, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
 
 const TOKEN = "lakebed-token";
@@ -92,6 +92,21 @@ export class ServerProvider implements Provider {
 
   stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats> {
     return this.json(`${place.dataset}/stats/${encodeURIComponent(tensor)}`, of(place), signal);
+  }
+
+  async points(place: Place, tensor: string, signal?: AbortSignal): Promise<Points> {
+    const response = await this.asked(`${place.dataset}/points/${encodeURIComponent(tensor)}`, { at: place.at }, signal);
+    const bytes = await response.arrayBuffer();
+    this.traffic.bytes += bytes.byteLength;
+    const [axes, step, share] = ["axes", "step", "share"].map((name) => Number(response.headers.get(`X-${name}`)));
+    return { values: new Float32Array(bytes), axes: axes!, step: step!, share: share! };
+  }
+
+  async file(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    const response = await this.asked(pathOf(place, "media", tensor, row), of(place), signal);
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    this.traffic.bytes += bytes.length;
+    return bytes;
   }
 
   async ids(place: Place, tensor: string, signal?: AbortSignal): Promise<BigUint64Array | null> {

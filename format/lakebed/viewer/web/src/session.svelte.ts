@@ -94,7 +94,7 @@ export class Session {
     const next = { ...$state.snapshot(before), ...parts } as ViewState;
     const isStep =
       next.dataset !== before.dataset || next.at !== before.at || next.query !== before.query ||
-      (next.row === null) !== (before.row === null) || JSON.stringify([next.diff, next.compare?.how, next.compare?.pick]) !== JSON.stringify([before.diff, before.compare?.how, before.compare?.pick]);
+      (next.row === null) !== (before.row === null) || (next.map === null) !== (before.map === null) || JSON.stringify([next.diff, next.compare?.how, next.compare?.pick]) !== JSON.stringify([before.diff, before.compare?.how, before.compare?.pick]);
     const address = toFragment(next);
     history[isStep ? "pushState" : "replaceState"](null, "", address ? `#${address}` : location.pathname + location.search);
     await this.show(next);

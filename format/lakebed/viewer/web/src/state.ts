@@ -20,6 +20,16 @@ export interface Compare {
   page: number;
 }
 
+/** A map of vectors, whose points are rows. */
+export interface VectorMap {
+  /** The vectors; empty takes the first embedding. */
+  tensor: string;
+  /** The labels or numbers that colour points; empty takes the first labels, null colours none. */
+  colour: string | null;
+  /** Where one looks: x, y and scale, or an orbit; empty shows all. */
+  view: number[];
+}
+
 export interface ViewState {
   /** Number of the dataset in the lake; null is the page of the lake. */
   dataset: number | null;
@@ -57,6 +67,9 @@ export interface ViewState {
   /** Versions whose difference is shown. */
   diff: { a: string; b: string } | null;
   compare: Compare | null;
+  map: VectorMap | null;
+  /** Where one looks from at a point cloud or mesh: turn, tilt, zoom and move; empty shows all. */
+  orbit: number[];
   /** Rows of the version that are chosen. */
   selected: number[];
 }
@@ -81,6 +94,8 @@ export const initial: Readonly<ViewState> = Object.freeze({
   panel: "",
   diff: null,
   compare: null,
+  map: null,
+  orbit: [],
   selected: [],
 });
 
@@ -147,6 +162,9 @@ export function fromFragment(fragment: string): ViewState {
     isRecord(tensors) && Object.values(tensors).every(isText) && isShare(iou) && isTexts(pick) && isCount(page);
   if (isRecord(found.compare)) found.compare = { ...initialCompare, ...found.compare };
   take("compare", (value) => isRecord(value) && isCompare(value));
+  const isLook = (value: unknown) => Array.isArray(value) && value.length <= 5 && value.every(Number.isFinite);
+  take("map", (value) => isRecord(value) && isText(value.tensor) && (value.colour === null || isText(value.colour)) && isLook(value.view));
+  take("orbit", isLook);
   if (typeof found.selected === "string") state.selected = unpacked(found.selected);
   return state;
 }

@@ -3,9 +3,11 @@
 import { FormatError, LimitError, MissingError, SourceError, open, traffic, type Dataset, type FileValue, type Tensor, type Value } from "../reader/src";
 import { bitmapOf, labelMap, limitsOf, numbersOf } from "./decoded";
 import { Asker, type Asked } from "./asker";
-import { ProviderError, type Media, type Numbers, type PictureOptions, type Place, type Provider } from "./provider";
+import { ProviderError, type Media, type Numbers, type PictureOptions, type Points, type Place, type Provider } from "./provider";
 import { cellOf, computedCell, isApart, metaOf } from "./described";
 import { statsOf, statsOfValues } from "./counted";
+import { pointsOf } from "./map/read";
+import { diffOf } from "./static_diff";
 import { KEYWORDS, NAMES } from "../query/src/words";
 import type { Answer, Cell, Diff, Json, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
 
@@ -128,7 +130,7 @@ export class StaticProvider implements Provider {
     return this.asked(async () => {
       const value = await this.value(place, tensor, row, undefined, signal);
       const { shape, dtype, data } = await numbersOf(value);
-      return { shape, dtype, values: data as Numbers["values"] };
+      return { shape, dtype, values: data.slice() as Numbers["values"] }; // not in the memory of its chunk
     });
   }
 
@@ -182,12 +184,27 @@ export class StaticProvider implements Provider {
     });
   }
 
+  points(place: Place, tensor: string, signal?: AbortSignal): Promise<Points> {
+    return this.asked(async () => {
+      if (place.q !== null) throw new ProviderError("missing", "without a server, the map shows the whole dataset: leave the query");
+      return pointsOf((await this.at(place, signal)).tensor(tensor), signal);
+    });
+  }
+
+  file(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    return this.asked(async () => {
+      const value = await this.value(place, tensor, row, undefined, signal);
+      if (value?.kind !== "file") throw new ProviderError("missing", `${tensor}[${row}] has no file`);
+      return value.bytes;
+    });
+  }
+
   ids(place: Place, tensor: string, signal?: AbortSignal): Promise<BigUint64Array | null> {
     return this.asked(async () => (await this.at(place, signal)).ids(tensor, signal));
   }
 
-  diff(): Promise<Diff> {
-    return Promise.reject(needed("the comparison of versions"));
+  diff(dataset: number, a: string, b: string, signal?: AbortSignal): Promise<Diff> {
+    return this.asked(async () => diffOf(await this.dataset(dataset, a, signal), await this.dataset(dataset, b, signal), signal));
   }
 
   saveView(): Promise<string> {

@@ -45,7 +45,7 @@ export type Kind =
   | "text" // text, tag
   | "json" // json, list
   | "array" // any other numbers
-  | "mesh" // point clouds and meshes: numbers of points only
+  | "mesh" // point clouds and meshes
   | "unknown";
 
 export interface TensorMeta {
@@ -60,6 +60,8 @@ export interface TensorMeta {
   /** Whether each sample is a sequence of items (frames of one row). */
   sequence: boolean;
   link: boolean;
+  /** Format of the files that samples are stored as; null where they are numbers. */
+  format: string | null;
   class_names: string[];
   /** Of boxes: `{type: "pixel" | "fractional", mode: "LTWH" | "LTRB" | "CCWH"}`. */
   coords: { type: string; mode: string } | null;

@@ -99,7 +99,9 @@ export class Tensor {
     const index = ids === null ? ChunkIndex.empty : ChunkIndex.parse(ids, `${key}/chunks_index`);
     const places = version.manifest?.places(key) ?? null;
     if (places !== null && places.sizes.length !== index.length)
-      throw new FormatError(`${key}: ${places.sizes.length} places are known of ${index.length} chunks`);
+      throw new FormatError(
+        `${key}: the manifest has the places of ${places.sizes.length} chunks, the tensor has ${index.length}`,
+      );
     return new Tensor(version, name, key, meta, info ?? {}, hidden || meta.hidden === true, nulls, {
       chunks: index,
       tiles: tiles === null ? new Map() : parseTiles(tiles, `${key}/tiles_index`),
@@ -207,11 +209,11 @@ export class Tensor {
 
   /** 1 for each row from `start` to before `stop` that is marked as null; null where none is. */
   async nullMask(start: number, stop: number, signal?: AbortSignal): Promise<Uint8Array | null> {
-    if (this.nulls === null) return null;
-    this.marks ??= await Tensor.open(this.version, this.nulls, this.nulls, null, true, signal);
-    const end = Math.min(stop, this.marks.length);
+    const marked = await this.marked(signal);
+    if (marked === null) return null;
+    const end = Math.min(stop, marked.length);
     const mask = new Uint8Array(stop - start);
-    for (const { row, data, ends, count } of await this.marks.runs(start, Math.max(start, end), signal))
+    for (const { row, data, ends, count } of await marked.runs(start, Math.max(start, end), signal))
       for (let i = 0; i < count; i++) for (let at = ends[i]!; at < ends[i + 1]!; at++) if (data[at] !== 0) mask[row - start + i] = 1;
     return mask.includes(1) ? mask : null;
   }
@@ -223,11 +225,10 @@ export class Tensor {
   /** Rows as one array with a new first axis, where all have the largest shape; zeros for those without numbers, which are `missing`. */
   async column(start: number, stop: number, signal?: AbortSignal): Promise<NumberArray & { missing: number[] }> {
     this.checkRows(start, stop);
-    const { chunk, sample, htype } = this.storing;
+    if (!this.isArray || this.isSequence) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
+    const { sample } = this.storing;
     const dtype = this.dtype ?? "uint8";
     const size = product(this.maxShape) * itemSize(dtype);
-    const isPlain = !isText(this.storing) && !this.isSequence && htype !== "polygon" && [chunk, sample].every((one) => one === null || one === "lz4");
-    if (!isPlain) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
     check("sampleBytes", size * (stop - start), this.name);
     const out = new Uint8Array(size * (stop - start));
     const without = new Set(await this.missing(start, stop, signal));
@@ -272,6 +273,29 @@ export class Tensor {
     return Promise.all(Array.from({ length: stop - start }, (_, i) => one(start + i)));
   }
 
+  /** Return where rows lie, as text: rows of two versions that lie at the same places are equal. */
+  async locations(signal?: AbortSignal): Promise<(row: number) => string> {
+    const { chunks: index, sequence } = this.index;
+    const paths = await Promise.all(Array.from({ length: index.length }, (_, row) => this.path(row, signal)));
+    const marks = await (await this.marked(signal))?.locations(signal);
+    const placeOf = (sample: number): string => {
+      let row = rowOf(index.last, sample);
+      let found = `${paths[row]} ${sample - index.span(row)[0]}`;
+      while (index.last[row + 1] === sample) found += ` ${paths[++row]}`; // further tiles
+      return found;
+    };
+    return (row) => {
+      const [first, last] = sequence?.span(row) ?? [row, row + 1];
+      const items = Array.from({ length: last - first }, (_, i) => placeOf(first + i));
+      return `${items.join()} ${marks && row < this.marks!.length ? marks(row) : ""}`;
+    };
+  }
+
+  private async marked(signal?: AbortSignal): Promise<Tensor | null> {
+    if (this.nulls !== null) this.marks ??= await Tensor.open(this.version, this.nulls, this.nulls, null, true, signal);
+    return this.marks;
+  }
+
   private async shapeAt(sample: number, signal?: AbortSignal): Promise<number[]> {
     const tiling = this.index.tiles.get(sample);
     if (tiling !== undefined) return tiling.sample;
@@ -283,6 +307,12 @@ export class Tensor {
     return header.shape(sample - begin) ?? new Array<number>(this.maxShape.length).fill(0);
   }
 
+  /** Whether samples are stored as arrays, not as texts or files. */
+  private get isArray(): boolean {
+    const { chunk, sample, htype } = this.storing;
+    return !isText(this.storing) && htype !== "polygon" && [chunk, sample].every((one) => one === null || one === "lz4");
+  }
+
   private checkRows(start: number, stop: number): void {
     if (!(Number.isSafeInteger(start) && Number.isSafeInteger(stop) && start >= 0 && start <= stop && stop <= this.length))
       throw new RangeError(`rows ${start} to ${stop} are not among the ${this.length} of ${this.name}`);
@@ -290,11 +320,10 @@ export class Tensor {
 
   /** The rows that are marked as null. */
   private async missing(start: number, stop: number, signal?: AbortSignal): Promise<Set<number> | null> {
-    if (this.nulls === null) return null;
-    this.marks ??= await Tensor.open(this.version, this.nulls, this.nulls, null, true, signal);
-    const end = Math.min(stop, this.marks.length);
-    if (end <= start) return null;
-    const marks = await this.marks.rows(start, end, signal);
+    const marked = await this.marked(signal);
+    const end = Math.min(stop, marked?.length ?? 0);
+    if (marked === null || end <= start) return null;
+    const marks = await marked.rows(start, end, signal);
     return new Set(marks.flatMap((mark, i) => (mark !== null && mark.kind === "array" && mark.data.some(Boolean) ? [start + i] : [])));
   }
 
@@ -336,7 +365,7 @@ export class Tensor {
     if (isWorth) return [[first, await this.alone(row, first, begin, count, size, signal)]];
     const loaded = await this.load(row, count, signal);
     // Aligned once, numbers of several bytes need no copies of their own.
-    const width = isText(this.storing) ? 1 : Math.min(8, itemSize(this.dtype ?? "uint8"));
+    const width = this.isArray ? Math.min(8, itemSize(this.dtype ?? "uint8")) : 1;
     if (members.length > 1 && loaded.data.byteOffset % width !== 0) loaded.data = loaded.data.slice();
     const { header, data } = loaded;
     return members.map((sample) => [sample, this.valueIn(header, data, sample - begin, this.what(sample))]);

@@ -7,7 +7,7 @@ const LOOK: Look = { hidden: [], hiddenClasses: [], colours: {}, confidence: 0 }
 
 function tensor(name: string, kind: Kind, rest: Partial<TensorMeta> = {}): TensorMeta {
   return {
-    name, kind, htype: kind, dtype: "float32", min_shape: [], max_shape: [], rows: 1, sequence: false, link: false,
+    name, kind, htype: kind, dtype: "float32", min_shape: [], max_shape: [], rows: 1, sequence: false, link: false, format: null,
     class_names: [], coords: null, skeleton: [], keypoints: [], over: kind === "image" ? null : "images",
     logical: null, ...rest,
   };

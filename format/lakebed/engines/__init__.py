@@ -1,0 +1,1 @@
+"""Other engines over a dataset: Arrow's scanners, and SQL by DuckDB."""

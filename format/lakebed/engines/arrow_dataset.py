@@ -1,0 +1,473 @@
+"""A dataset as ``pyarrow.dataset.Dataset``: engines that know it ask for columns and rows, and only those are read.
+
+A scan goes through the rows window by window. It reads the columns of the filter, applies it, and then reads the other
+columns in the rows that are left. Rows that cannot match by the statistics of their chunks are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import and_
+from typing import Any, Never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as pads
+from numpy.typing import NDArray
+from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
+from pyarrow.fs import LocalFileSystem
+
+from lakebed.documents.chunk_statistics import HAS_NAN, HAS_VALUES
+from lakebed.errors import InvalidInputError
+from lakebed.query.relations.stored import StoredColumn
+from lakebed.query.statistics import known
+from lakebed.reading.columns.arrow import BATCH_ROWS, number_array
+from lakebed.reading.columns.shown import FILE_ROWS, ShownColumn
+from lakebed.reading.remote.prefetch import prefetch
+from lakebed.reading.subscripts import Rows
+from lakebed.session.columns import ROW_ID, row_window
+from lakebed.session.table import Table
+
+Part = range | NDArray[np.int64]
+"""Numbers of rows that are read together."""
+
+_FIRST_ROWS = 1 << 10
+"""Rows of the first window. Windows double up to `BATCH_ROWS`, so that LIMIT reads little."""
+
+_DENSE = 8
+"""If the filter leaves more than 1 / 8 of a window, the other columns are read whole."""
+
+_MOST_STRETCHES = 1 << 14
+"""Most stretches of rows that are held against a filter, at 12 microseconds each; with more, neighbours are joined."""
+
+_ORDERED = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_date,
+    pa.types.is_time,
+    pa.types.is_timestamp,
+    pa.types.is_duration,
+    pa.types.is_dictionary,
+)
+"""Types of columns whose statistics are used: Arrow orders their values as the stored numbers."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How columns are shown: see ``Dataset.to_arrow_dataset``."""
+
+    labels: bool = True
+    files: bool = True
+    row_ids: bool = False
+
+
+class Scanner:
+    """Reads some columns of the rows that a filter leaves; each reading starts anew.
+
+    ``Dataset.scanner`` returns it. It has the methods of ``pyarrow.dataset.Scanner`` that engines call.
+
+    Parameters
+    ----------
+    is_narrow
+        Read the rows that the named columns have, even if other tensors are shorter.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        shown: Shown,
+        columns: Sequence[str] | Mapping[str, pads.Expression] | None,
+        condition: pads.Expression | None,
+        batch_size: int = BATCH_ROWS,
+        *,
+        is_narrow: bool = False,
+    ) -> None:
+        if batch_size < 1:
+            raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
+        self._table, self._shown, self._condition, self._batch_size = table, shown, condition, batch_size
+        self._scans = _Scans(table, shown)
+        schema = self.dataset_schema = self._scans.schema
+        self._computed = columns if isinstance(columns, Mapping) else None
+        names = schema.names if columns is None else list(columns)
+        read = names if self._computed is None else _named(list(self._computed.values()), schema)
+        unknown = [name for name in read if name not in schema.names]
+        if unknown:
+            raise InvalidInputError(
+                f"there is no column {unknown[0]!r}: the columns are {', '.join(schema.names)}"
+            )
+        self._read = list(dict.fromkeys(read))
+        self._filtered = [] if condition is None else _named([condition], schema)
+        named = {name: None for name in [*self._read, *self._filtered] if name != ROW_ID}
+        self._rows = (table.only(named) if is_narrow and named else table).shared_rows()
+        self._kept = pa.schema([schema.field(name) for name in read])
+        self.projected_schema: pa.Schema = self._kept
+        if self._computed is not None:
+            self.projected_schema = _computed(self._kept.empty_table(), self._computed).schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a stream of record batches, which reads as far as it is asked to."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """Read all rows."""
+        return self.to_reader().read_all()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Read the first rows."""
+        found: list[pa.RecordBatch] = []
+        batches = self.to_batches()
+        while num_rows > 0 and (batch := next(batches, None)) is not None:
+            found.append(batch.slice(0, num_rows))
+            num_rows -= len(found[-1])
+        return pa.Table.from_batches(found, self.projected_schema)
+
+    def count_rows(self) -> int:
+        """Return the number of rows; without a filter nothing is read."""
+        if self._condition is None:
+            return len(self._rows)
+        return sum(len(rows) for rows, _ in self._matching([]))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as record batches, none of them empty."""
+        for rows, columns in self._matching(self._read):
+            arrays = [
+                columns[name] if name in columns else self._scans.read(name, rows)
+                for name in self._kept.names
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self._kept)
+            if self._computed is None:
+                yield batch
+            else:
+                yield from _computed(pa.Table.from_batches([batch]), self._computed).to_batches()
+
+    def _matching(self, wanted: Sequence[str]) -> Iterator[tuple[Part, dict[str, pa.Array]]]:
+        """Yield the rows of each window that the filter leaves, with those of its columns that were read already."""
+        scans, named = self._scans, self._filtered
+        runs = scans.runs(self._rows, self._condition, named)
+        size = FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS
+        parts = _parts(self._rows, runs, min(size, self._batch_size))
+        with scans.ahead(wanted if self._condition is None else named, runs):
+            for rows in parts:
+                if self._condition is None:
+                    yield rows, {}
+                    continue
+                columns = {name: _aligned(scans.read(name, rows)) for name in named}
+                scans.learn(named, rows)
+                mask = _computed(pa.table(columns), {"": self._condition}).column(0).combine_chunks()
+                left = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))
+                if not len(left):
+                    continue
+                if len(left) * _DENSE > len(rows):
+                    others = [name for name in wanted if name not in columns and scans.is_cheap(name)]
+                    columns |= {name: scans.read(name, rows) for name in others}
+                kept = {name: array.filter(mask) for name, array in columns.items() if name in wanted}
+                yield left + rows.start if isinstance(rows, range) else rows[left], kept
+
+
+def _aligned(array: pa.Array) -> pa.Array:
+    """Return an array whose numbers are aligned: those of mapped chunks may not be, of which Arrow's engine warns."""
+    values = array.buffers()[1]
+    is_aligned = values is None or values.address % 8 == 0
+    return array if is_aligned else pa.concat_arrays([array, array.slice(0, 0)])
+
+
+def _places(rows: Part) -> pa.Array:
+    numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+    return number_array(numbers, pa.int64())
+
+
+def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[str]:
+    """Return the columns that expressions name.
+
+    Arrow tells only whether an expression fits a schema. The columns are halved until each that is needed stands alone.
+
+    Raises
+    ------
+    InvalidInputError
+        If the expressions do not fit the schema.
+    """
+
+    def check(names: Sequence[str]) -> None:
+        empty = pa.schema([schema.field(name) for name in names]).empty_table()
+        _computed(empty, {str(number): expression for number, expression in enumerate(expressions)})
+
+    def fits(names: Sequence[str]) -> bool:
+        try:
+            check(names)
+        except pa.ArrowException:
+            return False
+        return True
+
+    def needed(names: list[str], others: list[str]) -> list[str]:
+        """Return those of ``names`` that are needed beside ``others``."""
+        if fits(others):
+            return []
+        if len(names) == 1:
+            return names
+        middle = len(names) // 2
+        first = needed(names[:middle], names[middle:] + others)
+        return first + needed(names[middle:], first + others)
+
+    text = " ".join(map(str, expressions))
+    likely = [name for name in schema.names if name in text]
+    if fits(likely):
+        return needed(likely, [])
+    try:
+        check(schema.names)
+    except pa.ArrowException as error:
+        raise InvalidInputError(
+            f"the expression does not fit the columns {', '.join(schema.names)}: {error}"
+        ) from error
+    return needed(list(schema.names), [])
+
+
+def _computed(table: pa.Table, expressions: Mapping[str, pads.Expression]) -> pa.Table:
+    """Compute columns from those of a table."""
+    compute = [
+        Declaration("table_source", TableSourceNodeOptions(table)),
+        Declaration("project", ProjectNodeOptions(list(expressions.values()), list(expressions))),
+    ]
+    return Declaration.from_sequence(compute).to_table(use_threads=False)
+
+
+class _Scans:
+    """The columns of a table, opened when they are read."""
+
+    def __init__(self, table: Table, shown: Shown) -> None:
+        self._table = table
+        self._scanned = table.scans()
+        self.columns = {
+            name: ShownColumn.of(scan, labels=shown.labels, files=shown.files)
+            for name, scan in self._scanned.items()
+        }
+        fields = [pa.field(name, column.kind) for name, column in self.columns.items()]
+        # DuckDB reads the first column where it only counts rows.
+        self.schema = pa.schema([pa.field(ROW_ID, pa.int64()), *fields] if shown.row_ids else fields)
+
+    def has_files(self, names: Sequence[str]) -> bool:
+        return any(self.columns[name].how == "files" for name in names if name in self.columns)
+
+    def is_cheap(self, name: str) -> bool:
+        """True if reading a whole window costs little more than reading some of its rows."""
+        return (
+            name in self.columns and self.columns[name].how == "values" and not self._scanned[name].is_special
+        )
+
+    def read(self, name: str, rows: Part) -> pa.Array:
+        """Read rows of a column."""
+        if name == ROW_ID:
+            return _places(rows)
+        column = self.columns[name]
+        return column.column(rows.start, rows.stop) if isinstance(rows, range) else column.taken(rows)
+
+    def ahead(self, names: Sequence[str], runs: Sequence[range]) -> Any:
+        """Return a context in which columns are read ahead, if they lie on a store."""
+        scans = [self._scanned[name] for name in names if name in self._scanned]
+        return prefetch([wanted for scan in scans for run in runs for wanted in scan.wanted(run)])
+
+    def runs(self, rows: Rows, condition: pads.Expression | None, names: Sequence[str]) -> list[range]:
+        """Return the runs of rows in which a filter over some columns may match, by the statistics of chunks."""
+        window = row_window(rows)
+        if window is None:
+            numbers = np.asarray(rows, np.int64)
+            window = (int(numbers.min()), int(numbers.max()) + 1)
+        whole = [range(*window)] if window[0] < window[1] else []
+        told = [] if condition is None else self._told(names)
+        if not told or not whole:
+            return whole
+        ends = np.unique(np.concatenate([each.ends for each in told]))
+        ends = ends[(ends > whole[0].start) & (ends < whole[0].stop)]
+        edges = np.concatenate([[whole[0].start], ends[:: len(ends) // _MOST_STRETCHES + 1], [whole[0].stop]])
+        stretches = [range(start, stop) for start, stop in pairwise(edges.tolist())]
+        facts = [each.facts(edges) for each in told]
+        return _joined(
+            stretches[at] for at in _may_match(condition, self.schema, list(zip(*facts, strict=True)))
+        )
+
+    def _told(self, names: Sequence[str]) -> list[_Told]:
+        """Return the statistics of columns of single numbers, times or labels."""
+        columns = [StoredColumn(self._table, name) for name in names if name in self.columns]
+        known.load([column for column in columns if column.has_statistics])
+        found = []
+        for column in columns:
+            shown = self.columns[column.name]
+            is_told = any(test(shown.kind) for test in _ORDERED) and column.has_statistics
+            statistics = known.aligned(column) if is_told else None
+            if statistics is not None and statistics.numbers is not None:
+                found.append(_Told(column, shown, statistics, statistics.numbers))
+        return found
+
+    def learn(self, names: Sequence[str], rows: Part) -> None:
+        """Collect statistics of the chunks that end in rows which were just read."""
+        if isinstance(rows, range):
+            for name in names:
+                if name in self.columns and any(test(self.columns[name].kind) for test in _ORDERED):
+                    column = StoredColumn(self._table, name)
+                    if column.has_statistics:
+                        known.learn(column, rows)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """The statistics of the chunks of a column."""
+
+    column: StoredColumn
+    shown: ShownColumn
+    statistics: known.Aligned
+    numbers: known.Numbers
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """End of each piece in rows."""
+        return self.statistics.ends
+
+    def facts(self, edges: NDArray[np.int64]) -> list[pads.Expression | None]:
+        """Return an expression for each stretch of rows that is true for all of its rows; None if nothing is known."""
+        pieces = self.statistics.pieces
+        flags = pieces["flags"]
+        is_sure = self.statistics.known & (flags & HAS_VALUES != 0) & (flags & HAS_NAN == 0)
+        is_null = (pieces["empty"] > 0) | self.column.scan.has_nulls
+        first = np.searchsorted(self.ends, edges[:-1], side="right")
+        last = np.searchsorted(self.ends, edges[1:] - 1, side="right")
+        cuts = np.stack([first, last + 1], axis=1).reshape(-1)
+
+        def over(found: NDArray[Any], how: np.ufunc) -> list[Any]:
+            padded = np.append(found, found[-1:])  # the end of the last stretch is an index, too
+            return list(how.reduceat(padded, cuts)[::2])
+
+        columns = zip(
+            over(is_sure, np.logical_and),
+            over(is_null, np.logical_or),
+            over(self.numbers.low, np.minimum),
+            over(self.numbers.high, np.maximum),
+            strict=True,
+        )
+        return [self._fact(low, high, null) if sure else None for sure, null, low, high in columns]
+
+    def _fact(self, low: Any, high: Any, may_be_null: bool) -> pads.Expression | None:
+        field = pads.field(self.column.name)
+        if self.shown.names is not None:
+            return None if may_be_null or low != high else field == self._shown_as(low)
+        least, most = field >= self._shown_as(low), field <= self._shown_as(high)
+        if may_be_null:
+            return (least | field.is_null()) & (most | field.is_null())
+        return least & most & field.is_valid()
+
+    def _shown_as(self, number: Any) -> pa.Scalar:
+        array = number_array(np.array([number]), self.shown.stored)
+        return (array if self.shown.names is None else self.shown.names.named(array))[0]
+
+
+def _may_match(
+    condition: pads.Expression, schema: pa.Schema, facts: Sequence[Sequence[pads.Expression | None]]
+) -> Iterator[int]:
+    """Yield the stretches in which a filter can be true.
+
+    Arrow decides that: to it, stretches are the files of a partitioned dataset, and facts what it knows of partitions.
+    """
+    form, nowhere = pads.IpcFileFormat(), LocalFileSystem()
+    fragments = []
+    for at, told in enumerate(facts):
+        true = [fact for fact in told if fact is not None]
+        fragments.append(form.make_fragment(str(at), nowhere, reduce(and_, true) if true else None))
+    for fragment in pads.FileSystemDataset(fragments, schema, form, nowhere).get_fragments(condition):
+        yield int(fragment.path)
+
+
+def _joined(stretches: Iterable[range]) -> list[range]:
+    """Return stretches with neighbours joined."""
+    found: list[range] = []
+    for each in stretches:
+        if found and found[-1].stop == each.start:
+            found[-1] = range(found[-1].start, each.stop)
+        else:
+            found.append(each)
+    return found
+
+
+def _parts(rows: Rows, runs: Sequence[range], most: int) -> Iterator[Part]:
+    """Cut the rows that lie in runs into windows."""
+    size = min(_FIRST_ROWS, most)
+    if row_window(rows) is not None:
+        for run in runs:
+            start = run.start
+            while start < run.stop:
+                yield range(start, min(start + size, run.stop))
+                start, size = start + size, min(2 * size, most)
+        return
+    numbers = np.asarray(rows, np.int64)
+    edges = np.array([(run.start, run.stop) for run in runs], np.int64).reshape(-1)
+    numbers = numbers[np.searchsorted(edges, numbers, side="right") % 2 == 1]
+    start = 0
+    while start < len(numbers):
+        yield numbers[start : start + size]
+        start, size = start + size, min(2 * size, most)
+
+
+class LakeDataset(pads.Dataset):  # type: ignore[misc]
+    """The rows of a table as a dataset of Arrow, which DuckDB, polars and others query by columns and filters."""
+
+    def __init__(self, table: Table, shown: Shown, condition: pads.Expression | None = None) -> None:
+        # Arrow's class has no constructor. Every method of it that could be called is overridden below.
+        table.shared_rows()  # raises an error now, not within an engine
+        self._table, self._shown, self._condition = table, shown, condition
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and their types."""
+        return _Scans(self._table, self._shown).schema
+
+    def scanner(
+        self,
+        columns: Sequence[str] | Mapping[str, pads.Expression] | None = None,
+        filter: pads.Expression | None = None,  # noqa: A002
+        batch_size: int = BATCH_ROWS,
+        **_: Any,
+    ) -> Scanner:
+        """Return a scanner; Arrow's options of reading ahead and of threads change nothing."""
+        both = [each for each in (self._condition, filter) if each is not None]
+        return Scanner(self._table, self._shown, columns, reduce(and_, both) if both else None, batch_size)
+
+    def to_table(self, *args: Any, **options: Any) -> pa.Table:
+        """Read rows as a table."""
+        return self.scanner(*args, **options).to_table()
+
+    def to_batches(self, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        """Read rows as record batches."""
+        return self.scanner(*args, **options).to_batches()
+
+    def head(self, num_rows: int, *args: Any, **options: Any) -> pa.Table:
+        """Read the first rows."""
+        return self.scanner(*args, **options).head(num_rows)
+
+    def take(self, indices: Any, *args: Any, **options: Any) -> pa.Table:
+        """Read rows by number."""
+        if self._condition is not None:
+            return self.scanner(*args, **options).to_table().take(indices)
+        rows = np.asarray(indices, np.int64).tolist()
+        return LakeDataset(self._table[rows], self._shown).to_table(*args, **options)
+
+    def count_rows(self, filter: pads.Expression | None = None, **_: Any) -> int:  # noqa: A002
+        """Return the number of rows."""
+        return self.scanner([], filter).count_rows()
+
+    def filter(self, expression: pads.Expression) -> LakeDataset:
+        """Return the dataset of the rows for which an expression is true."""
+        both = expression if self._condition is None else self._condition & expression
+        return LakeDataset(self._table, self._shown, both)
+
+    def get_fragments(self, filter: pads.Expression | None = None) -> Iterator[LakeDataset]:  # noqa: A002
+        """Yield the dataset itself: it is not made of files."""
+        yield self if filter is None else self.filter(filter)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LakeDataset, (self._table, self._shown, self._condition)
+
+    def _unsupported(self, *_: Any, **__: Any) -> Never:
+        raise NotImplementedError("read a table first: to_table(columns=..., filter=...)")
+
+    join = join_asof = sort_by = replace_schema = _unsupported
+    partition_expression = property(_unsupported)

@@ -1,0 +1,54 @@
+"""SQL of DuckDB over datasets: ``lake('ADDRESS')`` in FROM becomes a table that DuckDB reads as far as it needs to."""
+
+from __future__ import annotations
+
+from lakebed.errors import InvalidInputError
+
+
+def tables_of(text: str) -> tuple[str, list[str], list[str]]:
+    """Find what a statement names.
+
+    Returns
+    -------
+    The statement, in which the address as a quoted name stands for each ``lake('ADDRESS')``; the addresses; all words,
+    among them the names of tables.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``lake`` is called with anything but one address in single quotes.
+    """
+    import duckdb
+
+    data = text.encode()  # DuckDB counts bytes
+    tokens = duckdb.tokenize(text)
+    ends = [start for start, _ in tokens[1:]] + [len(data)]
+    words = [
+        (start, data[start:end].decode().strip())
+        for (start, kind), end in zip(tokens, ends, strict=True)
+        if kind != duckdb.token_type.comment
+    ]
+    parts: list[str] = []
+    addresses: list[str] = []
+    done = 0
+    for at, (start, word) in enumerate(words):
+        if word.lower() == "lake" and words[at + 1 : at + 2] and words[at + 1][1] == "(":
+            given = words[at + 2 : at + 4]
+            addresses.append(_address([word for _, word in given]))
+            parts += [data[done:start].decode(), quoted(addresses[-1])]
+            done = given[1][0] + 1
+    used = {word[1:-1].replace('""', '"') if word[:1] == '"' else word for _, word in words}
+    return "".join([*parts, data[done:].decode()]), addresses, sorted(used)
+
+
+def _address(words: list[str]) -> str:
+    if len(words) < 2 or words[1] != ")" or not (words[0].startswith("'") and words[0].endswith("'")):
+        raise InvalidInputError(
+            "lake() takes one address in single quotes, such as lake('s3://bucket/photos@main')"
+        )
+    return words[0][1:-1].replace("''", "'")
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
