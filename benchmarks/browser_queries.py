@@ -1,4 +1,4 @@
-"""Queries of the browser's engine over a million rows: `python -m benchmarks.browser_queries`; writes its part of RESULTS.md.
+"""Queries of the browser's engine over a million rows: `python -m benchmarks.browser_queries`; writes to RESULTS.md.
 
 The engine runs in node and reads a dataset from a web server of files beside it, as a page reads a bucket: a label, a
 float, an integer and a text for each of 1,000,000 rows. `first` is the first query after the dataset was opened, with
@@ -55,7 +55,8 @@ for (const text of queries) {
   }
   const { user, system } = process.cpuUsage(used);
   const [told, cpu] = [again.sort((a, b) => a - b)[4], (user + system) / 9000];
-  found.push({ text, length, first, again: told, cpu, requests: requests - before.requests, bytes: bytes - before.bytes });
+  const read = { requests: requests - before.requests, bytes: bytes - before.bytes };
+  found.push({ text, length, first, again: told, cpu, ...read });
 }
 console.log(JSON.stringify(found));
 """
@@ -87,8 +88,19 @@ def measured(path: Path) -> list[dict[str, Any]]:
         subprocess.run(["node", WEB / "query" / "build.mjs", folder, "--minify"], check=True, cwd=WEB)
         bucket.latency = LATENCY
         library = (Path(folder) / "query.js").as_uri()
-        command = ["node", "--input-type=module", "-e", SCRIPT, "--", library, f"{bucket.url}/{path.name}", *QUERIES]
-        found: list[dict[str, Any]] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        command = [
+            "node",
+            "--input-type=module",
+            "-e",
+            SCRIPT,
+            "--",
+            library,
+            f"{bucket.url}/{path.name}",
+            *QUERIES,
+        ]
+        found: list[dict[str, Any]] = json.loads(
+            subprocess.run(command, check=True, capture_output=True).stdout
+        )
         return found
 
 
@@ -98,12 +110,15 @@ def main() -> None:
     lines = ["| query | rows | first | read | again | CPU |", "|---|---|---|---|---|---|"]
     for one in found:
         read = f"{one['bytes'] / 1e6:.1f} MB, {one['requests']} requests"
-        lines.append(
-            f"| `{one['text']}` | {one['length']:,} | {one['first']:.0f} ms | {read} | {one['again']:.0f} ms | {one['cpu']:.0f} ms |"
-        )
+        first, again, cpu = (f"{one[name]:.0f} ms" for name in ("first", "again", "cpu"))
+        lines.append(f"| `{one['text']}` | {one['length']:,} | {first} | {read} | {again} | {cpu} |")
     print("\n".join(lines))
     label = found[0]
-    bars = {"again": label["cpu"] <= 150, "from a bucket": label["first"] <= 1000, "bytes": label["bytes"] <= 5e6}
+    bars = {
+        "again": label["cpu"] <= 150,
+        "from a bucket": label["first"] <= 1000,
+        "bytes": label["bytes"] <= 5e6,
+    }
     told = ", ".join(f"{name} {'reached' if is_reached else 'MISSED'}" for name, is_reached in bars.items())
     about = (
         f"`python -m benchmarks.browser_queries`, {time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[1]:.1f}. "
