@@ -289,7 +289,7 @@ export function isRun(rows: Rows): boolean {
 
 /** The column that holds values; null is missing. */
 export function collect(values: Val[]): Column {
-  let [hasText, hasNumber, isOther, isLoose] = [false, false, false, false];
+  let [hasText, hasNumber, isOther, isLoose, isLarge] = [false, false, false, false, false];
   for (const value of values) {
     if (value === null) continue;
     if (typeof value === "string") hasText = true;
@@ -297,8 +297,12 @@ export function collect(values: Val[]): Column {
     else if (typeof value === "number" || typeof value === "boolean") {
       hasNumber = true;
       isLoose ||= typeof value === "number";
-    } else isOther = true;
+    } else if (typeof value === "bigint") isLarge = true;
+    else isOther = true;
   }
+  // Among other numbers they may be rounded to floats.
+  if (isLarge && !isOther && !hasText) throw new NeedsView("integers of JSON beyond 2^53");
+  isOther ||= isLarge;
   if (isOther || hasText === hasNumber) return new Items(values);
   return hasText ? texts(values as string[]) : (numbersOf(values)?.isLoose(isLoose) ?? new Items(values));
 }

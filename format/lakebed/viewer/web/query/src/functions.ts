@@ -255,7 +255,7 @@ function sortedList(value: Val[]): Val[] {
 define("SORT", 1, 1, (given) => ofRows(given, (value) => {
   if (Array.isArray(value)) return sortedList(value);
   const found = flat(value);
-  if (value instanceof Nd && value.shape.length === 0) throw rowError("SORT: axis -1 is out of bounds for array of dimension 0");
+  if (!(value instanceof Nd && value.shape.length)) throw rowError("SORT: axis -1 is out of bounds for array of dimension 0");
   if (isWide(found.data)) throw new NeedsView("SORT of integers beyond 2^53");
   if (value instanceof Nd && value.shape.length > 1) throw new NeedsView("SORT of arrays of several axes");
   return new Nd(found.dtype, value instanceof Nd ? value.shape : [], found.data.slice().sort(ascending as never));

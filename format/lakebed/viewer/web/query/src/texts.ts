@@ -298,7 +298,11 @@ export function cast(type: string): Function {
         return column(Array.from({ length: given.count }, (_, i) => (found.missing?.[i] ? null : moment(found.data[i] as number, isDay))));
       }
       const names = info.classNames;
-      if (names !== null) return byRow(given.count, [own], (value) => labelNames(value, names));
+      if (names !== null)
+        return byRow(given.count, [own], (value) => {
+          if (Array.isArray(value)) throw new NeedsView("CAST of lists of labels AS text");
+          return labelNames(value, names);
+        });
       return column(asText(own));
     }, TEXT);
   if (type === "json") throw new NeedsView("CAST AS json");
