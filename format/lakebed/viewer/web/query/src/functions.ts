@@ -275,6 +275,7 @@ define("UNIQUE", 1, 1, (given) => ofRows(given, (value) => {
 function collected(values: Val[]): Column {
   const arrays = values.filter((value) => value instanceof Nd);
   const isBare = (value: Val): value is Num | number | boolean => value instanceof Num || typeof value === "number" || typeof value === "boolean";
+  if (arrays.length && values.some(isBare) && values.some((value) => value !== null && !(value instanceof Nd) && !isBare(value))) throw new NeedsView("numbers and texts in one column");
   if (arrays.length && arrays.every((one) => one.data.length === 1) && values.some(isBare))
     return collect(values.map((value) => (value instanceof Nd || isBare(value) ? new Nd(asNd(value).dtype, arrays[0]!.shape, asNd(value).data) : value)));
   return collect(values);
@@ -499,7 +500,7 @@ function vectorsByRow(count: number, left: Column, right: Column, name: string, 
 }
 
 function isVectorError(): never {
-  throw new QueryError("type", "a vector is an array of numbers");
+  throw new NeedsView("a vector that is no array of numbers");
 }
 
 define(Object.keys(MEASURES).join(" "), 2, 2, vectors, NUMBER, { cost: 1, mayFail: true });
