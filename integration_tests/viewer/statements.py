@@ -5,24 +5,26 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 import lakebed
 
 _WORDS = (
-    "Straße ÉCOLE abc Zoë_x 10 2.5 -7 a_b%c 😀_smile Ωmega true ﬀ _pad_ tab\t İ".replace(
-        "_", " "
-    ).split(" ")
-    + [""]
-)
+    "Straße", "ÉCOLE", "abc", "Zoë x", "10", "2.5", "-7", "a_b%c", "😀 smile", "Ωmega", "true", "ﬀ", " pad ",
+    "tab\t", "İ", "",
+)  # fmt: skip
 _WHENS = ("2023-05-06", "2024-02-29 12:30", "2024-01-01T00:00:00Z", "nonsense", "2021-12-31 23:59:59.5")
 _DOCUMENTS = (
     {"a": 1.5, "b": "x"}, {"a": None}, {"a": [1, 2.5, "q"], "2": 1, "1": 2}, {"b": {"c": 3}}, {"a": True}, {"a": 2**60},
     [1, 2], "plain", {"a": "é"}, {"a": 0.1},
 )  # fmt: skip
-_CREATED = {
-    **{name: {"dtype": name} for name in ("int32", "float32", "float64", "int64", "uint64", "float16", "bool")},
+_CREATED: dict[str, dict[str, Any]] = {
+    **{
+        name: {"dtype": name}
+        for name in ("int32", "float32", "float64", "int64", "uint64", "float16", "bool")
+    },
     **{name: {"htype": name} for name in ("text", "json", "bbox")},
     "label": {"htype": "class_label", "class_names": ["dog", "ä b", "cat"]},
     "uint8": {"dtype": "uint8"},
@@ -37,7 +39,7 @@ _BASE = 1_700_000_000_000_000
 
 
 def hard(url: str) -> lakebed.Dataset:
-    """Make a dataset of values that engines treat differently: floats that round, large integers, odd letters, nulls."""
+    """Make a dataset of values that engines treat differently: floats that round, large integers, odd letters."""
     chance, numbers = random.Random(5), np.random.default_rng(3)
     ds = lakebed.empty(url, overwrite=True)
     for name, kind in _HARD.items():
@@ -108,8 +110,9 @@ _FORMS = {
     "text": """{case}({t}) | ({t} || {t}) | ({t} || {n}) | SUBSTR({t}, {at}) | SUBSTR({t}, {at}, 2) | LEFT({t}, {d}) |
         RIGHT({t}, {d}) | REPLACE({t}, '{w}', '$&') | CAST({n} AS text) | CAST({a} AS text) | LPAD({t}, 3, '*') |
         SPLIT_PART({t}, ' ', 1) | CONCAT({t}, {n}, '-') | COALESCE({t}, 'none')""",
-    "condition": """{n} {cmp} {lit} | {n} {cmp} {lit} | {n} {cmp} {n} | {lit} {cmp} {n} | {n} {no}BETWEEN {lit} AND {lit} |
-        {n} {no}IN ({lit}, {lit}) | {t} {cmp} '{word}' | {t} {cmp} {t} | {t} {no}{like} '{pattern}' | {t} {no}IN ('w1', '{word}') |
+    "condition": """{n} {cmp} {lit} | {n} {cmp} {lit} | {n} {cmp} {n} | {lit} {cmp} {n} |
+        {n} {no}BETWEEN {lit} AND {lit} | {n} {no}IN ({lit}, {lit}) | {t} {cmp} '{word}' | {t} {cmp} {t} |
+        {t} {no}{like} '{pattern}' | {t} {no}IN ('w1', '{word}') |
         {n} IS {no}NULL | {t} IS {no}NULL | {a} IS {no}NULL | {quant}({a} {cmp} {lit}) | {quant}({a} {cmp} {n}) |
         CONTAINS({a}, {lit}) | CONTAINS({t}, '{w}') | {test}({t}, '{w}') | {label} | {label} | {a} {cmp} {lit} |
         {a} {cmp} {lits} | {date} {cmp} '2023-11-14' | {boxes} | HAS_KEY({j}, 'a') | ({c} {and} {c}) | ({c} {and} {c}) |
@@ -123,7 +126,8 @@ _WORDS_OF = {
     "any": "COALESCE GREATEST LEAST IFNULL NULLIF", "type": "int float int32 uint8 float32 bool", "at": "0 1 -1 2 -2",
     "part": "YEAR MONTH DAY HOUR DOW DOY WEEK QUARTER EPOCH MINUTE", "unit": "day month hour year week",
     "vec": "DOT COSINE_SIMILARITY L2_DISTANCE L1_DISTANCE LINF_DISTANCE HAMMING_DISTANCE", "axis": "0 1 -1",
-    "cut": "1: ::2 ::-1 -2: :2 0 :,0 -1", "arr": "SORT UNIQUE FLATTEN NONZERO ABS SQRT SHAPE", "red": "SUM MAX ANY AVG ALL",
+    "cut": "1: ::2 ::-1 -2: :2 0 :,0 -1", "arr": "SORT UNIQUE FLATTEN NONZERO ABS SQRT SHAPE",
+    "red": "SUM MAX ANY AVG ALL",
     "case": "LOWER UPPER TRIM LTRIM RTRIM REVERSE", "w": "a x e é w apple", "word": "apple w1 a x É",
     "like": "LIKE ILIKE", "pattern": "*a* a% ?e* RED* É* % *ß* *.* w?", "quant": "ANY ALL ALL_STRICT", "and": "AND OR",
     "test": "STARTS_WITH ENDS_WITH MATCHES",
@@ -197,19 +201,24 @@ class Statements:
         number, text = self.make("number", 1), self.make("text", 1)
         few = chance.choice(["emb", "hard", "mats"])
         column = {"emb": "embedding", "hard": "v", "mats": "v"}[few]
+        reduced = f"{self.pick('sum max avg count std')}({self.pick(DATA[self.name].numbers)})"
+        grouped = f"SELECT rid[0] AS first, count(*) AS n, {reduced} AS g, count(DISTINCT {text}) AS h {source}{where}"
+        having = chance.choice(["", " HAVING count(*) > 1"]) + chance.choice(["", " ORDER BY n DESC"])
+        drawn = f"{self.pick('REPLACE@FALSE REPLACE')} SEED {self.pick('1 7 123456789012')} LIMIT {self.pick('5 20')}"
+        measure = f"{self.pick('cosine_similarity dot l2_distance')}({column}, {self._part('lits', 0)})"
+        after = f"WHERE {self.make('condition', 2)}{limit}"
+        rows = f"SELECT * {source}{where}{order}{limit}"
+        values = f"SELECT rid, {one} AS p, {other} AS q {source}{where}{order}{limit}"
+        few = f'SELECT rid FROM "mem://tql-{few}" ORDER BY {measure} {self.pick("DESC ASC")} LIMIT {self.pick("3 5")}'
         forms = [
-            f"SELECT * {source}{where}{order}{limit}",
-            f"SELECT * {source}{where}{order}{limit}",
-            f"SELECT rid, {one} AS p, {other} AS q {source}{where}{order}{limit}",
-            f"SELECT rid, {one} AS p, {other} AS q {source}{where}{order}{limit}",
-            f"SELECT rid[0] AS first, count(*) AS n, {self.pick('sum max avg count std')}({self.pick(DATA[self.name].numbers)}) "
-            f"AS g, count(DISTINCT {text}) AS h {source}{where} GROUP BY {chance.choice([number, text])}"
-            f"{chance.choice(['', ' HAVING count(*) > 1'])}{chance.choice(['', ' ORDER BY n DESC'])}",
-            f"SELECT * {source}{where}{order} SAMPLE BY {number} {self.pick('REPLACE@FALSE REPLACE')} SEED "
-            f"{self.pick('1 7 123456789012')} LIMIT {self.pick('5 20')}",
+            rows,
+            rows,
+            values,
+            values,
+            f"{grouped} GROUP BY {chance.choice([number, text])}{having}",
+            f"SELECT * {source}{where}{order} SAMPLE BY {number} {drawn}",
             f"SELECT DISTINCT {chance.choice([number, text])} AS p {source}{where}{limit}",
-            f'SELECT rid FROM "mem://tql-{few}" ORDER BY {self.pick("cosine_similarity dot l2_distance")}({column}, '
-            f"{self._part('lits', 0)}) {self.pick('DESC ASC')} LIMIT {self.pick('3 5')}",
-            f"SELECT rid, {other} AS p FROM (SELECT *, {one} AS z {source}{where}) WHERE {self.make('condition', 2)}{limit}",
+            few,
+            f"SELECT rid, {other} AS p FROM (SELECT *, {one} AS z {source}{where}) {after}",
         ]
         return chance.choice(forms)

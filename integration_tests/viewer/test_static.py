@@ -81,7 +81,9 @@ def test_a_query_is_answered_in_the_page(show: Callable[..., Any], lake: Path, b
     page.keyboard.press("Enter")
     rows_said(page, "7 rows")
     most = max(len(row) for row in ds.boxes.numpy(aslist=True))
-    page.locator("[role=gridcell], td, .cell").filter(has_text=re.compile(rf"^\s*{most}\s*$")).first.wait_for()
+    page.locator("[role=gridcell], td, .cell").filter(
+        has_text=re.compile(rf"^\s*{most}\s*$")
+    ).first.wait_for()
 
 
 def test_a_wrong_query_is_underlined_at_its_place(show: Callable[..., Any], lake: Path) -> None:

@@ -231,8 +231,14 @@ export const itemOf = (value: Val): Val => (value instanceof Nd && value === not
 export function take(column: Column, rows: Rows): Column {
   if (column instanceof Constant) return new Constant(column.value, rows.length);
   if (column instanceof Items) return new Items(Array.from(rows, (row) => column.items[row]!), column.isText);
-  const { data, offsets: at } = column;
+  const { data } = column;
   const missing = column.missing === null ? null : Uint8Array.from(rows, (row) => column.missing![row]!);
+  if (column.shape !== null && column.error === null && column.size === 1) {
+    const found = new (data.constructor as new (length: number) => Data)(rows.length);
+    for (let i = 0; i < found.length; i++) found[i] = data[rows[i]!]!;
+    return Arrays.even(column.dtype, found, rows.length, column.shape, missing).isLoose(column.loose);
+  }
+  const { offsets: at } = column;
   let total = 0;
   for (let i = 0; i < rows.length; i++) total += at[rows[i]! + 1]! - at[rows[i]!]!;
   const picked = new (data.constructor as new (length: number) => Data)(total);
@@ -262,11 +268,28 @@ export function placesOf(mask: Uint8Array): Rows {
   return found;
 }
 
-export const span = (start: number, stop: number): Rows => Int32Array.from({ length: stop - start }, (_, i) => start + i);
+export function span(start: number, stop: number): Rows {
+  const found = new Int32Array(stop - start);
+  for (let i = 0; i < found.length; i++) found[i] = start + i;
+  return found;
+}
+
+/** Some of some rows. */
+export function picked(rows: Rows, places: Rows): Rows {
+  const found = new Int32Array(places.length);
+  for (let i = 0; i < found.length; i++) found[i] = rows[places[i]!]!;
+  return found;
+}
+
+/** Whether rows follow each other. */
+export function isRun(rows: Rows): boolean {
+  for (let i = 1; i < rows.length; i++) if (rows[i] !== rows[i - 1]! + 1) return false;
+  return true;
+}
 
 /** The column that holds values; null is missing. */
 export function collect(values: Val[]): Column {
-  let [hasText, hasNumber, isOther, isLoose] = [false, false, false, false];
+  let [hasText, hasNumber, isOther, isLoose, isLarge] = [false, false, false, false, false];
   for (const value of values) {
     if (value === null) continue;
     if (typeof value === "string") hasText = true;
@@ -274,8 +297,12 @@ export function collect(values: Val[]): Column {
     else if (typeof value === "number" || typeof value === "boolean") {
       hasNumber = true;
       isLoose ||= typeof value === "number";
-    } else isOther = true;
+    } else if (typeof value === "bigint") isLarge = true;
+    else isOther = true;
   }
+  // Among other numbers they may be rounded to floats.
+  if (isLarge && !isOther && !hasText) throw new NeedsView("integers of JSON beyond 2^53");
+  isOther ||= isLarge;
   if (isOther || hasText === hasNumber) return new Items(values);
   return hasText ? texts(values as string[]) : (numbersOf(values)?.isLoose(isLoose) ?? new Items(values));
 }

@@ -1,14 +1,14 @@
 /** Execution of queries: sources, conditions, groups, order and results, each a relation made of another; after Python's `engine`. */
 
-import { Binder, Names, bare, type Entry, type Prepared } from "./binding";
+import { Binder, Names, bare, type Prepared } from "./binding";
 import { COUNT_ALL, and, cost, inputs, mayFail, rowNumber, type Apply, type Bound } from "./bound";
-import { Arrays, Constant, Items, Nd, Num, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Nd, Num, picked, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
 import { NeedsView, QueryError, errorAt, placed } from "./errors";
 import { NUMBER, weightsOf, type Given, type Info } from "./functions";
 import { codes, drawn, firsts, groups, joined, ordered, type Key } from "./ordering";
 import { kept } from "./pruning";
-import { Chained, Combined, Grouped, Projected, Relation, Unpacked, groupedInfo } from "./relations";
-import { itemsOf } from "./reductions";
+import { Grouped, Projected, groupedInfo, type Relation } from "./relations";
+import {  } from "./reductions";
 import { Stored } from "./stored";
 import { columnsOf, countsRows, parts, type Body, type Combined as Sets, type Expression, type Output, type Query, type Select, type Source } from "./syntax";
 
@@ -29,7 +29,6 @@ export type Open = (path: string | null, version: string | null) => Promise<impo
 
 /** Rows of the first look at a condition with LIMIT, and of the largest. */
 const [FEW, MANY] = [1 << 12, 1 << 18];
-const FRAME = "frame_number";
 
 export class Execution {
   private opened = new Map<string, Promise<Relation>>();
@@ -99,6 +98,7 @@ export class Execution {
   // -- SELECT ---------------------------------------------------------------------------------------------------------
 
   private async select(node: Select, query: Query, tables: Map<string, Relation>): Promise<Relation> {
+    if (node.ungroup !== null) throw new NeedsView("UNGROUP BY");
     let source = await this.source(node.source, tables, node.at);
     const whole = source;
     const aliases = new Map(node.items.flatMap((item): [string, Expression][] => (item.alias && item.expression ? [[item.alias, item.expression]] : [])));
@@ -121,14 +121,12 @@ export class Execution {
       source = await this.arranged(source, query, binder, firstLimit);
     }
     if (isGrouped) source = await this.grouped(source, node, aliases, tables);
-    if (node.ungroup !== null) source = await this.ungrouped(source, node.ungroup, tables);
     if (isLate) {
       const binder = await this.binder(source, tables, clauses, true);
       binder.aliases = aliases;
       source = await this.arranged(source, query, binder, firstLimit);
     }
-    const isSame = !isGrouped && node.ungroup === null;
-    const binder = await this.binder(source, tables, [node.items, node.distinctOn], isGrouped, isSame ? whole.relation : source.relation);
+    const binder = await this.binder(source, tables, [node.items, node.distinctOn], isGrouped, isGrouped ? source.relation : whole.relation);
     const numbers = apart !== null && !isLate && node.expand?.alias != null ? ([node.expand.alias, apart] as [string, Rows]) : null;
     const found = this.outputs(node.items, binder, source, numbers);
     if (!node.isDistinct) return found;
@@ -159,7 +157,7 @@ export class Execution {
       for (let start = from; start < stop && !(wanted !== null && count >= wanted); start += step, step = Math.min(MANY, step * 4)) {
         this.signal?.throwIfAborted();
         let places = span(start, Math.min(stop, start + step));
-        const narrow = (told: Uint8Array): void => void (places = Int32Array.from(placesOf(told), (row) => places[row]!));
+        const narrow = (told: Uint8Array): void => void (places = picked(places, placesOf(told)));
         try {
           if (failing.length) narrow(await relation.told(failing.length > 1 ? and(failing) : failing[0]!, places));
         } catch (error) {
@@ -224,33 +222,6 @@ export class Execution {
     binder = await this.binder({ relation: made, names }, tables, node.having, true);
     binder.aliases = aliases;
     return { relation: await this.chosen(made, binder.bind(node.having), null), names };
-  }
-
-  private async ungrouped(source: From, node: NonNullable<Select["ungroup"]>, tables: Map<string, Relation>): Promise<From> {
-    const { relation } = source;
-    const count = node.count === null ? null : this.number(node.count, await this.binder(source, tables, node.count), "UNGROUP BY");
-    const split = relation.names.filter((name) => relation.infos.get(name)!.isGroup || isSequence(relation, name));
-    if (!split.length) throw errorAt(this.text, node.at, "type", "UNGROUP BY needs groups or sequences: it follows FROM (SELECT ... GROUP BY ...)");
-    if (count !== null && count < 1) throw errorAt(this.text, node.at, "type", "UNGROUP BY needs at least one item for each row");
-    let sizes: Float64Array | null = null;
-    for (const name of split) {
-      const found = itemsOf(await relation.read(name, span(0, relation.length)));
-      const own = found instanceof Arrays ? Float64Array.from(found.data as Float64Array) : new Float64Array(0);
-      if (sizes !== null && (sizes as Float64Array).join() !== own.join()) throw errorAt(this.text, node.at, "shape", "the groups of a row differ in length");
-      sizes = own;
-    }
-    const [owners, items]: [number[], number[]] = [[], []];
-    sizes!.forEach((size, owner) => {
-      for (let item = 0; item < size; item++) {
-        owners.push(owner);
-        items.push(item);
-      }
-    });
-    const whole = new Unpacked(relation, Int32Array.from(owners), Int32Array.from(items), new Set(split), relation.infos.has(FRAME) ? null : FRAME);
-    if (count === null) return { relation: whole, names: namesOf(whole) };
-    const starts = items.flatMap((item, i) => (item % count === 0 ? [i] : []));
-    const made = new Grouped(whole, span(0, owners.length), Float64Array.from([...starts, owners.length]));
-    return { relation: made, names: namesOf(made) };
   }
 
   // -- order ----------------------------------------------------------------------------------------------------------
@@ -374,7 +345,7 @@ export class Execution {
       return { relation, names: namesOf(relation) };
     }
     if (node.is === "difference") throw new NeedsView("DIFF");
-    if (node.is === "join") return this.joined(node, await this.source(node.left, tables, at), await this.source(node.right, tables, at), tables);
+    if (node.is === "join") throw new NeedsView(node.kind === "zip" ? "FROM of several datasets" : `${node.kind.toUpperCase()} JOIN`);
     if (node.is === "derived") {
       const relation = await this.run(node.query, tables);
       return { relation, names: namesOf(relation, node.alias) };
@@ -412,74 +383,6 @@ export class Execution {
     return new Stored(dataset, span(0, lengths.length ? short : 0));
   }
 
-  private async joined(node: Source & { is: "join" }, left: From, right: From, tables: Map<string, Relation>): Promise<From> {
-    const clash = left.names.tables.find((table) => right.names.tables.includes(table));
-    if (clash !== undefined) throw errorAt(this.text, node.at, "ambiguous", `two tables are called '${clash}': name one with AS`);
-    const sides = [left, right].map((side, n) => side.names.entries.map((entry) => ({ ...entry, name: `${n} ${entry.name}`, of: entry.name })));
-    const columns = new Map(sides.flatMap((entries, n) => entries.map((entry): [string, [number, string]] => [entry.name, [n, entry.of]])));
-    const made = (a: Rows, b: Rows): From => {
-      const relation = new Combined([[left.relation, a], [right.relation, b]], columns);
-      return { relation, names: new Names(sides.flat().map(({ table, column, name, isBehind }): Entry => ({ table, column, name, info: relation.infos.get(name)!, ...(isBehind ? { isBehind } : {}) }))) };
-    };
-    if (node.kind === "zip") {
-      const count = Math.max(left.relation.length, right.relation.length);
-      const padded = (length: number): Rows => Int32Array.from({ length: count }, (_, i) => (i < length ? i : -1));
-      return made(padded(left.relation.length), padded(right.relation.length));
-    }
-    const { condition } = node;
-    if (!["inner", "left", "right", "full"].includes(node.kind) || condition === null) throw new NeedsView(`${node.kind.toUpperCase()} JOIN${node.using.length ? " with USING" : ""}`);
-    // Columns of both sides may stand in the condition: a side is that of which all names of an expression are.
-    const binders = [await this.binder(left, tables, condition), await this.binder(right, tables, condition)];
-    const pairs = conjunctsOf(condition).map((part): [Bound, Bound] => {
-      if (part.is !== "binary" || part.operator !== "=") throw new NeedsView("JOIN on other conditions than equalities");
-      const bound = (one: Expression, n: number): Bound | null => {
-        try {
-          return binders[n]!.bind(one);
-        } catch (error) {
-          if (error instanceof QueryError && error.kind === "unknown_column") return null;
-          throw error;
-        }
-      };
-      const [a, b, c, d] = [bound(part.left, 0), bound(part.right, 1), bound(part.right, 0), bound(part.left, 1)];
-      if ((a && d) || (b && c) || !((a && b) || (c && d))) throw new NeedsView("JOIN on conditions whose sides are not clear");
-      return a && b ? [a, b] : [c!, d!];
-    });
-    const keys: [Map<unknown, number[]>, unknown[]] = [new Map(), []];
-    const rights = await Promise.all(pairs.map(([, key]) => right.relation.column(key)));
-    const lefts = await Promise.all(pairs.map(([key]) => left.relation.column(key)));
-    const kinds = pairs.map(([a, b]) => [a, b].map(({ info }) => [info.kind, info.logical, JSON.stringify(info.classNames)].join()));
-    if (kinds.some(([a, b]) => a !== b)) throw new NeedsView("JOIN on columns of two kinds");
-    const keyOf = (parts: Column[], row: number): string | null => {
-      const own = parts.map((part) => joinKey(part, row));
-      return own.includes(null) ? null : own.join("\0");
-    };
-    for (let row = 0; row < right.relation.length; row++) {
-      const key = keyOf(rights, row);
-      if (key !== null) (keys[0].get(key) ?? keys[0].set(key, []).get(key)!).push(row);
-    }
-    const [a, b, met]: [number[], number[], Set<number>] = [[], [], new Set()];
-    for (let row = 0; row < left.relation.length; row++) {
-      const key = keyOf(lefts, row);
-      const partners = (key === null ? undefined : keys[0].get(key)) ?? [];
-      for (const other of partners) {
-        a.push(row);
-        b.push(other);
-        met.add(other);
-      }
-      if (!partners.length && (node.kind === "left" || node.kind === "full")) {
-        a.push(row);
-        b.push(-1);
-      }
-    }
-    if (node.kind === "right" || node.kind === "full")
-      for (let row = 0; row < right.relation.length; row++)
-        if (!met.has(row)) {
-          a.push(-1);
-          b.push(row);
-        }
-    return made(Int32Array.from(a), Int32Array.from(b));
-  }
-
   // -- UNION, INTERSECT, EXCEPT ---------------------------------------------------------------------------------------
 
   private async side(node: Body, tables: Map<string, Relation>): Promise<Relation> {
@@ -499,11 +402,9 @@ export class Execution {
     const [first, second] = [left.baseRows, right.baseRows];
     const isOne = left.origin !== null && left.origin === right.origin && left instanceof Stored && right instanceof Stored;
     if (!isOne || first === null || second === null) {
-      if (left.origin !== null && left.origin === right.origin) throw new NeedsView(`${operator} of computed columns of one dataset`);
-      if (node.operator !== "union") throw fail("independent", `${operator} compares rows of one dataset, at one version, by their number`);
-      const told = (info: Info): string => [info.logical, JSON.stringify(info.classNames)].join();
-      if (left.names.some((name) => told(left.infos.get(name)!) !== told(right.infos.get(name)!))) throw new NeedsView("UNION of columns that mean different things");
-      return new Chained([left, right]);
+      const isApart = left.origin === null || left.origin !== right.origin;
+      if (isApart && node.operator !== "union") throw fail("independent", `${operator} compares rows of one dataset, at one version, by their number`);
+      throw new NeedsView(`${operator} of other than rows of one dataset`);
     }
     const whole = (rows: Rows): Relation => new Stored(left.dataset, rows, left.shown, left.infos);
     if (node.operator === "union" && node.keepsAll) return whole(Int32Array.from([...first, ...second]));
@@ -557,25 +458,3 @@ function listOf(column: Column): Val[] {
     return Array.from(value.data as Float64Array, (one): Val => (value.dtype === "float32" || value.dtype === "float64" ? new Nd("float64", [], Float64Array.of(one)) : bare(new Nd(value.dtype, [], value.data.constructor === Float64Array ? Float64Array.of(one) : ([one] as never)))));
   });
 }
-
-function joinKey(column: Column, row: number): string | null {
-  if (column instanceof Constant) throw new NeedsView("JOIN on constants");
-  if (column instanceof Items) {
-    const value = column.items[row]!;
-    if (value !== null && typeof value !== "string") throw new NeedsView("JOIN on JSON values");
-    return value === null ? null : `'${value}`;
-  }
-  if (column.error !== null) throw new NeedsView("JOIN on numbers that are rounded");
-  const value = column.row(row);
-  if (value === null || value.data.length === 0) return null;
-  if (value.data.length > 1) throw new QueryError("type", "a key is one number, text or JSON value per row, not an array");
-  const one = value.data[0]!;
-  return Number.isNaN(one) ? null : String(typeof one === "number" ? one + 0 : one);
-}
-
-function isSequence(relation: Relation, name: string): boolean {
-  if (relation instanceof Stored) return relation.tensor(name).isSequence;
-  const below = relation.below(name, new Int32Array(0));
-  return below !== null && isSequence(below[0], below[1]);
-}
-

@@ -255,7 +255,7 @@ function sortedList(value: Val[]): Val[] {
 define("SORT", 1, 1, (given) => ofRows(given, (value) => {
   if (Array.isArray(value)) return sortedList(value);
   const found = flat(value);
-  if (value instanceof Nd && value.shape.length === 0) throw rowError("SORT: axis -1 is out of bounds for array of dimension 0");
+  if (!(value instanceof Nd && value.shape.length)) throw rowError("SORT: axis -1 is out of bounds for array of dimension 0");
   if (isWide(found.data)) throw new NeedsView("SORT of integers beyond 2^53");
   if (value instanceof Nd && value.shape.length > 1) throw new NeedsView("SORT of arrays of several axes");
   return new Nd(found.dtype, value instanceof Nd ? value.shape : [], found.data.slice().sort(ascending as never));
@@ -275,6 +275,7 @@ define("UNIQUE", 1, 1, (given) => ofRows(given, (value) => {
 function collected(values: Val[]): Column {
   const arrays = values.filter((value) => value instanceof Nd);
   const isBare = (value: Val): value is Num | number | boolean => value instanceof Num || typeof value === "number" || typeof value === "boolean";
+  if (arrays.length && values.some(isBare) && values.some((value) => value !== null && !(value instanceof Nd) && !isBare(value))) throw new NeedsView("numbers and texts in one column");
   if (arrays.length && arrays.every((one) => one.data.length === 1) && values.some(isBare))
     return collect(values.map((value) => (value instanceof Nd || isBare(value) ? new Nd(asNd(value).dtype, arrays[0]!.shape, asNd(value).data) : value)));
   return collect(values);
@@ -307,7 +308,7 @@ export function weightsOf(column: Column): Float64Array {
     if (column.value instanceof Nd && column.value.data.length !== 1) throw new QueryError("type", "one number per row is needed here, not text or an array");
     return new Float64Array(column.length).fill(Number(value));
   }
-  if (column instanceof Items && !column.isText) return Float64Array.from(column.items, (value) => (typeof value === "number" || typeof value === "boolean" ? Number(value) : 0));
+  if (column instanceof Items && !column.isText) return Float64Array.from(column.items, (value) => (["number", "boolean", "bigint"].includes(typeof value) ? Number(value) : 0));
   const found = scalars(column);
   if (found === null) throw new QueryError("type", "one number per row is needed here, not text or an array");
   if (found.error !== null) throw new NeedsView("weights that are rounded");
@@ -499,7 +500,7 @@ function vectorsByRow(count: number, left: Column, right: Column, name: string, 
 }
 
 function isVectorError(): never {
-  throw new QueryError("type", "a vector is an array of numbers");
+  throw new NeedsView("a vector that is no array of numbers");
 }
 
 define(Object.keys(MEASURES).join(" "), 2, 2, vectors, NUMBER, { cost: 1, mayFail: true });
@@ -565,22 +566,3 @@ define("IOU", 2, 2, (given) => {
     return Arrays.scalars("float64", Float64Array.from(found, (one) => one?.[0] ?? 0), missing.includes(1) ? missing : null).withError(errors.some((error) => error > 0) ? errors : null);
   },
 });
-
-define("NORMALIZE", 2, 2, (given) => {
-  const mode = given.infos[0]!.coords;
-  return byRow(given.count, given.columns, (boxes, window) => {
-    const frame = arrayOf(window);
-    if (!(frame instanceof Nd) || frame.data.length !== 4) throw rowError("a window is four numbers: left, top, right, bottom", "shape");
-    const [left, top, right, bottom] = Array.from(frame.data as Float64Array, Number) as [number, number, number, number];
-    const [wide, high] = [right - left, bottom - top];
-    if (!(wide > 0 && high > 0)) throw rowError("the right and bottom of a window lie beyond its left and top");
-    const found = boxesOf(boxes);
-    const isCorners = mode === "LTRB" || mode === "TLBR";
-    const data = Float32Array.from(found.data as Float64Array, (value, i) => {
-      const moved = i % 4 < 2 || isCorners ? value - (i % 2 ? top : left) : value;
-      return moved / (i % 2 ? high : wide);
-    });
-    return new Nd("float32", found.shape, data);
-  });
-}, NUMBER, { cost: 5, mayFail: true });
-

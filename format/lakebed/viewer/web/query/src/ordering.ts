@@ -41,8 +41,8 @@ export function ordered(keys: Key[], most: number | null): Rows {
 /** The rows that can be among the first of an order. */
 function few({ values, classes, sign }: Ranks, most: number): Rows | null {
   if (classes !== null || most <= 0) return null;
-  const sorted = Array.from(values).sort((a, b) => (a < b ? -sign : a > b ? sign : 0));
-  const edge = sorted[most - 1]!;
+  const sorted = typeof values[0] === "bigint" ? Array.from(values as bigint[]).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0)) : Float64Array.from(values as number[]).sort();
+  const edge = sorted[sign > 0 ? most - 1 : values.length - most]!;
   const near: number[] = [];
   for (let i = 0; i < values.length; i++) if (sign > 0 ? values[i]! <= edge : values[i]! >= edge) near.push(i);
   return Int32Array.from(near);

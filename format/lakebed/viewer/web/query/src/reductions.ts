@@ -200,9 +200,10 @@ function deviation(run: Run): Found {
   let [mean, most] = [0, 0];
   for (let i = 0; i < count; i++) {
     const value = data[start + i * step]!;
-    mean += value / count;
+    mean += value;
     most = Math.max(most, Math.abs(value));
   }
+  mean /= count;
   let sum = 0;
   for (let i = 0; i < count; i++) sum += (data[start + i * step]! - mean) ** 2;
   const found = Math.sqrt(sum / count);

@@ -1,8 +1,8 @@
 /** Relations: named columns over rows, read on demand; after Python's `relations/relation.py`. */
 
 import { COUNT_ALL, Scope, evaluate, isByPlace, isTrue, needs, type Bound } from "./bound";
-import { Arrays, Items, Nd, collect, computedRows, either, inPlaces, itemOf, rowsOf, span, take, wholes, type Column, type Mask, type Rows, type Val } from "./columns";
-import { NUMBER, merged, type Info } from "./functions";
+import { Arrays, Items, computedRows, isRun, picked, rowsOf, span, take, wholes, type Column, type Mask, type Rows } from "./columns";
+import { type Info } from "./functions";
 import { shapeOf } from "./subscripts";
 
 export abstract class Relation {
@@ -65,8 +65,6 @@ export abstract class Relation {
   }
 }
 
-const at = (places: Rows, wanted: Rows): Rows => Int32Array.from(wanted, (row) => places[row]!);
-
 /** Expressions over another relation. */
 export class Projected extends Relation {
   readonly infos: Map<string, Info>;
@@ -123,15 +121,15 @@ export class Picked extends Relation {
   }
 
   read(name: string, places: Rows): Promise<Column> {
-    return this.base.read(name, at(this.places, places));
+    return this.base.read(name, picked(this.places, places));
   }
 
   override below(name: string, places: Rows): [Relation, string, Rows] {
-    return [this.base, name, at(this.places, places)];
+    return [this.base, name, picked(this.places, places)];
   }
 
   override select(places: Rows): Relation {
-    return new Picked(this.base, at(this.places, places));
+    return new Picked(this.base, picked(this.places, places));
   }
 
   override get origin(): unknown {
@@ -140,68 +138,7 @@ export class Picked extends Relation {
 
   override get baseRows(): Rows | null {
     const rows = this.base.baseRows;
-    return rows === null ? null : at(rows, this.places);
-  }
-}
-
-/** Rows of several relations side by side, as a join pairs them; -1 is no row. */
-export class Combined extends Relation {
-  readonly infos: Map<string, Info>;
-
-  constructor(
-    readonly sides: [Relation, Rows][],
-    readonly columns: Map<string, [number, string]>,
-  ) {
-    super();
-    this.infos = new Map([...columns].map(([name, [side, inner]]) => [name, { ...sides[side]![0].infos.get(inner)!, nullsApart: false }]));
-  }
-
-  get length(): number {
-    return this.sides[0]![1].length;
-  }
-
-  async read(name: string, places: Rows): Promise<Column> {
-    const [side, inner] = this.columns.get(name)!;
-    const [relation, rows] = this.sides[side]!;
-    const wanted = at(rows, places);
-    const gone = Uint8Array.from(wanted, (row) => (row < 0 ? 1 : 0));
-    if (!gone.includes(1)) return relation.read(inner, wanted);
-    if (!gone.includes(0)) return new Items(new Array<Val>(wanted.length).fill(null));
-    let last = -1;
-    const repeated = Int32Array.from(wanted, (row) => Math.max(0, row < 0 ? last : ++last));
-    const found = take(await relation.read(inner, wanted.filter((row) => row >= 0)), repeated);
-    if (found instanceof Arrays && found.shape !== null) return found.like(found.dtype, found.data, either(found.missing, gone));
-    const values = rowsOf(found).map((value, i) => (gone[i] ? null : value));
-    return found instanceof Arrays || (found instanceof Items && found.isText) ? collect(values) : new Items(values);
-  }
-}
-
-/** The rows of several relations, one behind the other. */
-export class Chained extends Relation {
-  readonly infos: Map<string, Info>;
-
-  constructor(readonly parts: Relation[]) {
-    super();
-    this.infos = new Map(parts[0]!.names.map((name) => [name, merged(parts.map((part) => part.infos.get(name)!))]));
-  }
-
-  get length(): number {
-    return this.parts.reduce((sum, part) => sum + part.length, 0);
-  }
-
-  async read(name: string, places: Rows): Promise<Column> {
-    const [found, order]: [Column[], Rows[]] = [[], []];
-    let start = 0;
-    for (const part of this.parts) {
-      const [from, end] = [start, start + part.length];
-      const mine = span(0, places.length).filter((i) => places[i]! >= from && places[i]! < end);
-      if (mine.length) {
-        found.push(await part.read(name, Int32Array.from(mine, (i) => places[i]! - from)));
-        order.push(mine);
-      }
-      start = end;
-    }
-    return found.length ? inPlaces(found, order) : this.parts[0]!.read(name, places);
+    return rows === null ? null : picked(rows, this.places);
   }
 }
 
@@ -229,6 +166,10 @@ export class Grouped extends Relation {
   async read(name: string, places: Rows): Promise<Column> {
     const sizes = Float64Array.from(places, (group) => this.ends[group + 1]! - this.ends[group]!);
     if (name === COUNT_ALL) return wholes(sizes);
+    if (places.length === this.length && isRun(places) && this.members.length === this.base.length) {
+      // Every row is in one group, and rows are read fastest in their own order.
+      return stacked(take(await this.base.read(name, span(0, this.base.length)), this.members), sizes);
+    }
     const rows = new Int32Array(sizes.reduce((a, b) => a + b, 0));
     let place = 0;
     for (const group of places) for (let member = this.ends[group]!; member < this.ends[group + 1]!; member++) rows[place++] = this.members[member]!;
@@ -248,48 +189,3 @@ function stacked(column: Column, sizes: Float64Array): Column {
   let end = 0;
   return new Items(Array.from(sizes, (size) => values.slice(end, (end += size))));
 }
-
-/** Items of the values of another relation. */
-export class Unpacked extends Relation {
-  readonly infos: Map<string, Info>;
-
-  constructor(
-    readonly base: Relation,
-    readonly owners: Rows,
-    readonly items: Rows,
-    readonly split: Set<string>,
-    readonly numbered: string | null,
-  ) {
-    super();
-    this.infos = new Map([...base.infos].map(([name, info]) => {
-      if (!split.has(name)) return [name, info];
-      return [name, { ...NUMBER, kind: info.kind === "array" ? "array" : "any", dtype: info.dtype, classNames: info.classNames, logical: info.logical }];
-    }));
-    if (numbered !== null) this.infos.set(numbered, NUMBER);
-  }
-
-  get length(): number {
-    return this.owners.length;
-  }
-
-  async read(name: string, places: Rows): Promise<Column> {
-    if (name === this.numbered) return wholes(at(this.items, places));
-    const owners = at(this.owners, places);
-    const known = Int32Array.from(new Set(owners)).sort();
-    const inverse = new Map(Array.from(known, (owner, i) => [owner, i]));
-    const column = await this.base.read(name, known);
-    const mine = Int32Array.from(owners, (owner) => inverse.get(owner)!);
-    if (!this.split.has(name)) return take(column, mine);
-    const values = rowsOf(column);
-    return collect(Array.from(mine, (row, i) => itemAt(values[row]!, this.items[places[i]!]!)));
-  }
-}
-
-function itemAt(value: Val, item: number): Val {
-  if (value === null) return null;
-  if (Array.isArray(value)) return itemOf(value[item]!);
-  const column = value as Nd;
-  const size = column.data.length / Math.max(1, column.shape[0]!);
-  return Arrays.even(column.dtype, column.data.subarray(item * size, (item + 1) * size), 1, column.shape.slice(1)).row(0);
-}
-

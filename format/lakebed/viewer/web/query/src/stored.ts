@@ -3,12 +3,14 @@
 import type { Dataset, Run, Tensor, Value } from "../../reader/src";
 import { parseJson } from "../../reader/src/json";
 import { numbers } from "../../reader/src/values";
-import { Arrays, Items, Nd, collect, concatenated, isWide, narrowed, product, room, take, texts, type Column, type Data, type Dtype, type Mask, type Rows, type Val } from "./columns";
+import { Arrays, Items, Nd, collect, concatenated, isRun, isWide, narrowed, picked, product, room, take, texts, type Column, type Data, type Dtype, type Mask, type Rows, type Val } from "./columns";
 import { NeedsView } from "./errors";
 import { ANY, type Info } from "./functions";
 import { Relation } from "./relations";
 import { shapeOf } from "./subscripts";
 
+/** Rows of which one in so many is asked for are read as a whole. */
+const DENSE = 4;
 const DTYPES = new Set(["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]);
 
 /** Rows of a dataset. */
@@ -73,7 +75,7 @@ export class Stored extends Relation {
   }
 
   private rows(places: Rows): Rows {
-    return Int32Array.from(places, (place) => this.places[place]!);
+    return picked(this.places, places);
   }
 
   override select(places: Rows): Relation {
@@ -144,8 +146,10 @@ async function readRows(tensor: Tensor, rows: Rows): Promise<Column> {
   if (kind === "array" && tensor.dtype !== null && !DTYPES.has(tensor.dtype)) throw new NeedsView(`the values of ${tensor.name}, of dtype ${tensor.dtype}`);
   if (!rows.length) return nothing(tensor);
   if (!tensor.isPlain) return slow(tensor, rows);
-  const isRun = rows[rows.length - 1]! - rows[0]! === rows.length - 1 && rows.every((row, i) => row === rows[0]! + i);
-  if (isRun) return readRun(tensor, rows[0]!, rows[0]! + rows.length);
+  if (isRun(rows)) return readRun(tensor, rows[0]!, rows[0]! + rows.length);
+  let [least, most] = [rows[0]!, rows[0]!];
+  for (const row of rows) [least, most] = [Math.min(least, row), Math.max(most, row)];
+  if (rows.length * DENSE > most - least) return evened(take(await readRun(tensor, least, most + 1), rows.map((row) => row - least)), kind);
   // Whole chunks, of which only those that hold a row are read.
   const ends = tensor.chunkEnds;
   const ordered = Int32Array.from(new Set(rows)).sort();

@@ -51,10 +51,6 @@ ofText("TRIM", (text) => trimmed(text, "TRIM", true, true));
 ofText("LTRIM", (text) => trimmed(text, "LTRIM", true, false));
 ofText("RTRIM", (text) => trimmed(text, "RTRIM", false, true));
 ofText("REVERSE", (text) => Array.from(text).reverse().join(""));
-ofText("INITCAP", (text) => {
-  if (!/^[A-Za-z ]*$/.test(text)) throw new NeedsView("INITCAP of other than letters from A to Z");
-  return text.replace(/[A-Za-z]+/g, (word) => word[0]!.toUpperCase() + word.slice(1).toLowerCase());
-});
 
 export const joinedTexts = (given: Given): Column => {
   const parts = given.columns.map(asText);
@@ -134,30 +130,10 @@ define("STRPOS INSTR", 2, 2, (given) => {
 }, NUMBER, { cost: 3, mayFail: ofOthers });
 
 const told = (given: Given, name: string, test: (text: string) => boolean): Column => flagsOf(Uint8Array.from(textsIn(given.columns[0]!, name), (text) => (text !== null && test(text) ? 1 : 0)));
-define("STARTS_WITH ENDS_WITH MATCHES REGEXP_MATCHES", 2, 2, (given, name) => {
-  const pattern = textOf(given, 1, `${name} looks for text`);
-  if (name === "STARTS_WITH") return told(given, name, (text) => text.startsWith(pattern));
-  if (name === "ENDS_WITH") return told(given, name, (text) => text.endsWith(pattern));
-  const expression = expressionOf(pattern, name);
-  return told(given, name, (text) => expression.test(text));
+define("STARTS_WITH ENDS_WITH", 2, 2, (given, name) => {
+  const part = textOf(given, 1, `${name} looks for text`);
+  return told(given, name, (text) => (name === "STARTS_WITH" ? text.startsWith(part) : text.endsWith(part)));
 }, FLAG, { cost: 2, mayFail: ofOthers });
-define("REGEXP_REPLACE", 3, 3, (given, name) => {
-  const [pattern, other] = [1, 2].map((at) => textOf(given, at, `${name} takes a pattern and a text`)) as [string, string];
-  if (other.includes("\\") || /[*?|]/.test(pattern)) throw new NeedsView("REGEXP_REPLACE with such patterns");
-  const expression = new RegExp(expressionOf(pattern, name).source, "gu");
-  return each(given, name, (text) => text.replace(expression, () => other));
-}, TEXT, { cost: 4, mayFail: ofOthers });
-
-/** Patterns that mean the same in JavaScript and in RE2. */
-function expressionOf(pattern: string, name: string): RegExp {
-  const parts = pattern.match(/\\[dw.*+?^$()[\]{}|\\/-]|\[\^?(?:[\p{L}\p{N} _,:;@#%=]|[a-z]-[a-z]|[A-Z]-[A-Z]|\d-\d)+\]|[\p{L}\p{N} _,:;@#%=<>!~"'`&/-]|[.^$*+?|()]/gu) ?? [];
-  if (parts.join("") !== pattern || /[*+?][*+?]|[(|^][*+?]|^[*+?]/.test(pattern)) throw new NeedsView(`${name} with the pattern ${pattern}`);
-  try {
-    return new RegExp(parts.map((part) => (part === "." ? "[^\\n]" : part === "-" ? "-" : part)).join(""), "u");
-  } catch {
-    throw new NeedsView(`${name} with the pattern ${pattern}`);
-  }
-}
 
 /** A pattern as an expression: `*`, and `%` where that is wild, stand for any text, `?` for a letter. */
 function wildcard(pattern: string, wild: string, flags: string): RegExp {
@@ -322,7 +298,11 @@ export function cast(type: string): Function {
         return column(Array.from({ length: given.count }, (_, i) => (found.missing?.[i] ? null : moment(found.data[i] as number, isDay))));
       }
       const names = info.classNames;
-      if (names !== null) return byRow(given.count, [own], (value) => labelNames(value, names));
+      if (names !== null)
+        return byRow(given.count, [own], (value) => {
+          if (Array.isArray(value)) throw new NeedsView("CAST of lists of labels AS text");
+          return labelNames(value, names);
+        });
       return column(asText(own));
     }, TEXT);
   if (type === "json") throw new NeedsView("CAST AS json");

@@ -3,7 +3,7 @@
 import { fastSums } from "./fast";
 
 const P32 = [0x9e3779b1, 0x85ebca77, 0xc2b2ae3d] as const;
-const P64 = [
+export const P64 = [
   0x9e3779b185ebca87n,
   0xc2b2ae3d27d4eb4fn,
   0x165667b19e3779f9n,
@@ -12,7 +12,7 @@ const P64 = [
 ] as const;
 const MX1 = 0x165667919e3779f9n;
 const MX2 = 0x9fb21c651e98df25n;
-const MASK = 0xffffffffffffffffn;
+export const MASK = 0xffffffffffffffffn;
 const INVERSE = 1 / 2 ** 32;
 
 const SECRET = Uint8Array.from(
@@ -34,7 +34,7 @@ function words(at: number, count: number): Uint32Array {
   return Uint32Array.from({ length: count }, (_, i) => SECRET_VIEW.getUint32(at + 4 * i, true));
 }
 
-const secret = (at: number): bigint => SECRET_VIEW.getBigUint64(at, true);
+export const secret = (at: number): bigint => SECRET_VIEW.getBigUint64(at, true);
 const rotated = (x: bigint, by: bigint): bigint => ((x << by) | (x >> (64n - by))) & MASK;
 const swapped = (x: bigint): bigint => {
   SWAP.setBigUint64(0, x, true);
@@ -42,12 +42,12 @@ const swapped = (x: bigint): bigint => {
 };
 const SWAP = new DataView(new ArrayBuffer(8));
 
-function folded(a: bigint, b: bigint): bigint {
+export function folded(a: bigint, b: bigint): bigint {
   const product = a * b;
   return (product & MASK) ^ (product >> 64n);
 }
 
-function avalanche(x: bigint): bigint {
+export function avalanche(x: bigint): bigint {
   x ^= x >> 37n;
   x = (x * MX1) & MASK;
   return x ^ (x >> 32n);
