@@ -40,7 +40,6 @@ class Files {
 
 if (work === "decode") {
   const seconds = [];
-  let bytes = 0;
   for (let time = 0; time < TIMES; time++) {
     const tensor = (await open(new Files(time))).tensor("x");
     const row = (await tensor.column(0, 1)).data.byteLength;
@@ -49,9 +48,8 @@ if (work === "decode") {
     for (let at = 0; at < tensor.length; at += step) await tensor.column(at, Math.min(tensor.length, at + step));
     const { user, system } = process.cpuUsage(began);
     seconds.push((user + system) / 1e6);
-    bytes = tensor.length * row;
   }
-  console.log(JSON.stringify({ bytes, seconds: Math.min(...seconds) }));
+  console.log(JSON.stringify({ seconds: Math.min(...seconds) }));
 } else {
   await fetch(where).catch(() => null); // node's own first request, and a connection
   const began = performance.now();

@@ -15,7 +15,7 @@ from lakebed.viewer.cells import kind_of
 _MOST_ROWS = 1_000_000
 _PIECE = 1 << 24  # numbers that are in memory at once
 _WORK = 1 << 30  # multiplications that find the basis
-_MOST_SAMPLED = 20_000
+_FEWEST, _MOST_SAMPLED = 100, 20_000
 
 Floats = NDArray[np.float32]
 
@@ -51,7 +51,7 @@ def points(tensor: lakebed.Tensor) -> tuple[Floats, int, float]:
     axes = int(shape[0]) if is_vector else 1
     if axes <= 3:
         return np.concatenate([np.empty((0, axes), np.float32), *_pieces(tensor, step, axes)]), step, 1.0
-    some = min(_MOST_SAMPLED, max(100, _WORK // axes**2))
+    some = min(_MOST_SAMPLED, max(_FEWEST, _WORK // axes**2))
     sampled = np.concatenate(list(_pieces(tensor, max(step, -(-len(tensor) // some)), axes)))
     mean, basis, share = plane(sampled.astype(np.float64))
     made = [((piece - mean) @ basis).astype(np.float32) for piece in _pieces(tensor, step, axes)]
@@ -59,9 +59,10 @@ def points(tensor: lakebed.Tensor) -> tuple[Floats, int, float]:
 
 
 def plane(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Return the mean of some vectors, the two axes along which they vary most, as columns, and their share of the variance.
+    """Return the mean of some vectors, the two axes along which they vary most, and the share of the variance there.
 
-    The largest component of each axis is positive, so that the same data give the same picture.
+    Axes are the columns of the second value. The largest component of each is positive, so that the same data give the
+    same picture.
     """
     rows = rows[np.isfinite(rows).all(axis=1)]
     mean = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
