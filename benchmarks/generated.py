@@ -72,12 +72,22 @@ class Pattern:
     step: int = 0
     data_at: int = 0
 
-    def filled(self, file: bytes, number: int) -> bytes:
-        """Return the content of a chunk, given its file."""
-        if not self.step or not number:
-            return file
-        values = np.frombuffer(file, "<i8", offset=self.data_at) + number * self.step
-        return file[: self.data_at] + values.tobytes()
+    def content(self, path: Path, number: int, start: int, length: int) -> bytes:
+        """Return a range of a chunk, given its file."""
+        at = self.data_at
+        shift = self.step * number
+        first = at + max(0, start - at) // 8 * 8 if shift else start  # whole values
+        stop = at + -(-max(0, start + length - at) // 8) * 8 if shift else start + length
+        with path.open("rb") as file:
+            file.seek(start)
+            head = file.read(max(0, min(at, start + length) - start)) if shift else b""
+            file.seek(first)
+            data = file.read(stop - first)
+        if not shift:
+            return data
+        values = (np.frombuffer(data, "<i8") + shift).tobytes()
+        skipped = max(0, start - first)
+        return head + values[skipped : skipped + length - len(head)]
 
 
 class GeneratedStorage(Storage):
@@ -134,7 +144,7 @@ class GeneratedStorage(Storage):
     def get(self, key: str) -> bytes:
         """Read a whole object."""
         made = self._made(key)
-        data = self._files.get(key) if made is None else made[0].filled(made[1].read_bytes(), made[2])
+        data = self._files.get(key) if made is None else made[0].content(*made[1:], 0, made[1].stat().st_size)
         self._count(received=len(data))
         return data
 
@@ -146,12 +156,7 @@ class GeneratedStorage(Storage):
         else:
             pattern, path, number = made
             check_spans(key, spans, path.stat().st_size, self.url)
-            if pattern.step:
-                data = pattern.filled(path.read_bytes(), number)
-                found = [data[start : start + length] for start, length in spans]
-            else:
-                with path.open("rb") as file:
-                    found = [file.read(length) for start, length in spans if file.seek(start) >= 0]
+            found = [pattern.content(path, number, *span) for span in spans]
         self._count(received=sum(map(len, found)), requests=len(spans))
         return found
 
@@ -254,7 +259,7 @@ def grow(small: lakebed.Dataset, folder: Path, rows: int, numbered: Sequence[str
         place.mkdir(parents=True)
         for number, data in enumerate(files):
             (place / str(number)).write_bytes(data)
-        tensors[key] = _repeated(state, patterns[key], files)
+        tensors[key] = _repeated(state, patterns[key], place / "0")
     described = {key: asdict(pattern) for key, pattern in patterns.items()}
     (folder / "patterns/patterns.json").write_text(json.dumps(described))
     storage = GeneratedStorage(folder)
@@ -263,7 +268,7 @@ def grow(small: lakebed.Dataset, folder: Path, rows: int, numbered: Sequence[str
     return opened(storage)
 
 
-def _repeated(state: TensorState, pattern: Pattern, files: Sequence[bytes]) -> TensorState:
+def _repeated(state: TensorState, pattern: Pattern, file: Path) -> TensorState:
     """Return a tensor with the chunks of a pattern."""
     table, chunks = state.table, pattern.chunks
     times = -(-chunks // len(table))
@@ -272,7 +277,8 @@ def _repeated(state: TensorState, pattern: Pattern, files: Sequence[bytes]) -> T
     last = (numbers + np.uint64(1)) * np.uint64(samples) - np.uint64(1)
     places = table.places
     if pattern.step:
-        sums = [value for n in range(chunks) for value in block_sums((pattern.filled(files[0], n),))]
+        size = file.stat().st_size
+        sums = [value for n in range(chunks) for value in block_sums((pattern.content(file, n, 0, size),))]
         known = np.array(sums, np.uint64)
     else:
         whole, rest = divmod(chunks, len(table))

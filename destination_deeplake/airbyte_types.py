@@ -1,4 +1,4 @@
-"""From the JSON schema of a stream and the user's choices to columns and tensors.
+"""Columns and tensors for the JSON schema of a stream and the user's choices.
 
     property                                              kind          tensor              logical type
     string, and string with an unknown format             TEXT          text
@@ -44,9 +44,9 @@ class StreamColumn:
     Attributes
     ----------
     column : Column
-        How it is read from the records.
+        Its parsing from records.
     type : TensorType
-        How it is stored.
+        Its storage.
     place : tuple of str
         Preferred name of the tensor: its groups, then its own name.
     renamed : bool

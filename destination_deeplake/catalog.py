@@ -140,7 +140,7 @@ def plans(
     catalog : mapping
         A configured catalog of the protocol.
     choose : callable
-        What the user chose for a stream.
+        The user's choices for each stream.
     mapping : NamespaceMapping
         Names of the datasets of the streams.
 

@@ -54,7 +54,7 @@ class Channel:
     Attributes
     ----------
     medium : Medium
-        What carries them.
+        The carrier.
     format : Format
         Encoding; JSONL on standard input.
     paths : tuple of str

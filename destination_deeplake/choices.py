@@ -65,7 +65,7 @@ class ColumnChoice:
     shape : tuple of int or None
         Shape that every sample must have, of arrays of numbers.
     decoding : Decoding or None
-        What the values are.
+        Encoding of the values.
     creds_key : str or None
         Name of the credentials that read linked files.
     nulls_as_nan : bool or None

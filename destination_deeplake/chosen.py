@@ -53,9 +53,9 @@ def chosen(path: tuple[str, ...], kind: Kind, choice: ColumnChoice | None) -> tu
     path : tuple of str
         Properties that lead to it.
     kind : Kind
-        What its values are by the schema of the source.
+        Kind of its values by the schema of the source.
     choice : ColumnChoice or None
-        What the user chose for it.
+        The user's choices for it.
 
     Raises
     ------

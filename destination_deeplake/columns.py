@@ -91,10 +91,10 @@ class Column:
     kind : Kind
         Meaning of its values.
     shape : tuple of int or None
-        Of FLOATS: the shape of every value; 0 as the first of several sizes stands for any, as for boxes. None takes
-        arrays of numbers of any length, none nested.
+        For FLOATS, the shape of every value; 0 as the first of several sizes stands for any, as for boxes. None allows
+        arrays of numbers of any length, but no nested ones.
     dtype : str
-        Of FLOATS: "float32" or "float64".
+        For FLOATS, "float32" or "float64".
 
     Raises
     ------
@@ -174,7 +174,7 @@ class Refused:
     Attributes
     ----------
     count : int
-        How many.
+        Their number.
     first : int
         Number of the first record with such a value, from 1.
     """
@@ -190,7 +190,7 @@ class Batch:
     Attributes
     ----------
     rows : int
-        How many.
+        Their number.
     columns : dict of str to pyarrow.Array
         Every column by its key, then those of the file, then the four meta columns, all of the same length.
     misfits : dict of str to Refused
@@ -289,7 +289,7 @@ class RecordTable:
     Attributes
     ----------
     lanes : list of Lane
-        What is filled.
+        The parts of the table.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Completeness:
     removing : iterable of (namespace, name)
         Streams whose old rows are removed when they are complete.
     rule : WithoutStatus
-        When an overwrite without a status is complete.
+        Condition under which an overwrite without a status is complete.
     lanes : int
         Number of lanes of the input; each has its own statuses.
     asks_status : bool

@@ -66,7 +66,8 @@ def _written_and_read(url: str, creds: Any) -> str:
     dataset.create_tensor("probe", htype="text", create_id_tensor=False)
     dataset.extend({"probe": [_ROW]})
     dataset.close()
-    return lakebed.load(url, read_only=True, creds=creds)["probe"][0].text()
+    found: str = lakebed.load(url, read_only=True, creds=creds)["probe"][0].text()
+    return found
 
 
 @contextlib.contextmanager

@@ -115,7 +115,7 @@ class Sync:
     connection : str or None
         Name of the connection in commit messages.
     without_status : WithoutStatus
-        When an overwritten stream without a stream status is complete.
+        Condition under which an overwritten stream without a stream status is complete.
     time_left : callable
         Returns the seconds until the process is killed; None without a signal.
     channel : Channel

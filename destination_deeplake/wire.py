@@ -1,17 +1,17 @@
-"""Bytes of the input -> rows in tables, and the messages that are no records.
+"""Reading of the input: rows of tables, and messages that are no records.
 
-One line is one JSON message; in Protocol Buffers each message stands behind its length. A record goes straight into
-the table of its stream; states and stream statuses come out as events, each at its place among the records; everything
-else is validated, counted and ignored.
+One line is one JSON message; in Protocol Buffers each message follows its length. A record goes straight into the table
+of its stream; states and stream statuses are yielded as events, at their places among the records; everything else is
+validated, counted and ignored.
 
-A line that is no message ends the input, or is handed to whoever keeps such lines, and reading goes on: invalid JSON
-(NaN and Infinity included), invalid UTF-8, nesting beyond the limit, a line that is too long or ends early, a RECORD
-without a stream or without data. What was to be a STATE or a stream status always ends the input: without it nobody
-would know what is complete. Tolerated are a byte order mark before the first line, CR before a newline, blank lines,
-duplicate keys (the last one counts), unknown keys, and a last line without a newline.
+An invalid line ends the input, or is passed to ``rejects``, and reading continues: invalid JSON (NaN and Infinity
+included), invalid UTF-8, nesting beyond the limit, a line that is too long or ends early, a RECORD without a stream or
+without data. An invalid STATE or stream status always ends the input, because without it the completeness of streams is
+unknown. Tolerated are a byte order mark before the first line, CR before a newline, blank lines, duplicate keys (the
+last one counts), unknown keys, and a last line without a newline.
 
-Of Protocol Buffers, a record with more or fewer values than its stream has fields, or with a text that is no UTF-8, is
-no message either; lengths beyond what is there, and an end inside of a message, end the input.
+In Protocol Buffers, a record is also invalid if the number of its values differs from that of the stream's fields, or
+if a text is no UTF-8; lengths beyond the input, and an end inside of a message, end the input.
 """
 
 from collections import Counter, defaultdict
@@ -37,7 +37,7 @@ class WireError(Exception):
     line_number : int
         Number of the line, from 1.
     reason : str
-        What is wrong with it; never contains any of it.
+        The defect; never quotes the line.
     """
 
     def __init__(self, line_number: int, reason: str) -> None:
@@ -55,7 +55,7 @@ class StateScope:
     kind : str
         STREAM, GLOBAL or LEGACY; a state of an unknown type counts as LEGACY.
     namespace, name : str or None
-        The stream, also of a LEGACY state that names one; None for the others, and for no namespace.
+        The stream, if the state names one; None for others, and for no namespace.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class StateScope:
 class _Splice:
     """Bytes `start` to `end` of a line become `before`, the counts, `after`.
 
-    A count of rejected records that the line has already is in bytes `rejected_start` to `rejected_end`; -1 without.
+    If the line has a count of rejected records, it is in bytes `rejected_start` to `rejected_end`; else these are -1.
     """
 
     start: int
@@ -85,9 +85,9 @@ class StateEvent:
     Attributes
     ----------
     raw : bytes
-        The whole line as it came, without its newline.
+        The unchanged line, without its newline.
     scope : StateScope
-        What it speaks for.
+        Its scope.
     """
 
     raw: bytes
@@ -95,10 +95,10 @@ class StateEvent:
     _splice: _Splice = field(repr=False)
 
     def acknowledged(self, record_count: int, rejected_count: int = 0) -> bytes:
-        """Return the line with `state.destinationStats.recordCount` set, every other byte as it came.
+        """Return the line with `state.destinationStats.recordCount` set, and all other bytes unchanged.
 
-        A `rejectedRecordCount` is there beside it if there is something to count, or if it was there before. The
-        protocol writes counts as doubles, `12.0`. There is no newline at the end.
+        A `rejectedRecordCount` is added if it is not zero, or was there before. The protocol writes counts as doubles,
+        `12.0`. The line has no newline at its end.
         """
         splice = self._splice
         count = b"%d.0" % record_count
@@ -131,7 +131,7 @@ class StatusEvent:
     name : str
         The stream.
     status : str
-        STARTED, RUNNING, COMPLETE, INCOMPLETE, or whatever the source said.
+        STARTED, RUNNING, COMPLETE, INCOMPLETE, or another text of the source.
     """
 
     namespace: str | None
@@ -148,15 +148,15 @@ class Rejected:
     line_number : int
         Number of the line, from 1.
     key : (namespace, stream) or None
-        The stream that the line names, so far as it can be told; None where it cannot.
+        The stream that the line names, if known; else None.
     reason : str
-        What is wrong with it; never contains any of it.
+        The defect; never quotes the line.
     raw : bytes
-        What it begins with, up to 1 MiB, without its newline.
+        The beginning of the line, up to 1 MiB, without its newline.
     size : int
-        Bytes of the line; of one that is too long, those that were read.
+        Bytes of the line; for one that is too long, bytes that were read.
     partition : str or None
-        The partition of a record that names one; None where it cannot be told.
+        The partition of the record, if known; else None.
     """
 
     line_number: int
@@ -174,9 +174,9 @@ class Lost:
     Attributes
     ----------
     streams : mapping of (namespace, stream) to int
-        How many of each, for the first thousand streams.
+        Number of records of each, for the first thousand streams.
     others : int
-        How many of further streams.
+        Number of records of further streams.
     """
 
     streams: Mapping[tuple[str | None, str], int]
@@ -186,7 +186,7 @@ class Lost:
         return bool(self.streams or self.others)
 
     def of(self, key: tuple[str | None, str]) -> int:
-        """Return how many records of a stream without a table there may have been."""
+        """Return the largest possible number of records of a stream without a table."""
         return self.streams.get(key, self.others)
 
 
@@ -199,22 +199,22 @@ class Wire:
     Parameters
     ----------
     tables : mapping of (namespace, stream) to RecordTable
-        Where records go. A namespace that is None, or "", is also one that is absent or null in a message.
+        Tables that receive the records. None or "" as a namespace also stands for one that is missing or null in a
+        message.
     rejects : callable or None
-        Called with every line that is no message, in order, before anything behind it is read. None lets such a line
-        end the input.
+        Called with every invalid line, in order, before later lines are read. None lets such a line end the input.
     lane : int
-        Which lane of the tables is filled.
+        Number of the lane of the tables that is filled.
     protobuf : bool
-        Whether the messages are those of Protocol Buffers, and not lines of JSON.
+        Whether messages are Protocol Buffers, not lines of JSON.
 
     Attributes
     ----------
     rejected : int
-        How many lines went to `rejects`.
+        Number of lines that were passed to `rejects`.
     rejected_strays : int
-        How many of them were to be records, or may have been, of a stream that cannot be told. The others of streams
-        with a table are in `RecordTable.rejected`.
+        Number of those that were, or may have been, records of an unknown stream. Others are counted in
+        `RecordTable.rejected`.
     """
 
     def __init__(
@@ -270,8 +270,8 @@ class Wire:
     def feed(self, block: bytes | bytearray | memoryview) -> Iterator[Event]:
         """Read a block, which may begin and end inside a line.
 
-        The block is read as the iterator advances: when an event comes out, exactly the records before it
-        are in the tables. A block must stay unchanged until it is read to its end, and the next one wait.
+        The block is read as the iterator advances: when an event is yielded, the tables have exactly the records before
+        it. A block must stay unchanged, and the next one must wait, until it is read to its end.
 
         Yields
         ------
@@ -281,12 +281,12 @@ class Wire:
         Raises
         ------
         WireError
-            If a line is no message and nobody takes it, or was to be a STATE or a stream status. The records before it
-            are in the tables, nothing of the line is.
+            If a line is invalid and `rejects` is None, or it is an invalid STATE or stream status. The tables have the
+            records before it, and nothing of the line.
         OverflowError
             If a text column of a table would reach 2 GiB.
         RuntimeError
-            If the block before was not read to its end.
+            If the previous block was not read to its end.
         """
         self._reader.attach(block)
         return self._events(last=False)
@@ -313,7 +313,7 @@ class Wire:
         reader.detach()
 
     def _reject(self) -> None:
-        """Hand the current line on, or raise."""
+        """Pass the current line to `rejects`, or raise."""
         reader = self._reader
         steering, kind, name, namespace, ended, late, raw, size = reader.rejected()
         if self._rejects is None or steering:
@@ -334,9 +334,9 @@ class Wire:
         self._rejects(Rejected(reader.line_number, key, reader.reason(), raw, size, named))
 
     def _lost_namespace(self, name: str, *, late: bool) -> str | None:
-        """Return the namespace of a line that breaks off before it has one, "" for none; None if it cannot be told.
+        """Return the namespace of a line that breaks off before it, "" for none; None if unknown.
 
-        `late` says that the source writes namespaces behind the data, where this one would have been.
+        `late` means that the source writes namespaces after the data, so that this one was cut off.
         """
         known = self._namespaces.get(name, [""])
         if len(known) == 1:
@@ -345,12 +345,12 @@ class Wire:
 
 
 class Wires:
-    """All readers of one sync: what they have met together.
+    """The readers of one sync, and their joint counts.
 
     Parameters
     ----------
     wires : sequence of Wire
-        One for each way by which the input comes.
+        One for each lane.
     """
 
     def __init__(self, wires: Sequence[Wire]) -> None:
@@ -388,5 +388,5 @@ class Wires:
 
 
 def _encoded(name: str) -> bytes:
-    """Return a name as the reader compares it; half a surrogate pair, which JSON can spell, keeps a form."""
+    """Return a name as the reader compares it, in bytes that can also hold half a surrogate pair."""
     return name.encode("utf-8", "surrogatepass")

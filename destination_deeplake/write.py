@@ -1,4 +1,4 @@
-"""The write command: open the datasets, feed the sync from its channel, end it whatever happens."""
+"""The write command: open the datasets, feed the sync from its channel, and end it in any case."""
 
 import contextlib
 import fcntl
@@ -48,8 +48,8 @@ def begin(
     MergePutOffError
         If `time_left` says that the process is to end, and an interrupted sync left rows that must be merged first.
     """
-    lakebed.config.TELL_NEW_CLASSES = False  # standard output is the platform's
-    lakebed.config.REMEMBER_LINKS = False  # the source has chosen them
+    lakebed.config.TELL_NEW_CLASSES = False  # standard output is for messages to the platform
+    lakebed.config.REMEMBER_LINKS = False  # the source has chosen the links, not the user
     lake = Lake(config.place, config.branch)
     keeps = config.rejected is Rejected.KEEP
     ids = None
@@ -91,7 +91,7 @@ def begin(
     sync_id = next((plan.sync_id for plan in plans if plan.sync_id is not None), None)
     letters = None
     if keeps:
-        # Imported here: most syncs have none.
+        # Imported here, because most syncs have no dead letters.
         from destination_deeplake.letters import DeadLetters
 
         names = {plan.key: plan.dataset_key for plan in plans}
@@ -120,7 +120,7 @@ def write(
     Raises
     ------
     Exception
-        Whatever ended the sync early; what came whole before is written and acknowledged.
+        The error that ended the sync early; all complete records before it are written and acknowledged.
     """
     keep_little()
     channel = read_channel(os.environ)
@@ -155,18 +155,18 @@ def blocks(
     Parameters
     ----------
     descriptor : int
-        Where the input comes from.
+        File descriptor of the input.
     stop : Stop
-        Signals.
+        Receives signals.
     seconds_left : callable
-        Asked before each wait: seconds to the deadline, None for no deadline.
+        Returns the seconds to the deadline, None without one; called before each wait.
 
     Yields
     ------
     memoryview or None
         Valid until the next step; the buffer is used again.
     """
-    # A pipe of 64 KiB makes one system call of each hundred records; where it can grow, let it.
+    # With a pipe of 64 KiB, each hundred records take a system call, so enlarge it if possible.
     with contextlib.suppress(OSError, AttributeError):
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     buffer = memoryview(bytearray(BLOCK_BYTES))
@@ -201,7 +201,7 @@ def _read_sockets(
     sync: Sync, stop: Stop, out: Output, paths: Sequence[str], locks: Sequence[threading.Lock]
 ) -> None:
     """Feed a sync from sockets, to the end of all of them or a signal."""
-    # Imported here: nearly all syncs read standard input.
+    # Imported here, because nearly all syncs read standard input.
     from destination_deeplake.channel import connect
     from destination_deeplake.lanes import SocketLanes
 
@@ -232,5 +232,5 @@ def _signal(stop: Stop) -> str:
 
 
 def _stopped(stop: Stop) -> int:
-    """Return the exit status: 0, or what shells say of a program that a signal ended."""
+    """Return the exit status: 0, or that of a program ended by a signal."""
     return 0 if stop.by is None else 128 + stop.by

@@ -8,8 +8,6 @@ its messages do not tell what to change.
     credentials     what opens that place
     streams         which streams a choice is for, and what several choices come to
     columns         one column of a stream
-    patterns        names with wildcards
-    historic        fields of the connector of 2022
     values          reading one field: its type, its bounds, its name in messages
     files           reading the files that the platform hands over
 """

@@ -9,7 +9,6 @@ from typing import Any
 from destination_deeplake.choices import DELETION_DAYS, Compression, StreamChoices
 from destination_deeplake.config.credentials import credentials
 from destination_deeplake.config.files import read_json_object
-from destination_deeplake.config.historic import refuse_historic
 from destination_deeplake.config.place import Place, address
 from destination_deeplake.config.streams import StreamRule, choices_for, stream_rules
 from destination_deeplake.config.values import Section
@@ -22,6 +21,18 @@ _INJECTED = "__"
 """Prefix of fields that Airbyte's ConfigInjector adds, such as `__injected_declarative_manifest`."""
 _OF_API = "destinationType"
 """Field in which Airbyte's API and its Terraform provider name the connector; servers remove it."""
+
+REPLACED: Mapping[str, str] = {
+    "path": "write the place into destination_path",
+    "token": "choose a method under credentials; no account is needed any more",
+    "managed_creds": "write the name into creds_key of the columns that hold links, or choose the method named under "
+    "credentials",
+    "overwrite_tensor_definitions": "write htype, dtype and compression into the columns of streams",
+    "neglected_tensors": "write the columns into exclude of streams",
+    "custom_transform": "the connector runs no code of its users any more; transform the columns at the source, or the "
+    "dataset afterwards",
+}
+"""Fields of the connector of 2022 -> their replacements. They are refused, because their author expects an effect."""
 
 
 class Deletes(StrEnum):
@@ -43,7 +54,7 @@ class Rejected(StrEnum):
 
 
 class WithoutStatus(StrEnum):
-    """When an overwritten stream without a stream status is complete."""
+    """Condition under which an overwritten stream without a stream status is complete."""
 
     NEVER = "never"
     """Never."""
@@ -76,7 +87,7 @@ class DestinationConfig:
     deletion_days : int
         Number of days for which hard deletions are remembered.
     without_status : WithoutStatus
-        When an overwritten stream without a stream status is complete.
+        Condition under which an overwritten stream without a stream status is complete.
     """
 
     place: Place
@@ -107,7 +118,7 @@ class DestinationConfig:
         ConfigError
             If a value or a field is invalid; the message names the field and the remedy.
         """
-        refuse_historic(Section(values))
+        _refuse_historic(Section(values))
         form = Section(values)
         url = address(form)
         config = cls(
@@ -165,3 +176,16 @@ def read_config(path: str) -> DestinationConfig:
         If the file cannot be read, is no JSON object or holds an invalid value.
     """
     return DestinationConfig.from_mapping(read_json_object(path, "configuration"))
+
+
+def _refuse_historic(form: Section) -> None:
+    """Refuse a field of the old connector.
+
+    Raises
+    ------
+    ConfigError
+        If the form has one; the message names the replacement, and no value.
+    """
+    for key, instead in REPLACED.items():
+        if key in form:
+            raise form.error(key, f"is a field of the connector of 2022; remove it, and {instead}.")

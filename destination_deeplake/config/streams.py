@@ -1,21 +1,25 @@
-"""The streams of the form: rules that match streams, and their combination for one stream.
+r"""The streams of the form: rules that match streams, and their combination for one stream.
 
 All rules whose patterns match a stream apply. A later rule overrides an earlier one in each setting and column;
 excluded columns add up.
+
+In patterns of names, `*` is any text, `?` any character, `\*` and `\?` are the characters themselves.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from destination_deeplake.choices import NO_CHOICES, ColumnChoice, Compression, StreamChoices
 from destination_deeplake.config.columns import column_choice
-from destination_deeplake.config.patterns import is_open, matches
 from destination_deeplake.config.values import Section
 
 T = TypeVar("T")
 
 _MOST_MEGABYTES = 256
+_PARTS = re.compile(r"\\[*?\\]|[*?]|[^*?\\]+|\\", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class StreamRule:
     where : str
         Its path in the configuration, for messages.
     name, namespace : str or None
-        Patterns, see `patterns`; without a pattern, every namespace matches, and none.
+        Patterns; without a pattern, every namespace matches, and none.
     include, exclude, flatten, exact_numbers, chunk_bytes, compression, columns
         As in `StreamChoices`.
     """
@@ -160,3 +164,38 @@ def _clash(tensor: str, others: Mapping[str, str]) -> str | None:
         if mine == its or mine.startswith(f"{its}/") or its.startswith(f"{mine}/"):
             return column
     return None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile("".join(_translated(part) for part in _PARTS.findall(pattern)), re.DOTALL)
+
+
+def _translated(part: str) -> str:
+    if part == "*":
+        return ".*"
+    if part == "?":
+        return "."
+    return re.escape(part[1:] if part[0] == "\\" and len(part) > 1 else part)
+
+
+def matches(pattern: str, name: str) -> bool:
+    r"""Tell whether a pattern matches a whole name; upper and lower case differ.
+
+    Examples
+    --------
+    >>> matches("public_*", "public_users"), matches("a?", "a"), matches(r"a\*", "a*")
+    (True, False, True)
+    """
+    return _compiled(pattern).fullmatch(name) is not None
+
+
+def is_open(pattern: str) -> bool:
+    r"""Tell whether a pattern may match several names.
+
+    Examples
+    --------
+    >>> is_open("public_*"), is_open(r"a\*")
+    (True, False)
+    """
+    return any(part in ("*", "?") for part in _PARTS.findall(pattern))

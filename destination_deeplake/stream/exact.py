@@ -122,9 +122,9 @@ def fitted(texts: pa.Array, of_type: TensorType, kind: Kind) -> tuple[pa.Array, 
     texts : pyarrow.Array
         Numbers in the spelling of `spelled`, none null.
     of_type : TensorType
-        Of the tensor.
+        Type of the tensor.
     kind : Kind
-        Of its column.
+        Kind of its column.
     """
     cells = _cells(texts, of_type, kind)
     kept = np.zeros(len(texts), dtype=np.bool_)

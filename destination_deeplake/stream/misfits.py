@@ -50,7 +50,7 @@ class Misfit:
     field : str
         The column, or the expected object.
     count : int
-        How many.
+        Number of values that did not fit.
     values : int or None
         Number of all values except nulls; None if not counted.
     first : int

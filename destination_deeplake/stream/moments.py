@@ -37,7 +37,7 @@ def as_numbers(texts: pa.Array, cells: pa.Array, kind: Kind) -> pa.Array:
     cells : pyarrow.Array
         The cells that were read.
     kind : Kind
-        Of their column.
+        Kind of their column.
     """
     pairs = zip(texts.to_pylist(), cells.to_pylist(), strict=True)
     return pa.array(

@@ -5,6 +5,7 @@
     array of numbers              one with a number beyond the range of the dtype
     class_label                   a number that is no index; every text fits
     link                          anything that is no address with a scheme that links may have
+    json                          one that is nested too deeply for readers
     file                          see `files`
 
 Columns are checked as whole arrays; only rows that do not fit become Python objects.
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import lakebed
 from destination_deeplake.columns import REFUSED as REFUSED_VALUES
 from destination_deeplake.ndarrays import numbers_of, present
 from destination_deeplake.tensors import LINK, TensorType, nested
@@ -162,6 +164,35 @@ def links(array: pa.Array, of_type: TensorType) -> Fitted:
     absent = pa.array(~there | refused)
     rows = pa.StructArray.from_arrays([array, keys], fields=list(LINK), mask=absent)
     return Fitted(rows, np.flatnonzero(refused))
+
+
+def documents(array: pa.Array) -> Fitted:
+    """Fit JSON texts: readers refuse too deep nesting (`lakebed.limits.MAX_JSON_DEPTH`), and with it the whole batch.
+
+    Parameters
+    ----------
+    array : pyarrow.Array of json
+        Each text valid JSON.
+    """
+    deepest = lakebed.limits.MAX_JSON_DEPTH
+    texts = array.storage
+    offsets = offsets_of(texts)
+    # Each level takes two bytes, its brackets.
+    long = np.flatnonzero((np.diff(offsets) > 2 * deepest) & present(texts))
+    data = memoryview(texts.buffers()[2] or b"").cast("B")
+    refused: Rows = np.array(
+        [row for row in long if lakebed.limits.json_depth(data[offsets[row] : offsets[row + 1]]) > deepest],
+        np.int64,
+    )
+    if not len(refused):
+        return Fitted(array)
+    # Imported here, because that takes a tenth of a second, and few syncs need it.
+    import pyarrow.compute as pc
+
+    fits = np.ones(len(texts), np.bool_)
+    fits[refused] = False
+    kept = pc.if_else(pa.array(fits), texts, pa.scalar(None, texts.type))
+    return Fitted(pa.ExtensionArray.from_storage(array.type, kept), refused)
 
 
 def with_changes(meta: pa.Array, changes: Sequence[tuple[Rows, bytes]]) -> pa.Array:

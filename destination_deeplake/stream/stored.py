@@ -15,7 +15,6 @@ from destination_deeplake.columns import FILE_COLUMNS, Column, Kind, Refused
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS, tensor_names
 from destination_deeplake.stream import transfers
-from destination_deeplake.stream.documents import documents
 from destination_deeplake.stream.files import fit_files
 from destination_deeplake.stream.misfits import (
     MOST_LEADING,
@@ -34,6 +33,7 @@ from destination_deeplake.stream.samples import (
     Rows,
     arrays,
     change,
+    documents,
     links,
     refused_values,
     scalars,

@@ -1,6 +1,6 @@
-"""Newer rows into a small dataset as they come: it is changed and published once, and nothing waits in a delta.
+"""Merging of newer rows into a small dataset at once, in one publish, without a delta.
 
-A delta is a branch that begins, is published, merged and dropped: a price for every stream, however few its rows are.
+A delta is a branch that must be created, published, merged and dropped, which costs time even for few rows.
 """
 
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ class Allowance:
     Parameters
     ----------
     most : int
-        Bytes of a dataset that counts as small, and that may be written anew before anything comes.
+        Size of a small dataset in bytes, and the initial allowance.
     """
 
     TIMES = 8
     """Largest number of times that each received byte is rewritten."""
     HURRIED = 8
-    """Part of `most` up to which this takes less time than to let rows wait."""
+    """Fraction of `most` up to which a merge at once is faster than a delta."""
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
 
     def take(self, base: lakebed.Dataset, batch: Mapping[str, pa.Array], *, is_hurried: bool) -> bool:
-        """Tell whether rows may go into the dataset at once; if so, what that costs is taken off."""
+        """Tell whether rows may be merged at once; if so, reduce the allowance by the cost."""
         whole = base.size_approx()
         come = self.TIMES * sum(column.nbytes for column in batch.values())
         self._left = min(self._most, self._left + come)
@@ -51,7 +51,7 @@ def merge_at_once(
     hashes: Hashes,
     buried: Buried | None = None,
 ) -> MergeCount:
-    """Bring rows into the dataset; durable when this returns, and after an error the dataset is as it was.
+    """Merge rows into the dataset, durably; after an error the dataset is unchanged.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def merge_at_once(
     batch : mapping of str to pyarrow.Array
         Tensors and their values, in the order of arrival; tensors that it lacks keep what they have.
     keying : Keying
-        By what the rows go.
+        Identity and order of the rows.
     hashes : uint64, shape (rows, 2)
-        Their keys.
+        Hashes of their keys.
     buried : Buried or None
         Deletions of earlier syncs.
     """

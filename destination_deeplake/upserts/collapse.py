@@ -1,9 +1,8 @@
 """Rows of a dataset that have the key of a newer row.
 
-There are none unless the key was made of other columns before, or rows were only appended. A row that has no value at
-all in the key may be of a time when the dataset had no such columns: nothing tells whether it is another one than its
-like, so it is none of them. Finding them takes a table
-of all keys, so it is done in as many passes as the memory asks for.
+They exist only if the key had other columns before, or rows were only appended. Rows without any value in the key may
+be older than its columns; they may differ, so none of them counts as such a row. The search needs a table of all keys,
+so it is done in several passes that fit into memory.
 """
 
 import numpy as np
@@ -18,7 +17,7 @@ from destination_deeplake.upserts.putting_off import Checkpoint, go_on
 from destination_deeplake.upserts.windows import taken, windows
 
 ROWS_PER_PASS = 4_000_000
-"""Rows whose keys are in memory at a time, some 100 bytes each."""
+"""Number of rows whose keys are in memory at a time, some 100 bytes each."""
 
 
 def older_duplicates(
@@ -36,7 +35,7 @@ def older_duplicates(
 def _of_part(
     base: lakebed.Dataset, keying: Keying, part: int, parts: int, checkpoint: Checkpoint
 ) -> NDArray[np.int64]:
-    """Return these rows among the keys of one part of all hashes."""
+    """Return these rows for one part of the hashes."""
     table = KeyTable()
     rows: list[NDArray[np.int64]] = []
     slots: list[NDArray[np.int32]] = []

@@ -1,7 +1,7 @@
 """The side branch where new rows of known keys wait, durable, until they are merged.
 
-It starts empty, has the tensors of the dataset, and says in its info by which columns its rows go (`Keying`), so that
-whoever finds it later can merge it. Readers of the dataset do not see it.
+It begins empty with the tensors of the dataset, and records the key and order of its rows (`Keying`) in its info, so
+that a later process can merge it. Readers of the dataset do not see it.
 """
 
 from collections.abc import Mapping
@@ -21,16 +21,16 @@ class Delta:
     Parameters
     ----------
     base : lakebed.Dataset
-        The dataset; it is only changed where branches begin and end.
+        The dataset; only its branches are changed.
     branch : str
         Name of the side branch.
 
     Attributes
     ----------
     rows : int
-        Rows that wait.
+        Number of waiting rows.
     widest : int
-        Bytes of the largest column that waits, as far as they came through this object.
+        Bytes of the largest waiting column, counting rows added through this object.
     """
 
     def __init__(self, base: lakebed.Dataset, branch: str) -> None:
@@ -56,7 +56,7 @@ class Delta:
 
     @property
     def keying(self) -> Keying | None:
-        """The columns by which its rows go; None when there are none."""
+        """Key and order of its rows; None without a delta."""
         found: Mapping[str, Any] | None = None if self._dataset is None else self._dataset.info.get(_INFO_KEY)
         return None if found is None else Keying.from_info(found)
 
@@ -74,19 +74,19 @@ class Delta:
         return self._dataset
 
     def append(self, columns: Mapping[str, pa.Array], keying: Keying) -> None:
-        """Add rows; they are durable when this returns.
+        """Add rows, durably.
 
         Parameters
         ----------
         columns : mapping of str to pyarrow.Array
-            Tensors of the dataset and what they hold.
+            Tensors of the dataset and their values.
         keying : Keying
-            By what the rows go; the same for all rows that wait.
+            Key and order of the rows; the same for all waiting rows.
         """
-        # Columns that are new must not be durable here before the dataset has them.
+        # Publish new columns in the dataset before they are used here.
         self._base.flush()
         if self._dataset is None:
-            # The rows may exist after all, and their STATE may have been acknowledged: they stay.
+            # The branch may have rows whose STATE was acknowledged, so keep it.
             self._dataset = self._base.start_overwrite(self._branch, resume=True)
         dataset, rows = self._dataset, self.rows
         if self.keying is None:
@@ -101,13 +101,13 @@ class Delta:
         dataset.flush()
 
     def forget(self) -> None:
-        """Forget what is not published."""
+        """Discard unpublished changes."""
         if self._dataset is not None:
             self._dataset.discard()
             self._dataset.close()
 
     def drop(self) -> None:
-        """Throw all rows away, and the branch."""
+        """Drop the branch with all rows."""
         if self._dataset is not None:
             self._dataset.close()
             self._dataset = None

@@ -1,4 +1,4 @@
-"""JSON values as texts that go in the order of the values: cursors of which the type is not known.
+"""JSON values as texts that sort like the values, for cursors of unknown type.
 
 `false` and `true` are lowest, then numbers by their value, exactly, then strings by code point, then arrays and objects
 by their text. A null stays a null.
@@ -13,7 +13,7 @@ from destination_deeplake.upserts.numerals import ordered
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number as text."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ def sortable(column: pa.Array) -> pa.Array:
         JSON texts.
     """
     texts = column.storage if isinstance(column, pa.ExtensionArray) else column
-    # Cursors repeat seldom, so nothing is gained by looking at each value only once.
+    # Cursors seldom repeat, so caching the result of each value gains nothing.
     found = [None if text is None else _sortable(text) for text in texts.to_pylist()]
     places = [place for place, text in enumerate(found) if isinstance(text, _Number)]
     orders = ordered(pa.array([found[place] for place in places], pa.string())).to_pylist()

@@ -29,26 +29,26 @@ class Keying:
     Attributes
     ----------
     key : tuple of str
-        Tensors that together name a row.
+        Tensors that identify a row.
     order : tuple of str
-        Tensors by which newer rows are told from older ones, the most significant first.
+        Tensors whose greater values mark newer rows, the most significant first.
     deleted : str or None
-        Tensor that is not null in rows that say that their key is gone; None: there are no such rows.
+        Tensor that is not null in rows that delete their key; None without deletions.
     documents : tuple of str
         Those of `order` that hold JSON.
     fields : tuple of str
-        What `changes` calls the values of the key.
+        Names of the key's values in `changes`.
     numbers : mapping of str to str
-        Tensor of numbers, of `key` or `order` -> tensor of texts beside it, for numbers that it does not hold to the
-        last digit (`numerals`). A dataset without such numbers has no such tensor.
+        Tensor of numbers in `key` or `order` -> tensor of texts for numbers that it would round (`numerals`). A dataset
+        without such numbers has no such tensor.
     called : mapping of str to str
-        What `changes` calls the values of the tensors of `numbers`.
+        Names in `changes` of the values of the tensors in `numbers`.
     digits : tuple of str
-        Tensors, of `key` or `order`, of numbers as texts, in the spelling of the source.
+        Tensors in `key` or `order` with numbers as texts, in the spelling of the source.
     identity, changes : str
-        Tensor that names each row alone, and tensor of JSON that tells under ``changes`` which values of a row could
-        not be stored. A row that has lost a value of its key so is like no other; they are looked at for nulls in keys
-        only, and only if there are `fields`.
+        Tensor with the id of each row, and tensor of JSON whose ``changes`` name the values of a row that could not be
+        stored. A row that lost a value of its key is distinct from all others; this is examined only for nulls in keys,
+        and only if there are `fields`.
     """
 
     key: tuple[str, ...]
@@ -63,17 +63,17 @@ class Keying:
     changes: str = "_airbyte_meta"
 
     def tensors_in(self, dataset: lakebed.Dataset) -> list[str]:
-        """Return those of a dataset that tell of key, order and deletion, each once."""
+        """Return the tensors of key, order and deletion that a dataset has, each once."""
         return self._with_numbers(
             dataset, [*self.key, *self.order, *([self.deleted] if self.deleted else [])]
         )
 
     def key_in(self, dataset: lakebed.Dataset) -> list[str]:
-        """Return those of a dataset that tell of the key."""
+        """Return the tensors of the key that a dataset has."""
         return self._with_numbers(dataset, self.key)
 
     def order_in(self, dataset: lakebed.Dataset) -> list[str]:
-        """Return those of a dataset that tell of the order."""
+        """Return the tensors of the order that a dataset has."""
         return self._with_numbers(dataset, self.order)
 
     def _with_numbers(self, dataset: lakebed.Dataset, names: Sequence[str]) -> list[str]:
@@ -81,21 +81,21 @@ class Keying:
         return list(dict.fromkeys([*names, *(name for name in beside if name in dataset)]))
 
     def to_info(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the keying as JSON."""
         return {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
         }
 
     @classmethod
     def from_info(cls, found: Mapping[str, Any]) -> Self:
-        """Read it from JSON."""
+        """Parse the keying from JSON."""
         settings: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
         }
         return cls(**settings)
 
     def is_deleted(self, columns: Mapping[str, pa.Array], rows: int) -> NDArray[np.bool_]:
-        """Tell for each row whether it says that its key is gone."""
+        """Tell for each row whether it deletes its key."""
         if self.deleted is None:
             return np.zeros(rows, dtype=np.bool_)
         return present(columns[self.deleted])
@@ -180,7 +180,7 @@ class Keying:
 
     def _are_lost(self, metas: pa.Array, numbers: Sequence[pa.Array | None], rows: Rows) -> NDArray[np.bool_]:
         """Tell for each of some rows whether a value of the key could not be stored, nor is kept beside."""
-        # A number that is kept beside is no loss, though its cell may have been nulled.
+        # A number with exact digits is not lost, even if its cell is null.
         kept: list[set[str]] = [set() for _ in rows]
         for name, texts in zip(self.key, numbers, strict=True):
             for place in () if texts is None else np.flatnonzero(~is_null(texts)[rows]):

@@ -1,8 +1,8 @@
-"""Rows that wait in a delta -> the rows of the dataset, in one pass over its key columns.
+"""Merging of the rows of a delta into the dataset, in one pass over its key columns.
 
-Memory goes with the delta: a table of its keys, and one of its columns at a time. Of the dataset all keys are read, and
-each chunk that has a row to change is written anew once. Merging the same rows twice changes nothing, so whoever was
-interrupted begins again.
+Memory grows with the delta: a table of its keys, and one column at a time. All keys of the dataset are read, and each
+chunk with changed rows is written once. Merging the same rows twice changes nothing, so an interrupted merge is
+repeated.
 """
 
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ from lakebed.runtime.failures import OnFailure
 Rows = NDArray[np.int64]
 
 _PIECE_BYTES = 32_000_000
-"""Bytes of the delta that are in memory at a time: of one column for updates, of all for rows that are added."""
+"""Bytes of the delta in memory at a time: of one column for updates, of all columns for added rows."""
 _WHOLE_BYTES = 64_000_000
-"""Bytes of a column of the delta that is not cut into pieces."""
+"""Largest column of the delta, in bytes, that is not cut into pieces."""
 _SAMPLED_ROWS = 1000
 
 
@@ -139,12 +139,12 @@ def merge(
     checkpoint: Checkpoint = go_on,
     tombstones: Tombstones | None = None,
 ) -> MergeCount:
-    """Bring the rows of a delta into the dataset, and remember deletions; durable when this returns.
+    """Merge the rows of a delta into the dataset, and record deletions, durably.
 
     Raises
     ------
     MergePutOffError
-        If `checkpoint` raises it; after any error the dataset is as it was.
+        If `checkpoint` raises it; after any error the dataset is unchanged.
     """
     buried = None if tombstones is None else tombstones.of(keying)
     plan = _found(base, delta, keying, buried, checkpoint)
@@ -210,18 +210,18 @@ def matched(
 def planned(
     base: lakebed.Dataset, keying: Keying, matches: Matches, winners: Winners, buried: Buried | None = None
 ) -> Plan:
-    """Decide what becomes of every row that matches, and of every row of the delta; of `buried` keys none is added."""
+    """Plan the changes for matching rows, and for the rows of the delta; keys in `buried` are not added."""
     rows, slots = matches.rows, matches.slots
     columns: Columns = base.take_rows(rows, keying.order_in(base))
     order = [values(column) for column in keying.ordered(columns)]
     times = np.bincount(slots, minlength=len(winners.rows))
     stays = np.ones(len(rows), dtype=np.bool_)
     if (times > 1).any():
-        # Keys were other columns before, or rows were only appended: the newest row of each key counts.
+        # The dataset may have several rows of a key, if it had another key or none; the newest one counts.
         best = native.newest(slots, len(times), order)
         stays[:] = False
         stays[best[best >= 0]] = True
-    # Rows without a value in the key may be older than its columns: the newest is updated, and none goes.
+    # Rows without a value in the key may be older than its columns: update the newest, and remove none.
     spared = ~stays & winners.blank[slots]
     wins = native.not_older(winners.order, winners.rows[slots], order, np.arange(len(rows)))
     gone, unknown = winners.deleted[slots], times == 0
@@ -252,7 +252,7 @@ def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan, checkpoint:
     is_large = delta.size_approx() > _PIECE_BYTES
     for name in names if len(plan.updated) else ():
         if is_large:
-            give_back()  # what the tables of keys and the column before took
+            give_back()  # memory of the tables of keys, and of the previous column
         _update(base, delta, name, plan, checkpoint)
     checkpoint()
     if len(plan.removed):
@@ -271,7 +271,7 @@ def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan, checkpoint:
 def _update(
     base: lakebed.Dataset, delta: lakebed.Dataset, name: str, plan: Plan, checkpoint: Checkpoint
 ) -> None:
-    """Replace rows of a column: a small one as a whole, a large one in pieces, each read from the delta for itself."""
+    """Replace rows of a column: a small one as a whole, a large one in pieces that are read separately."""
     if not _holds_files(delta[name]) and _weight(delta, [name]) * delta.max_len <= _WHOLE_BYTES:
         checkpoint()
         column = whole(delta, name).take(as_arrow(plan.sources))
@@ -293,12 +293,12 @@ def _update_piece(
 
 
 def _holds_files(tensor: lakebed.Tensor) -> bool:
-    """Tell whether samples are files or links, which go from branch to branch as they are stored."""
+    """Tell whether samples are files or links, which are copied between branches as they are stored."""
     return tensor.is_link or tensor.meta.sample_compression not in (None, "lz4")
 
 
 def _checked(tensor: lakebed.Tensor, column: pa.Array) -> pa.Array:
-    """Return JSON that was read as what it is, so that it is not parsed again."""
+    """Return JSON texts with the Arrow type of JSON, so that they are not parsed again."""
     if tensor.htype == "json" and pa.types.is_string(column.type):
         return pa.ExtensionArray.from_storage(pa.json_(), column)
     return column
@@ -314,7 +314,7 @@ def _in_order(delta: lakebed.Dataset, name: str, rows: Rows) -> pa.Array:
 
 
 def _pieces(rows: int, delta: lakebed.Dataset, names: list[str]) -> Iterator[slice]:
-    """Cut so many rows of some columns of a delta into pieces that go into memory."""
+    """Cut the rows of some columns of a delta into pieces that fit into memory."""
     if rows:
         step = max(_PIECE_BYTES // _weight(delta, names), 1)
         for at in range(0, rows, step):
@@ -322,7 +322,7 @@ def _pieces(rows: int, delta: lakebed.Dataset, names: list[str]) -> Iterator[sli
 
 
 def _weight(delta: lakebed.Dataset, names: list[str]) -> int:
-    """Return about how many bytes a row of some columns takes."""
+    """Return the approximate bytes of a row of some columns."""
     on_disk: int = delta[names].size_approx() // delta.max_len
     readable = [name for name in names if not _holds_files(delta[name])]
     # Chunks may be compressed.

@@ -1,7 +1,7 @@
 """The newest of several rows of one key.
 
-The greater cursor is newer; then the later extraction; then what arrived later. A null cursor, and one that is NaN, is
-lower than all others; texts go by code point, JSON by its values (`json_order`).
+The row with the greater cursor is newer; then that extracted later; then that which arrived later. Cursors that are
+null or NaN are lower than all others; texts are compared by code points, JSON by its values (`json_order`).
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def newest_rows(hashes: Hashes, order: Sequence[pa.Array]) -> NDArray[np.int64]:
     hashes : uint64, shape (rows, 2)
         Keys, in the order of arrival.
     order : sequence of pyarrow.Array
-        As `Keying.ordered` gives them.
+        Columns from `Keying.ordered`.
     """
     table = KeyTable(len(hashes))
     slots = table.insert(hashes)

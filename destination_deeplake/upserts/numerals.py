@@ -1,8 +1,8 @@
-"""Numbers that a column does not hold to the last digit, as texts beside it: keys and cursors are compared exactly.
+"""Exact numbers as texts beside a column that would round them, so that keys and cursors are compared exactly.
 
-A cell stands for the shortest number that is rounded to it, which for an integer is itself and for the double 0.1 is
-`0.1`. A number that is another one has its digits in a text column beside, in one spelling for each value, and the cell
-is what is nearest to it, or null. So nothing is kept beside the numbers that sources have on an ordinary day.
+A cell represents the shortest number that is rounded to it: an integer itself, the double 0.1 `0.1`. Any other number
+has its digits in a second column of text, in one spelling for each value, and its cell is the nearest value, or null.
+So ordinary numbers need no second column.
 """
 
 from decimal import ROUND_FLOOR, Decimal
@@ -22,7 +22,7 @@ _INT64 = (-(2**63), 2**63 - 1)
 
 
 def spelled(texts: pa.Array, *, quoted: bool = False) -> pa.Array:
-    """Return numbers in one spelling for each value; texts that are none, and nulls, stay as they are.
+    """Return numbers in one spelling for each value; other texts and nulls stay.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ def spelled(texts: pa.Array, *, quoted: bool = False) -> pa.Array:
         Whether they may be JSON strings.
     """
     if quoted:
-        # A number needs no escapes, and whoever writes some has it unescaped first.
+        # Numbers need no escapes; remove those that a source wrote.
         texts = _unescaped(texts)
     return _texts(native.numerals(values(texts), order=False, quoted=quoted), len(texts))
 
 
 def ordered(texts: pa.Array) -> pa.Array:
-    """Return texts that sort like the numbers; null for what is none."""
+    """Return texts that sort like the numbers; null for other texts."""
     return _texts(native.numerals(values(texts), order=True), len(texts))
 
 
 def numbers_of(cells: pa.Array) -> pa.Array:
-    """Return the numbers that cells stand for, in the spelling of `spelled`; other texts for NaN and infinity."""
+    """Return the numbers that cells represent, in the spelling of `spelled`; other texts for NaN and infinity."""
     if pa.types.is_floating(cells.type) and cells.type.bit_width < 64:
         floats = cells.to_numpy(zero_copy_only=False)
         return spelled(pa.array([str(value) for value in floats], pa.string()))
@@ -51,7 +51,7 @@ def numbers_of(cells: pa.Array) -> pa.Array:
 
 
 def differing(cells: pa.Array, texts: pa.Array) -> Rows:
-    """Return where cells do not stand for the numbers beside them, given in the spelling of `spelled`."""
+    """Return the mask of cells that do not represent the numbers beside them, given in the spelling of `spelled`."""
     import pyarrow.compute as pc
 
     same = pc.fill_null(pc.equal(numbers_of(cells), texts), False)
@@ -60,16 +60,16 @@ def differing(cells: pa.Array, texts: pa.Array) -> Rows:
 
 
 def floors(cells: pa.Array, texts: pa.Array) -> pa.Array:
-    """Return the greatest cell that stands for no greater number, where there is a text; else the cell.
+    """Return the greatest cell that represents no greater number, if there is a text; else the cell.
 
-    With the texts in the second place, rows so go in the order of their numbers, exactly.
+    Sorted by this and then by the texts, rows have the exact order of their numbers.
     """
     rows = np.flatnonzero(present(texts))
     if not len(rows):
         return plain(cells)
     wanted = as_arrow(rows)
     numbers, near = texts.take(wanted), cells.take(wanted)
-    # In the type that the compiled part compares, which has room between the cells of a narrower one.
+    # In the type that compiled code compares, which has values between the cells of a narrower one.
     cells = plain(cells)
     if pa.types.is_floating(cells.type):
         below = _floors_of_floats(near, numbers)
@@ -89,14 +89,14 @@ def _floors_of_floats(near: pa.Array, texts: pa.Array) -> pa.Array:
     nearest[lost] = [
         -np.inf if text.startswith("-") else np.inf for text in texts.filter(as_arrow(lost)).to_pylist()
     ]
-    # By the shortest number of their own type: 1e23 is one for a cell of 32 bits, and not when it is widened.
+    # By the shortest number in their own type: 1e23 is that of a 32-bit cell, but not of the widened cell.
     own = pc.fill_null(ordered(numbers_of(near)), "")
     is_above = pc.greater(own, ordered(texts)).to_numpy(zero_copy_only=False) | (lost & (nearest > 0))
     return as_arrow(np.where(is_above, np.nextafter(nearest, -np.inf), nearest))
 
 
 def _floor(text: str, least: int) -> int | None:
-    """Return the greatest integer of 64 bits that is not above a number; None if there is none."""
+    """Return the greatest 64-bit integer that is not above a number, or None."""
     rough = float(text)
     if abs(rough) < 1:
         found = -1 if text.startswith("-") else 0

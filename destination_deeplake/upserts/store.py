@@ -1,10 +1,9 @@
-"""Rows by key in a dataset: publish many, merge seldom.
+"""Rows by key in a dataset: many publishes, few merges.
 
-While the dataset is small, rows take the place of older ones as they come (`at_once`). Later, rows of keys that are
-surely new go straight into it, and all others wait in a delta (`delta`) and take the place of older ones at the next
-merge. All are durable when `publish` returns; readers see those that wait after `merge`.
-There is no index on disk that could be lost: a filter of the known keys is made by one scan of the key columns, once so
-many rows have come that it is worth it; until then every key is taken for a known one.
+While the dataset is small, arriving rows replace older ones at once (`at_once`). Later, rows of keys that are certainly
+new are added directly, and all others wait in a delta (`delta`) for the next merge. All are durable when `publish`
+returns; readers see waiting rows after `merge`. No index on disk could be lost: a filter of the known keys is made by
+one scan of the key columns, once enough rows have arrived; until then every key counts as known.
 """
 
 import contextlib
@@ -40,10 +39,10 @@ class Budget:
     column_bytes : int
         Bytes of the largest column.
     unlearned : float
-        Rows that may come before the known keys are learned, as a part of those that the dataset has.
+        Number of rows before the known keys are learned, as a fraction of the dataset's rows.
     at_once : int
-        Bytes that the dataset has when rows begin to wait. Below that they do where much would be written anew for few,
-        or time is short.
+        Size of the dataset in bytes from which on rows wait. In smaller ones they wait if much would be rewritten for
+        few rows, or time is short.
     """
 
     rows: int = 2_000_000
@@ -62,28 +61,28 @@ class UpsertStore:
     Parameters
     ----------
     base : lakebed.Dataset
-        What readers see; its writer's lock is best held for as long as the store is used.
+        The dataset that readers see; hold its writer's lock while the store is used.
     key : sequence of str
-        Tensors that together name a row.
+        Tensors that identify a row.
     cursor : str or None
-        Tensor whose greater value tells the newer row.
+        Tensor whose greater value marks the newer row.
     deleted : str or None
-        Tensor that is not null in rows that delete their key; None: every row is an ordinary one.
+        Tensor that is not null in rows that delete their key; None without deletions.
     documents, fields, numbers, called, digits
         As in `Keying`.
     extracted : str
-        Tensor that tells the newer row where cursors are equal, or there is none.
+        Tensor whose greater value marks the newer row if cursors are equal or missing.
     branch : str
         Name of the side branch that holds the delta.
     rekeyed : bool
-        Whether the dataset may hold several rows of one key, because its key was another one, or none: the next merge
-        keeps the newest of them.
+        Whether the dataset may hold several rows of one key, because it had another key or none; the next merge keeps
+        the newest.
     budget : Budget or None
-        What may wait; None is `BUDGET`.
+        Limits for waiting rows; None is `BUDGET`.
     checkpoint : Checkpoint
-        Asked at each step of a merge whether there is time for it.
+        Called at each step of a merge; raises if time is short.
     tombstones : Tombstones or None
-        Deletions that are remembered past the merge; None: none is.
+        Deletions that are remembered after a merge; None for none.
     """
 
     def __init__(
@@ -134,11 +133,11 @@ class UpsertStore:
 
     @property
     def pending(self) -> int:
-        """Rows that wait for the next merge."""
+        """Number of rows that wait for the next merge."""
         return self._delta.rows
 
     def publish(self, batch: Mapping[str, pa.Array]) -> None:
-        """Take in rows in the order of their arrival; they are durable when this returns.
+        """Add rows in the order of their arrival, durably.
 
         Parameters
         ----------
@@ -155,7 +154,7 @@ class UpsertStore:
         if not rows:
             return
         if not self._has_begun:
-            self._merge_delta()  # what an earlier store left
+            self._merge_delta()  # a delta that an earlier store left
             self._has_begun = True
         hashes = self._keying.hashes_of_batch(batch)
         gone = self._keying.is_deleted(batch, rows)
@@ -167,7 +166,7 @@ class UpsertStore:
         newest = newest_rows(hashes, self._keying.ordered(batch))
         hashes = hashes[newest]
         known = self._may_be_known(hashes)
-        # Deleted keys are remembered until the next merge: an older row may arrive late.
+        # Remember deleted keys until the next merge, because an older row may arrive late.
         known |= gone[newest]
         fresh = ~known
         if fresh.any():
@@ -180,23 +179,23 @@ class UpsertStore:
             self._delta.append(_chosen(batch, newest[known], rows), self._keying)
 
     def make_room(self) -> None:
-        """Merge what waits if it is too much; best called after `publish`, when its batch was let go."""
+        """Merge the waiting rows if they exceed the limits; call it after `publish`, when the batch is released."""
         if self._delta.rows >= self._budget.rows or self._delta.widest >= self._budget.column_bytes:
-            # All rows are durable: where there is no time, they wait on.
+            # All rows are durable, so they can wait if time is short.
             with contextlib.suppress(MergePutOffError):
                 self._merge_delta()
 
     def merge(self) -> MergeCount:
-        """Give readers one row, the newest, for every key; durable when this returns.
+        """Publish one row, the newest, for every key, durably.
 
         Returns
         -------
-        What was merged since the store was made, or since the last call of this.
+        Counts of merges since the store was made, or since the last call.
 
         Raises
         ------
         MergePutOffError
-            If there is no time for it: readers see what they saw, and what waits goes on waiting.
+            If time is short; nothing changes for readers, and waiting rows go on waiting.
         """
         if self._rekeyed:
             extra = older_duplicates(self._base, self._keying, checkpoint=self._checkpoint)
@@ -210,7 +209,7 @@ class UpsertStore:
         return merged
 
     def forget(self) -> None:
-        """Forget rows that a step which failed left unpublished; what waits durably goes on waiting."""
+        """Discard unpublished rows after a failed step; rows of the delta go on waiting."""
         self._delta.forget()
 
     def _may_merge_at_once(self, batch: Mapping[str, pa.Array], gone: NDArray[np.bool_]) -> bool:
@@ -233,7 +232,7 @@ class UpsertStore:
         return self._filter().may_hold(hashes)
 
     def _filter(self) -> KeyFilter:
-        """Return the keys that there are, learned when they are first asked for."""
+        """Return the filter of existing keys, which is made on first use."""
         if self._known is None:
             self._known = KeyFilter(self._base.max_len + self._delta.rows)
             for dataset in (self._base, self._delta.dataset) if self._delta.rows else (self._base,):
@@ -259,16 +258,16 @@ def settle(
 ) -> MergeCount | None:
     """Merge the delta that an interrupted sync left, before anything else changes the dataset.
 
-    The rows go by the columns that were key and order when they came.
+    The key and order are those that were in force when the rows arrived.
 
     Returns
     -------
-    What was merged; None if there was no delta.
+    Counts of the merge; None without a delta.
 
     Raises
     ------
     MergePutOffError
-        If `checkpoint` says so.
+        If `checkpoint` raises it.
     """
     delta = Delta(base, branch)
     if not delta.exists:

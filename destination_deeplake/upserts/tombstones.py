@@ -1,9 +1,9 @@
-"""Keys that were deleted, remembered past their sync: an older row of one that comes late inserts nothing.
+"""Deleted keys, remembered after their sync, so that an older row that arrives late is not inserted.
 
-They lie on a side branch of their own, one row for each deletion that was merged: the columns of key and order, and
-when it was merged. The dataset's info names the branch, so that a dataset that takes the place of another one comes
-with its own, and one that nobody names counts for nothing. They are written before the delta that had them is dropped:
-who was interrupted in between merges the delta, and writes them, once more.
+They are stored on a side branch, one row for each merged deletion: the columns of key and order, and the time of the
+merge. The dataset's info names the branch, so that a replacement of the dataset brings its own, and a branch without
+this name is ignored. They are written before their delta is dropped; after an interruption in between, both steps are
+repeated.
 """
 
 import contextlib
@@ -26,21 +26,21 @@ from destination_deeplake.upserts.windows import Columns, taken, whole, windows
 from lakebed.runtime.failures import OnFailure
 
 INFO_KEY = "deleted_rows"
-"""Under this name the info of a dataset has the branch."""
+"""Key of the branch's name in the info of a dataset."""
 
 MOST = 1_000_000
-"""Most deletions that are remembered: the last ones."""
+"""Largest number of remembered deletions; the latest ones stay."""
 
 _KEYING = "keying"
 _MERGED_AT = "merged_at"
 _DAY = 86_400_000_000
 _LOOSE = 1000
-"""Rows that may go and yet stay, because it is not worth it to write the others anew."""
+"""Number of outdated rows up to which rewriting the others is not worth it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buried:
-    """Deletions that count.
+    """The deletions in force.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Buried:
     order: list[Values]
 
     def hides(self, table: KeyTable, rows: NDArray[np.int64], order: list[Values]) -> NDArray[np.bool_]:
-        """Tell for each key of a table whether its row is older than a deletion of it.
+        """Tell for each key of a table whether its row is older than a deletion of the key.
 
         Parameters
         ----------
@@ -81,12 +81,12 @@ class Tombstones:
     base : lakebed.Dataset
         The dataset.
     branches : sequence of str
-        Names that the side branch may have. The first one is taken if the dataset names none of them yet; what is on it
-        then counts for nothing.
+        Possible names of the side branch. If the dataset names none of them, the first one is used, and its contents
+        are ignored.
     days : int
-        How long they are remembered; 0 is not at all.
+        Number of days for which they are remembered; 0 remembers none.
     most : int
-        How many are remembered.
+        Largest number of remembered deletions.
     clock : callable
         Returns the time in seconds since 1970.
     """
@@ -114,19 +114,19 @@ class Tombstones:
 
     @property
     def _name(self) -> str | None:
-        # A branch that was made of this dataset has its info, but must not write to its side branches.
+        # A branch of this dataset inherits its info, but must not write to its side branches.
         found: str | None = self._base.info.get(INFO_KEY)
         return found if found in self._branches else None
 
     def of(self, keying: Keying) -> Buried | None:
-        """Return the deletions that count, for rows of that key and order; None if there are none."""
+        """Return the deletions in force, for rows of a key and order; None without any."""
         if self._known is None or self._known[0] != keying:
             name = self._name
             self._known = keying, None if name is None or not self.exist else self._read(name, keying)
         return self._known[1]
 
     def recall(self) -> Columns:
-        """Return key and order of the deletions that count, by tensor; empty if there are none."""
+        """Return key and order of the deletions in force, by tensor; empty without any."""
         name = self._name
         if name is None or not self.exist:
             return {}
@@ -138,16 +138,16 @@ class Tombstones:
             return found if len(young) else {}
 
     def bury(self, delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> None:
-        """Remember deletions; durable when this returns.
+        """Record deletions, durably.
 
         Parameters
         ----------
         delta : lakebed.Dataset
-            Where they are.
+            The delta with the deletions.
         rows : int64, shape (rows,)
-            Rows that say that their key is gone, ascending.
+            Ascending rows that delete their key.
         keying : Keying
-            By what they go.
+            Their key and order.
         """
         if not self._days:
             self.drop()
@@ -170,7 +170,7 @@ class Tombstones:
             self._compact(branch, keying)
 
     def drop(self) -> None:
-        """Forget all of them."""
+        """Drop all deletions."""
         name, self._known = self._name, None
         if name is not None:
             del self._base.info[INFO_KEY]
@@ -180,7 +180,7 @@ class Tombstones:
 
     @contextlib.contextmanager
     def _opened(self, keying: Keying) -> Iterator[lakebed.Dataset]:
-        """Open the branch; it is empty if what is on it goes by other columns."""
+        """Open the branch; empty it if it has another key or order."""
         name, is_there = self._name or self._branches[0], self.exist
         branch = self._base.start_overwrite(name, resume=is_there)
         if is_there and not self._fits(branch, keying):

@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 tensor = Tensor
-open = load  # noqa: A001 - not in __all__, where it would take the place of Python's
+open = load  # noqa: A001 - not in __all__, because a star import would replace Python's own
 compressions = _registry.COMPRESSIONS
 htypes: list[str] = sorted(_HTYPES)
 file_kinds = _FILE_KINDS

@@ -74,7 +74,7 @@ def test_linked_photos_with_objects(
     monkeypatch.setenv("LAKEBED_CREDS_LAB", json.dumps(store.creds))
     url, flag = store.url("annotated"), tmp_path / "mended"
     ds = lakebed.empty(url, creds=store.creds)
-    with pytest.warns(UserWarning, match="org_id and ds_name mean nothing"):
+    with pytest.warns(UserWarning, match="org_id and ds_name have no meaning"):
         ds.connect(creds_key="lab", org_id="org", token="token")
     ds.add_creds_key("lab", managed=True)
     with ds:

@@ -190,7 +190,7 @@ def test_predictions_are_matched_and_counts_lead_to_rows(
 def test_reading_says_how_far_it_is_and_can_be_cancelled(compared: Compared, open_page: Open) -> None:
     page = open_page("about:blank")
     held: list[Any] = []
-    page.route(re.compile(r"/rows\?.*start=[1-9]\d{3}"), lambda route: held.append(route))
+    page.route(re.compile(r"/rows\?.*start=[1-9]\d{3}"), held.append)
     page.goto(compared.at("long", compare={"how": "match"}))
     page.get_by_role("status").filter(has_text="1,024 of 10,000 rows").wait_for()
     page.get_by_role("button", name="Cancel").click()

@@ -9,7 +9,7 @@ touch it.
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow
+from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, change_to_free, grow
 from destination_deeplake.native.partitions cimport Partitions
 
 
@@ -41,33 +41,33 @@ cdef enum:
     FIRST_TEXT = 4096
 
 
-cdef struct Column:
+cdef struct Column:  # three lines of the cache, of which a value that needs nothing special touches the first
     Buffer values
     Buffer offsets  # variable kinds only, int32, in items
     Buffer validity
-    const uint8_t* name
-    size_t name_size
-    const uint8_t* key  # the name as most sources write it, with quotes and escapes
-    size_t key_size
-    int32_t next  # the column that came after this one in an earlier record
-    Kind kind
     uint64_t seen  # serial of the row that has a value
+    Kind kind
+    bint exact  # numbers and moments only: whether those that it may not hold to the last digit are kept as texts, too
+    const uint8_t* name
+    const uint8_t* key  # the name as most sources write it, with quotes and escapes
+    uint32_t name_size
+    uint32_t key_size
+    int32_t next  # the column that came after this one in an earlier record
+    int32_t parent  # the group whose object it is in
     uint64_t failed  # serial of the row whose value was refused
+    uint64_t inexact  # serial of the row with a number that it may not hold to the last digit
+    const uint8_t* bad  # the value of `failed` and `inexact`
     int64_t nulls
     const uint8_t* change  # the entry of `_airbyte_meta.changes` for a refused value
     size_t change_size
     size_t hint  # bytes of values in the batch before
-    int32_t parent  # the group whose object it is in
-    int32_t item  # bytes of what an offset counts
     const int64_t* shape  # FLOATS only; NULL: one dimension of any size
     int32_t dimensions
+    int32_t item  # bytes of what an offset counts
     int32_t first  # of a group: the column inside that came first in an earlier record
     int32_t own  # of a group: the column that keeps its whole value, or -1
-    const uint8_t* bad  # the value of `failed` and `inexact`
     int64_t misfits  # values that were refused, since the table was made
     int64_t first_misfit  # number of the record with the first of them, from 1
-    bint exact  # numbers and moments only: whether those that it may not hold to the last digit are kept as texts, too
-    uint64_t inexact  # serial of the row with such a number
 
 
 cdef struct Refusals:  # values that became null, or may have been rounded, kept for whoever asks
@@ -91,6 +91,7 @@ cdef struct Table:
     # `count` columns from the schema, then extraction time and meta, then groups: objects with columns inside. The
     # extraction time stands for the data object itself, as the group around its fields.
     Column* columns
+    void* allocated  # for them
     int32_t count
     int32_t groups
     int32_t files  # the group of `record.file_reference`, the one of `record.file` behind it; 0: not wanted
@@ -155,7 +156,12 @@ cdef inline bint grow_rows(Table* table) noexcept nogil:
     cdef int i
     cdef bint done
     if rows == 0:
-        rows = max(<int64_t>FIRST_ROWS, table.row_hint)
+        rows = FIRST_ROWS if table.partitioned else max(<int64_t>FIRST_ROWS, table.row_hint)
+    if rows < table.row_hint:
+        # Begun small beside a batch that was written; what that leaves is taken at once.
+        column = &table.columns[table.count]
+        if change_to_free(table.pool, &column.values, table.row_hint * width(column.kind), used * width(column.kind)):
+            rows = table.row_hint
     if rows > MOST_ROWS:
         return in_trouble(table, TOO_LARGE)
     for i in range(table.count + 2):
@@ -194,8 +200,12 @@ cdef inline bint grow_text(Table* table, Column* column, size_t used, size_t nee
     cdef size_t n
     if need > INT32_MAX:
         return in_trouble(table, TOO_LARGE)
+    if need <= column.hint and change_to_free(table.pool, &column.values, column.hint, used):
+        return True
     n = column.values.capacity + (column.values.capacity >> (0 if used < 1 << 20 else 1))
-    n = max(min(n, <size_t>INT32_MAX), need, max(column.hint, <size_t>FIRST_TEXT) if used == 0 else <size_t>0)
+    n = max(min(n, <size_t>INT32_MAX), need)
+    if used == 0:
+        n = max(n, <size_t>FIRST_TEXT, <size_t>0 if table.partitioned else column.hint)
     if not grow(table.pool, &column.values, n, used):
         return in_trouble(table, NO_MEMORY)
     return True

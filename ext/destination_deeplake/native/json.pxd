@@ -68,6 +68,27 @@ cdef extern from *:
     #endif
     }
 
+    /* Bits of the next 64 bytes: those that need a look inside a JSON string, by the rule of dl_plain_run. */
+    static inline uint64_t dl_marks(const uint8_t *p)
+    {
+        uint64_t bits = 0;
+    #if defined(__SSE2__)
+        for (int i = 0; i < 64; i += 16) {
+            __m128i v = _mm_loadu_si128((const __m128i *)(p + i));
+            __m128i quote = _mm_cmpeq_epi8(v, _mm_set1_epi8('"'));
+            __m128i slash = _mm_cmpeq_epi8(v, _mm_set1_epi8('\\\\'));
+            __m128i other = _mm_cmplt_epi8(v, _mm_set1_epi8(0x20));
+            bits |= (uint64_t)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, slash), other)) << i;
+        }
+    #else
+        for (int i = 0; i < 64; i++)
+            bits |= (uint64_t)(p[i] < 0x20 || p[i] >= 0x80 || p[i] == '"' || p[i] == '\\\\') << i;
+    #endif
+        return bits;
+    }
+
+    static inline int dl_first(uint64_t bits) { return __builtin_ctzll(bits); }
+
     /* Copy the next 16 bytes and return how many of them come before the first backslash. */
     static inline int dl_copy_unescaped(uint8_t *out, const uint8_t *p)
     {
@@ -111,6 +132,8 @@ cdef extern from *:
     const uint8_t[256] dl_hex
     const uint8_t[256] dl_escape
     int dl_plain_run(const uint8_t* p) noexcept nogil
+    uint64_t dl_marks(const uint8_t* p) noexcept nogil
+    int dl_first(uint64_t bits) noexcept nogil
     int dl_copy_unescaped(uint8_t* out, const uint8_t* p) noexcept nogil
     bint dl_same(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil
 
@@ -122,6 +145,11 @@ cdef enum:
 cdef struct Span:
     const uint8_t* start  # NULL: absent
     const uint8_t* end
+
+
+cdef struct Marks:  # what needs a look in the 64 bytes before `stop`, and was not met yet
+    const uint8_t* stop
+    uint64_t bits
 
 
 cdef inline bint is_space(uint8_t c) noexcept nogil:
@@ -164,6 +192,18 @@ cdef inline const uint8_t* skip_character(const uint8_t* p, Fault* fault) noexce
     return p + 4
 
 
+cdef inline const uint8_t* skip_special(const uint8_t* p, bint* escaped, Fault* fault) noexcept nogil:
+    """Skip an escape sequence or multi-byte characters in a string."""
+    if p[0] == c"\\":
+        escaped[0] = True
+        return skip_escape(p, fault)
+    if p[0] < 0x20:
+        return fail(fault, p, BAD_CONTROL)
+    while p != NULL and p[0] >= 0x80:
+        p = skip_character(p, fault)
+    return p
+
+
 cdef inline const uint8_t* string_end(
     const uint8_t* p, const uint8_t* lim, bint* escaped, Fault* fault
 ) noexcept nogil:
@@ -181,18 +221,32 @@ cdef inline const uint8_t* string_end(
                 p += 1
         if p[0] == c'"':
             return p
-        if p[0] == c"\\":
-            escaped[0] = True
-            p = skip_escape(p, fault)
-            if p == NULL:
-                return NULL
-        elif p[0] < 0x20:
-            return fail(fault, p, BAD_CONTROL)
-        else:
-            while p[0] >= 0x80:
-                p = skip_character(p, fault)
-                if p == NULL:
-                    return NULL
+        p = skip_special(p, escaped, fault)
+        if p == NULL:
+            return NULL
+
+
+cdef inline const uint8_t* next_string_end(
+    const uint8_t* p, const uint8_t* lim, Marks* marks, Fault* fault
+) noexcept nogil:
+    """Do the same as `string_end` for one string after the other."""
+    cdef bint escaped
+    cdef const uint8_t* mark
+    while True:
+        while marks.bits == 0:
+            if lim - marks.stop < 64:
+                return string_end(p, lim, &escaped, fault)
+            marks.bits = dl_marks(marks.stop)
+            marks.stop += 64
+        mark = marks.stop - 64 + dl_first(marks.bits)
+        marks.bits &= marks.bits - 1
+        if mark < p:
+            continue
+        if mark[0] == c'"':
+            return mark
+        p = skip_special(mark, &escaped, fault)
+        if p == NULL:
+            return NULL
 
 
 cdef inline uint32_t hex4(const uint8_t* p) noexcept nogil:
@@ -372,12 +426,13 @@ cdef inline const uint8_t* skip_number(const uint8_t* p, Fault* fault) noexcept 
     return p
 
 
-cdef inline const uint8_t* skip_scalar(const uint8_t* p, const uint8_t* lim, Fault* fault) noexcept nogil:
+cdef inline const uint8_t* skip_scalar(
+    const uint8_t* p, const uint8_t* lim, Marks* marks, Fault* fault
+) noexcept nogil:
     """Skip a string, a number or a literal."""
-    cdef bint escaped
     cdef uint8_t c = p[0]
     if c == c'"':
-        p = string_end(p + 1, lim, &escaped, fault)
+        p = next_string_end(p + 1, lim, marks, fault)
         return p if p == NULL else p + 1
     if c == c"-" or is_digit(c):
         return skip_number(p, fault)
@@ -390,14 +445,15 @@ cdef inline const uint8_t* skip_scalar(const uint8_t* p, const uint8_t* lim, Fau
     return fail(fault, p, UNEXPECTED)
 
 
-cdef inline const uint8_t* skip_key(const uint8_t* p, const uint8_t* lim, Fault* fault) noexcept nogil:
+cdef inline const uint8_t* skip_key(
+    const uint8_t* p, const uint8_t* lim, Marks* marks, Fault* fault
+) noexcept nogil:
     """Skip a key, its colon and the space around them; return the first byte of the value."""
-    cdef bint escaped
     if p[0] != c'"':
         p = skip_space(p)
         if p[0] != c'"':
             return fail(fault, p, UNEXPECTED)
-    p = string_end(p + 1, lim, &escaped, fault)
+    p = next_string_end(p + 1, lim, marks, fault)
     if p == NULL:
         return NULL
     p = skip_space(p + 1)
@@ -412,6 +468,9 @@ cdef inline const uint8_t* skip_nested(
     """Skip the array or object at `p`, which has `depth` containers around it."""
     cdef uint8_t[MAX_DEPTH + 1] closing
     cdef int top = depth
+    cdef Marks marks
+    marks.stop = p
+    marks.bits = 0
     while True:
         # One value starts here.
         if p[0] == c"{" or p[0] == c"[":
@@ -422,14 +481,14 @@ cdef inline const uint8_t* skip_nested(
             p = skip_space(p + 1)
             if p[0] != closing[top]:
                 if closing[top] == c"}":
-                    p = skip_key(p, lim, fault)
+                    p = skip_key(p, lim, &marks, fault)
                     if p == NULL:
                         return NULL
                 continue
             p += 1
             top -= 1
         else:
-            p = skip_scalar(p, lim, fault)
+            p = skip_scalar(p, lim, &marks, fault)
             if p == NULL:
                 return NULL
         # A value ended here: close what closes, or go to the next value.
@@ -445,7 +504,7 @@ cdef inline const uint8_t* skip_nested(
             top -= 1
         p = skip_space(p + 1)
         if closing[top] == c"}":
-            p = skip_key(p, lim, fault)
+            p = skip_key(p, lim, &marks, fault)
             if p == NULL:
                 return NULL
 
@@ -454,6 +513,9 @@ cdef inline const uint8_t* skip_value(
     const uint8_t* p, const uint8_t* lim, int depth, Fault* fault
 ) noexcept nogil:
     """Skip any value; `depth` containers are around it."""
+    cdef Marks marks
     if p[0] == c"{" or p[0] == c"[":
         return skip_nested(p, lim, depth, fault)
-    return skip_scalar(p, lim, fault)
+    marks.stop = p
+    marks.bits = 0
+    return skip_scalar(p, lim, &marks, fault)

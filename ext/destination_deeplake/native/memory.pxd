@@ -120,20 +120,29 @@ cdef inline void recycle(FreeList* pool, Buffer* buffer) noexcept nogil:
     buffer.capacity = 0
 
 
+cdef inline size_t with_slack(size_t n) noexcept nogil:
+    """Return the capacity that `n` bytes and `SLACK` need."""
+    return (n + 2 * SLACK - 1) & ~<size_t>(SLACK - 1)
+
+
+cdef inline bint change_to_free(FreeList* pool, Buffer* buffer, size_t n, size_t used) noexcept nogil:
+    """Replace a buffer by a free one for `n` bytes, if there is one, keeping its first `used`."""
+    cdef Buffer larger = recycled(pool, with_slack(n))
+    if larger.data == NULL:
+        return False
+    if used:
+        memcpy(larger.data, buffer.data, used)
+    recycle(pool, buffer)
+    buffer[0] = larger
+    return True
+
+
 cdef inline bint grow(FreeList* pool, Buffer* buffer, size_t n, size_t used) noexcept nogil:
     """Give a buffer room for `n` bytes and `SLACK`, keeping its first `used`; False when memory is short."""
-    cdef Buffer larger
     cdef uint8_t* data
-    n = (n + 2 * SLACK - 1) & ~<size_t>(SLACK - 1)
-    if n <= buffer.capacity:
+    if with_slack(n) <= buffer.capacity or change_to_free(pool, buffer, n, used):
         return True
-    larger = recycled(pool, n)
-    if larger.data != NULL:
-        if used:
-            memcpy(larger.data, buffer.data, used)
-        recycle(pool, buffer)
-        buffer[0] = larger
-        return True
+    n = with_slack(n)
     data = dl_resize(buffer.data, buffer.capacity, n, used)
     if data == NULL:
         return False

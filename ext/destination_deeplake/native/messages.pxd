@@ -10,7 +10,6 @@ record is spelled as JSON, which `rows` reads.
 """
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memset
 
 from destination_deeplake.native.columns cimport (
     NO_TROUBLE,
@@ -93,6 +92,14 @@ cdef struct Typing:  # a record that is read
     const uint8_t* lim
 
 
+cdef inline Span between(const uint8_t* start, const uint8_t* end) noexcept nogil:
+    """Return a span that is made here: to copy one right after it was written takes twice as long."""
+    cdef Span span
+    span.start = start
+    span.end = end
+    return span
+
+
 cdef inline bint read_head(const uint8_t* p, Typing* record, bint whole) noexcept nogil:
     """Read the fields of a record up to its first value, or all of them; False if it is broken."""
     cdef Field field
@@ -102,6 +109,9 @@ cdef inline bint read_head(const uint8_t* p, Typing* record, bint whole) noexcep
     record.emitted = 0
     record.data = NULL
     while p < record.end:
+        if p[0] == DATA << 3 | LENGTH and not whole:
+            record.data = p
+            return True
         start = p
         p = read_field(p, record.end, &field)
         if p == NULL:
@@ -112,17 +122,15 @@ cdef inline bint read_head(const uint8_t* p, Typing* record, bint whole) noexcep
         elif field.type != LENGTH:
             continue
         elif field.number == NAMESPACE:
-            record.space = field.bytes
+            record.space = between(field.bytes.start, p)
         elif field.number == NAME:
-            record.name = field.bytes
+            record.name = between(field.bytes.start, p)
         elif field.number == PARTITION:
-            record.partition = field.bytes
+            record.partition = between(field.bytes.start, p)
         elif field.number == META:
             record.meta = field.bytes
         elif field.number == DATA and record.data == NULL:
             record.data = start
-            if not whole:
-                return True
     if record.data == NULL:
         record.data = record.end
     return True
@@ -166,7 +174,7 @@ cdef inline Cell read_values(Table* table, Typing* record, Buffer* room, Reason*
             column = &table.columns[index]
             column.seen = table.serial
             table.present += 1
-            if put_plain(table, column, p, end, record.lim):
+            if put_plain(table, column, p, end, record.lim, reason):
                 p = end
                 continue
             table.present -= 1
@@ -343,7 +351,7 @@ cdef inline Verdict read_typed_record(
     cdef int32_t index
     cdef int whole
     cdef bint is_text
-    memset(&rest, 0, sizeof(Record))
+    rest.meta.start = rest.meta.end = rest.reference.start = rest.file.start = NULL
     record.end = bytes.end
     for whole in range(2):
         record.lim = lim

@@ -10,6 +10,30 @@ from destination_deeplake.native.faults cimport Fault
 from destination_deeplake.native.json cimport Span, skip_character
 
 
+cdef extern from *:
+    """
+    /* Read a varint out of the next eight bytes and return how many it has, without a branch on that; 0: more, or the
+       machine is of the other byte order. */
+    static inline int dl_near_varint(const uint8_t *p, uint64_t *value)
+    {
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        uint64_t word, last;
+        memcpy(&word, p, 8);
+        last = ~word & 0x8080808080808080u;
+        if (!last) return 0;
+        word &= last ^ (last - 1);
+        word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+        word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+        *value = (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+        return (__builtin_ctzll(last) >> 3) + 1;
+    #else
+        return 0;
+    #endif
+    }
+    """
+    int dl_near_varint(const uint8_t* p, uint64_t* value) noexcept nogil
+
+
 cdef enum:
     MOST_GROUPS = 100  # groups around one another, which protobuf has given up
 
@@ -45,6 +69,14 @@ cdef inline const uint8_t* read_varint(const uint8_t* p, const uint8_t* end, uin
             return p
         shift += 7
     return NULL
+
+
+cdef inline const uint8_t* read_near_varint(const uint8_t* p, const uint8_t* end, uint64_t* value) noexcept nogil:
+    """Do the same where eight bytes can be read at `p`, whatever `end` is."""
+    cdef int size = dl_near_varint(p, value)
+    if size == 0 or end - p < size:
+        return read_varint(p, end, value)
+    return p + size
 
 
 cdef inline int64_t signed_of(uint64_t value) noexcept nogil:

@@ -18,7 +18,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.pythread cimport PyThread_allocate_lock
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -199,12 +199,13 @@ cdef class TableBuilder:
         table.count = len(columns)
         table.groups = len(groups)
         table.refusals.wanted = keep
-        table.columns = <Column*>calloc(table.count + 2 + table.groups, sizeof(Column))
+        table.allocated = calloc(table.count + 3 + table.groups, sizeof(Column))
+        table.columns = <Column*>((<uintptr_t>table.allocated + 63) & ~<uintptr_t>63)
         table.mask = 3
         while table.mask < 2 * <uint32_t>(table.count + table.groups):
             table.mask = 2 * table.mask + 1
         table.slots = <int32_t*>malloc((table.mask + 1) * sizeof(int32_t))
-        if table.columns == NULL or table.slots == NULL:
+        if table.allocated == NULL or table.slots == NULL:
             raise MemoryError
         memset(table.slots, 0xFF, (table.mask + 1) * sizeof(int32_t))
         padded = meta + bytes(SLACK)
@@ -291,7 +292,7 @@ cdef class TableBuilder:
 
     def __dealloc__(self):
         cdef int i
-        if self.table.columns != NULL:
+        if self.table.allocated != NULL:
             for i in range(self.table.count + 2):
                 recycle(&pool, &self.table.columns[i].values)
                 recycle(&pool, &self.table.columns[i].offsets)
@@ -301,7 +302,7 @@ cdef class TableBuilder:
         free_kept(&self.table.numbers)
         forget_partitions(&pool, &self.table.partitions)
         free(self.table.fields)
-        free(self.table.columns)
+        free(self.table.allocated)
         free(self.table.slots)
 
     @property
@@ -380,7 +381,7 @@ cdef class TableBuilder:
         column.nulls = 0
         if is_variable(column.kind):
             size = <size_t>(<int32_t*>column.offsets.data)[rows] * column.item
-            column.hint = 0 if self.table.partitioned else size + (size >> 4)
+            column.hint = size + (size >> 4)
             offsets = block_of(&column.offsets, 4 * (rows + 1))
         elif column.kind == BOOL:
             size = bits(rows)
@@ -408,8 +409,7 @@ cdef class TableBuilder:
         taken = [self.take_column(&self.table.columns[i]) for i in range(self.table.count + 2)]
         taken.append((0, None, offsets, values))
         recycle(&pool, &self.table.scratch)
-        # A table that is filled while this batch is written begins small, and grows into its buffers afterwards.
-        self.table.row_hint = 0 if self.table.partitioned else self.table.rows + (self.table.rows >> 4)
+        self.table.row_hint = self.table.rows + (self.table.rows >> 4)
         self.table.rows = self.table.capacity = 0
         return taken
 

@@ -36,30 +36,33 @@ from destination_deeplake.native.columns cimport (
 from destination_deeplake.native.decimals cimport Decimal, read_decimal
 from destination_deeplake.native.faults cimport BAD_TEXT, BAD_VALUE, Fault, Reason
 from destination_deeplake.native.json cimport Span, is_space, skip_space, skip_value
-from destination_deeplake.native.memory cimport Buffer, grow
-from destination_deeplake.native.protobuf cimport LENGTH, VARINT, FIXED64, Field, is_utf8, read_field, read_varint, signed_of
+from destination_deeplake.native.memory cimport SLACK, Buffer, grow
+from destination_deeplake.native.protobuf cimport LENGTH, VARINT, FIXED64, Field, is_utf8, read_field, read_near_varint, read_varint, signed_of
 from destination_deeplake.native.temporal cimport dl_instant
 from destination_deeplake.native.values cimport DATA_DEPTH, put_base64, put_decimal, put_double, put_value
 
 
 cdef extern from *:
     """
-    /* Copy n bytes in steps of 16, which may touch up to 15 more on both sides, and tell whether all n are ASCII. */
+    /* Copy n bytes in steps of 32, which may touch up to 31 more on both sides, and tell whether all n are ASCII. */
     static inline int dl_copy_ascii(uint8_t *out, const uint8_t *p, size_t n)
     {
-        size_t i = 0;
     #if defined(__SSE2__)
-        int high = 0;
-        for (; i < n; i += 16) {
+        uint64_t high = 0;
+        size_t i = 0;
+        do {
             __m128i v = _mm_loadu_si128((const __m128i *)(p + i));
+            __m128i w = _mm_loadu_si128((const __m128i *)(p + i + 16));
             _mm_storeu_si128((__m128i *)(out + i), v);
-            int mask = _mm_movemask_epi8(v);
-            high |= n - i < 16 ? mask & ((1 << (n - i)) - 1) : mask;
-        }
+            _mm_storeu_si128((__m128i *)(out + i + 16), w);
+            uint64_t mask = (uint32_t)_mm_movemask_epi8(v) | (uint64_t)_mm_movemask_epi8(w) << 16;
+            high |= n - i < 32 ? mask & (((uint64_t)1 << (n - i)) - 1) : mask;
+            i += 32;
+        } while (i < n);
         return !high;
     #else
         uint8_t high = 0;
-        for (; i < n; i++) {
+        for (size_t i = 0; i < n; i++) {
             out[i] = p[i];
             high |= p[i];
         }
@@ -100,6 +103,7 @@ cdef enum:
     NANOS_PER_SECOND = 1_000_000_000
     NANOS_PER_DAY = 86_400_000_000_000
     MICROS_IN_DAY = 86_400_000_000
+    FAR = 192  # bytes of a short value, and of the steps in which it is read
 
 
 cdef struct Value:
@@ -305,26 +309,49 @@ cdef inline Cell put_moment(Table* table, Column* column, const Value* value) no
 
 
 cdef inline bint put_plain(
-    Table* table, Column* column, const uint8_t* p, const uint8_t* end, const uint8_t* lim
+    Table* table, Column* column, const uint8_t* p, const uint8_t* end, const uint8_t* lim, Reason* reason
 ) noexcept nogil:
     """Write a value of the usual form, one field that its column holds as it is; False leaves it to the rest."""
-    cdef uint64_t bits
+    cdef uint64_t bits, nanos = 0
+    cdef size_t used, n
     cdef uint8_t* out
-    cdef size_t n
+    cdef Span text
+    if lim - p < FAR:  # what is read below may stand behind a value that is cut off
+        return False
     if p[0] == STRING << 3 | LENGTH:
-        # Behind a value that is cut off there may be nothing that can be read.
-        if column.kind != TEXT or end - p < 2 or p[1] >= 0x80 or p[1] != end - p - 2 or lim - p < 192:
-            return False
         n = p[1]
-        out = reserve(table, column, n)
-        if out == NULL or not dl_copy_ascii(out, p + 2, n):
+        if column.kind != TEXT or n >= 0x80 or p + 2 + n != end:
+            return False
+        used = (<int32_t*>column.offsets.data)[table.rows]
+        if used + n + SLACK > column.values.capacity:
+            return False
+        out = column.values.data + used
+        if not dl_copy_ascii(out, p + 2, n) and not is_utf8(out, out + n):
             return False
         end_text(table, column, out + n)
         return True
     if p[0] == INTEGER << 3:
-        if column.kind != INT64 or read_varint(p + 1, end, &bits) != end:
+        if column.kind != INT64 or read_near_varint(p + 1, end, &bits) != end:
             return False
         return put_int64(table, column, signed_of(bits))
+    if p[0] == MOMENT_WITH_ZONE << 3 | LENGTH:
+        if column.kind != TIMESTAMP_TZ or p + 2 + p[1] != end or p[2] != 1 << 3:
+            return False
+        p = read_near_varint(p + 3, end, &bits)
+        if p != NULL and p != end and p[0] == 2 << 3:
+            p = read_near_varint(p + 1, end, &nanos)
+            if column.exact and nanos % 1000:
+                return False
+        if p != end or nanos >= NANOS_PER_SECOND or bits >> 43:
+            return False
+        return put_int64(table, column, signed_of(bits) * 1_000_000 + <int64_t>(nanos // 1000))
+    if p[0] == JSON_ << 3 | LENGTH:
+        p = read_varint(p + 1, end, &bits)
+        if column.kind != JSON or p == NULL or <uint64_t>(end - p) != bits:
+            return False
+        text.start = p
+        text.end = end
+        return put_document(table, column, text, reason) == STORED
     if p[0] == NULL_ << 3:
         return end - p == 2 and p[1] < 0x80 and put_null(table, column)
     if p[0] == NUMBER << 3 | FIXED64:

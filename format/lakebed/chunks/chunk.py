@@ -45,7 +45,7 @@ class Chunk:
         return len(self.data) == 0 and len(rows) > 0 and bool(np.all(rows[0, :-1] > 0))
 
     def offsets(self) -> NDArray[np.int64]:
-        """Start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
+        """Return the start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
         if self._offsets is None:
             _check_empty(self.count, len(self.data), 1)
             if self.uniform is not None:
@@ -68,13 +68,13 @@ class Chunk:
             raise FormatError(f"damaged chunk: {error}") from error
 
     def shapes(self) -> NDArray[np.uint32]:
-        """Shape of each sample: uint32, shape (count, ndim); samples beyond the table have zero extents."""
+        """Return the shape of each sample: uint32, shape (count, ndim); samples beyond the table have zero extents."""
         if self._shapes is None:
             self._shapes = _expanded(self._shape_rows, self.count, len(self.data))
         return self._shapes
 
     def shape(self, i: int) -> tuple[int, ...]:
-        """Shape of sample ``i`` of the chunk."""
+        """Return the shape of sample ``i`` of the chunk."""
         if self.uniform is not None:
             return self.uniform[0]
         return tuple(int(v) for v in self.shapes()[i])

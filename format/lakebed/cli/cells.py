@@ -1,4 +1,4 @@
-"""One sample as a person reads it: ``jpeg 480x640x3, 120 kB``, ``bool 422x640x6``, ``person, dog``, a date, some text.
+"""One sample as a line of text: ``jpeg 480x640x3, 120 kB``, ``bool 422x640x6``, ``person, dog``, a date, a text.
 
 Only shown values are decoded, and links are not followed. A damaged sample affects only its cell.
 """

@@ -1,4 +1,4 @@
-"""Commands of the shell: how they are found, declared, and how their errors are told; options that several share."""
+"""Commands of the shell: finding and declaring them, printing their errors, and options that several share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ progress_option = click.option(
     "progressbar",
     default=True,
     callback=lambda _, __, value: value and sys.stderr.isatty(),
-    help="Show how far it is.",
+    help="Show a progress bar.",
 )
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST.")
 

@@ -63,7 +63,7 @@ def say_some(what: str, found: Sequence[object]) -> None:
 def tell_table(
     found: Any, headings: Sequence[str], rows: Sequence[Sequence[str]], nothing: str, *, as_json: bool
 ) -> None:
-    """Print a list: as JSON for programs, as a table for people, who are told if it is empty."""
+    """Print a list: as JSON for programs, as a table for people, or `nothing` if it is empty."""
     if as_json:
         say_json(found)
     elif not rows:

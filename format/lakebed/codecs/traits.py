@@ -133,10 +133,10 @@ def names_of(*kinds: Kind) -> frozenset[str]:
 
 
 def keeps_values(name: str | None) -> bool:
-    """Whether values are read as they were stored; None is no compression, which keeps them."""
+    """Tell whether values are read as they were stored; None is no compression, which keeps them."""
     return name is None or (name in TRAITS and TRAITS[name].lossless)
 
 
 def is_plain(name: str | None) -> bool:
-    """Whether the stored bytes are those of a value, compressed as bytes or not at all, rather than a file."""
+    """Tell whether the stored bytes are those of a value, compressed as bytes or not at all, rather than a file."""
     return name is None or (name in TRAITS and TRAITS[name].kind == "bytes")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Buffer
 
-# FFmpeg may use several threads for at least so many pixels.
+# FFmpeg may use several threads for frames of at least this many pixels.
 _THREADED_PIXELS = 1 << 25
 
 

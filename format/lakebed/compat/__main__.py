@@ -15,7 +15,7 @@ def main(words: list[str]) -> None:
     """Run a script, or a module, as Python itself would, with ``deeplake`` meaning lakebed."""
     if words[:1] == ["--replace"]:
         words = words[1:]
-        os.environ["LAKEBED_COMPAT"] = "replace"  # for processes that the script starts, too
+        os.environ["LAKEBED_COMPAT"] = "replace"  # inherited by processes that the script starts
     is_module = words[:1] == ["-m"]
     words = words[1:] if is_module else words
     if not words or words[0].startswith("-"):

@@ -81,7 +81,7 @@ class Finder(MetaPathFinder, Loader):
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None = None,  # noqa: ARG002 - of the protocol
+        path: Sequence[str] | None = None,  # noqa: ARG002 - required by the protocol
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """Return the specification of a module.

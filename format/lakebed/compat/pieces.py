@@ -114,7 +114,7 @@ def is_remote_path(path: str) -> bool:
 
 
 def not_reported(*args: Any, **kwargs: Any) -> None:
-    """Report nothing to anybody."""
+    """Do nothing: lakebed sends no telemetry."""
 
 
 def _recorded(*_: Any, **__: Any) -> Callable[[Any], Any]:

@@ -154,7 +154,7 @@ def _beside(source: Storage) -> dict[str, bytes]:
 
 
 def changed_since(source: Storage, state: State) -> bool:
-    """Whether Deep Lake 3.9.52 has changed files of uncommitted versions in place."""
+    """Tell whether Deep Lake 3.9.52 has changed files of uncommitted versions in place."""
     versions = [i for i, node in state.tree.commits.items() if not node.is_committed]
     folders = [folder_of(i) for i in versions if i != FIRST]
     if _is_head(state.tree, FIRST):
@@ -306,7 +306,7 @@ class _Survey:
         return version not in self._tree.commits and version in self._by_version
 
     def _belongs(self, key: str, outside: LiveChunks) -> bool:
-        """Whether an object belongs to the state, apart from chunks of versions in the tree."""
+        """Tell whether an object belongs to the state, apart from chunks of versions in the tree."""
         version = key[len(_MANIFESTS) :] if key.startswith(_MANIFESTS) else _version(key)
         if version in self._tree.commits or version in outside.versions or version == FIRST:
             return True
@@ -327,5 +327,5 @@ def _version(key: str) -> str:
 
 
 def common_versions(tree: VersionTree, refs: Collection[str]) -> bool:
-    """Whether a dataset and a backup share a version."""
+    """Tell whether a dataset and a backup share a version."""
     return any(version != FIRST and version in refs for version in tree.commits)

@@ -289,7 +289,7 @@ class _Choice:
         return cls((manifest_key(""), *sorted(dropped)), rewritten)  # manifests name all tensors
 
     def has(self, key: str) -> bool:
-        """Whether an object belongs to a tensor that is kept."""
+        """Tell whether an object belongs to a tensor that is kept."""
         return not _FOLDER.sub("", key).startswith(self.dropped)
 
 

@@ -52,7 +52,7 @@ _SUFFIX = "_unlinked"
 
 @dataclass(slots=True)
 class Job:
-    """The content of the note: what is fetched from where.
+    """The content of the note: the task, and its progress.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Job:
     broken: list[BrokenLink] = field(default_factory=list)
 
     def is_same(self, other: Job) -> bool:
-        """Whether another task is the same."""
+        """Tell whether another task is the same."""
         return (self.source, self.tensors, self.rows) == (other.source, other.tensors, other.rows)
 
     def to_bytes(self) -> bytes:

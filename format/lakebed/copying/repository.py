@@ -33,24 +33,20 @@ from lakebed.documents.backup import (
 )
 from lakebed.errors import (
     ChecksumError,
-    CommitFailed,
-    CommitStateUnknown,
     DatasetNotFoundError,
     FormatError,
     KeyNotFound,
     LeaseLost,
     LockedException,
     PathNotEmptyException,
-    PreconditionFailed,
-    StorageError,
 )
 from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import Storage, is_bulk, traits_of
 from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.lock import Owner, WriterLock
+from lakebed.storage.shared_files import change_file
 
 _LOCK = "backup"
-_TRIES = 50
 # Size of the first read of the catalog: thousands of points fit, so one request is enough.
 _CATALOG_BYTES = 1 << 22
 # Seconds between notes of progress: a killed backup loses at most this much work.
@@ -155,36 +151,14 @@ class Repository:
         CommitStateUnknown
             If the store's answer was lost, and reading again gives no certainty.
         """
-        for attempt in range(_TRIES):
-            catalog, etag = self._read()
-            wanted = edit(catalog)
-            if wanted == catalog and etag is not None:
-                return wanted
-            try:
-                self.storage.put_if(CATALOG_KEY, wanted.to_bytes(), etag)
-            except PreconditionFailed:
-                clock.sleep(0.001 * attempt)
-            except StorageError as error:
-                if not self._took_effect(wanted, error):
-                    raise
-                return wanted
-            else:
-                return wanted
-        raise CommitFailed(
-            f"the catalog at {self.url} is replaced all the time by others; nothing was changed"
-        )
-
-    def _took_effect(self, wanted: Catalog, error: StorageError) -> bool:
-        try:
-            if self._read()[0] != wanted:
-                return False
-            self.storage.sync([CATALOG_KEY])
-        except (StorageError, ChecksumError) as again:
-            raise CommitStateUnknown(
-                f"the answer to a change of {CATALOG_KEY} at {self.url} was lost ({error}) and reading again failed "
-                f"({again}); repeat the backup: it goes on where this one was"
-            ) from error
-        return True
+        return change_file(
+            self.storage,
+            CATALOG_KEY,
+            read=lambda: self._read()[0],
+            edit=edit,
+            dump=Catalog.to_bytes,
+            advice="repeat the backup, which continues",
+        )[1]
 
     # -- one run -----------------------------------------------------------------------------------------------
 
@@ -253,7 +227,7 @@ class Repository:
         return BackupRun(self, run)
 
     def _may_live(self, run: Run, me: Owner) -> bool:
-        """Whether the process of a run may be alive."""
+        """Tell whether the process of a run may be alive."""
         if traits_of(self.storage).system_locks:
             return False  # we hold its lock
         is_here = (run.host, run.node, run.boot) == (me.host, me.node, me.boot)
@@ -314,7 +288,7 @@ class BackupRun:
                     self.done[file.key, file.etag] = file
 
     def has(self, file: StoredFile) -> bool:
-        """Whether the content of a file is stored with its full length."""
+        """Tell whether the content of a file is stored with its full length."""
         return self.present.get(file.object) == file.size
 
     def note(self, files: Sequence[StoredFile]) -> None:

@@ -31,7 +31,7 @@ _SHOWN = 10
 
 
 def is_id(at: str) -> bool:
-    """Whether text may be the id of a point, or the beginning of it."""
+    """Tell whether text may be the id of a point, or the beginning of it."""
     return _ID.fullmatch(at) is not None
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PROVIDERS: tuple[Provider, ...] = (Environment(), OwnersFile(), SystemKeyring())
-"""Providers in the order of questions; those of other packages come after them."""
+"""Providers in the order of the search; those of other packages come last."""
 
 
 def _role(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,14 +203,14 @@ def forget(key: str | None = None) -> None:
 
 
 def look_up(key: str) -> Entry:
-    """Return what the first provider that knows a name has under it.
+    """Return the entry of the first provider that knows a name.
 
     Raises
     ------
     ManagedCredentialsNotFoundError
         If none knows it.
     InvalidInputError, StoragePermissionError, StorageUnavailableError
-        If one knows it, but what it has is of no use, or it cannot be asked.
+        If its entry is unusable, or it cannot be asked.
     """
     for provider in PROVIDERS:
         found = provider.find(key)

@@ -15,6 +15,7 @@ from typing import Any
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.open import open_at
 from lakebed.errors import CorruptError, InvalidInputError, LakebedError
+from lakebed.history.commits import commit_entry, last_commit
 from lakebed.storage.url import Location, open_storage
 from lakebed.versions.tree_file import TREE_KEY
 
@@ -141,8 +142,11 @@ def _is_inside(name: str) -> bool:
 
 def _entry(path: str, ds: Dataset) -> dict[str, Any]:
     """Return the entry of ``lakebed.ls`` for the branch that is checked out."""
-    commits = ds.commits
-    last = commits[0] if commits else {"commit": None, "time": "-", "message": "-"}
+    session = ds._session
+    commit = last_commit(session.tree, session.snapshot.version_id)
+    last = {"commit": None, "time": "-", "message": "-"}
+    if commit is not None:
+        last = commit_entry(session.tree.commits[commit])
     about = ds.info.get(_SYNCED)
     stream = (
         {key: about.get(key) for key in ("namespace", "stream", "mode")} if isinstance(about, dict) else None

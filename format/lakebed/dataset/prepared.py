@@ -38,7 +38,7 @@ class Prepared(Generic[D]):
 
     def __init__(self, text: str, queried: Callable[[], Queried], limits: Limits, ways: Ways) -> None:
         self.query_text = text
-        self._query = parse(text, depth=limits.depth)
+        self._query = parse(text)
         self._queried = queried
         self._limits = limits
         self._ways = ways

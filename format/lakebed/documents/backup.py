@@ -41,7 +41,7 @@ _LEAST_INFLATED = 1 << 24
 
 
 def point_key(id: str) -> str:  # noqa: A002
-    """Key of the list of files of a point."""
+    """Return the key of the list of files of a point."""
     return f"points/{id}"
 
 
@@ -84,7 +84,7 @@ class BackupPoint:
     digest: str = field(default="", repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The entry in the catalog."""
+        """Return the entry in the catalog."""
         return {**asdict(self), "branches": list(self.branches)}
 
     @classmethod

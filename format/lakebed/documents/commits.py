@@ -102,7 +102,7 @@ class CommitNode:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The node as in the document, without the digest."""
+        """Return the node as in the document, without the digest."""
         return {
             "branch": self.branch,
             "parent": self.parent,
@@ -145,7 +145,7 @@ class ColdNodes:
         Returns the text and its number of versions; called once, when it is needed.
     """
 
-    __slots__ = ("__weakref__", "_all", "_found", "_read", "_text", "count", "length", "sum")
+    __slots__ = ("__weakref__", "_all", "_asked", "_found", "_read", "_text", "count", "length", "sum")
 
     def __init__(
         self,
@@ -157,6 +157,7 @@ class ColdNodes:
         self.count, self.length, self.sum = count, length, sum
         self._read = read
         self._text: bytes | None = None
+        self._asked = 0
         self._found: dict[str, CommitNode | None] = {}
         self._all: dict[str, CommitNode] | None = None
 
@@ -190,10 +191,13 @@ class ColdNodes:
         return self._found.get(id) if self._all is None else self._all.get(id)
 
     def has(self, id: str) -> bool:  # noqa: A002
-        """Tell whether a version is in the text, without parsing it."""
-        if self._all is not None:
-            return id in self._all
-        return self.count > 0 and key_text(id) + b"{" in self.text
+        """Tell whether a version is in the text; the first few questions do not parse it."""
+        if not self.count:
+            return False
+        self._asked += 1
+        if self._all is not None or self._asked > _FEW:
+            return id in self.all()
+        return key_text(id) + b"{" in self.text
 
     def all(self) -> Mapping[str, CommitNode]:
         """Return every version by id.

@@ -8,8 +8,23 @@ from typing import Any
 from lakebed.documents import json_style
 
 
-def from_bytes(data: bytes, what: str = "info file") -> dict[str, Any]:
+class Kept(dict[str, Any]):
+    """An info that is not changed, so that it is encoded once: it may hold the names of a million classes."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, info: Mapping[str, Any], raw: bytes | None = None) -> None:
+        super().__init__(info)
+        self.raw = raw
+
+
+def from_bytes(data: bytes, what: str = "info file", *, keep: bool = False) -> dict[str, Any]:
     """Parse an info file; arrays and bytes are restored.
+
+    Parameters
+    ----------
+    keep
+        Return an info that is written without encoding it again; it must not be changed.
 
     Raises
     ------
@@ -17,9 +32,9 @@ def from_bytes(data: bytes, what: str = "info file") -> dict[str, Any]:
         If it is no JSON object, or an array in it contradicts itself.
     """
     value = json_style.load_object(data, what)
-    if json_style.CUSTOM.encode() not in bytes(data):
-        return value
-    return {key: json_style.decode_custom(item) for key, item in value.items()}
+    if json_style.CUSTOM.encode() in bytes(data):
+        value = {key: json_style.decode_custom(item) for key, item in value.items()}
+    return Kept(value, data) if keep else value
 
 
 def to_bytes(info: Mapping[str, Any]) -> bytes:
@@ -30,4 +45,9 @@ def to_bytes(info: Mapping[str, Any]) -> bytes:
     InvalidInputError
         If a value is neither JSON, array nor bytes.
     """
-    return json_style.dump_meta(json_style.encode_custom(dict(info)))
+    raw = info.raw if isinstance(info, Kept) else None
+    if raw is None:
+        raw = json_style.dump_meta(json_style.encode_custom(dict(info)))
+        if isinstance(info, Kept):
+            info.raw = raw
+    return raw

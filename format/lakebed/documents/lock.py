@@ -54,7 +54,7 @@ class DatasetLock:
 
     @classmethod
     def own(cls, now: float, seconds: float = LOCK_SECONDS, *, digest: str = "") -> DatasetLock:
-        """Lock of this process from `now` on."""
+        """Return the lock of this process from `now` on."""
         return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid(), digest)
 
     def released(self) -> DatasetLock:

@@ -62,7 +62,7 @@ class Tag:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The tag as in the document, below its name."""
+        """Return the tag as in the document, below its name."""
         known = {"commit": self.commit, "message": self.message, "time": self.time, "user": self.user}
         return {**known, **self.extra}
 

@@ -67,7 +67,7 @@ class VersionTree:
 
     @classmethod
     def initial(cls, head: str, branch: str = MAIN) -> VersionTree:
-        """History of a new dataset: the empty, uncommitted root version, and the head below it."""
+        """Return the history of a new dataset: the empty, uncommitted root version, and the head below it."""
         return cls(
             {
                 FIRST: CommitNode(FIRST, branch, None, (head,)),

@@ -14,11 +14,11 @@ class CheckoutError(VersionControlError, ValueError):
 
 
 class BranchExistsError(CheckoutError, AlreadyExistsError):
-    """A branch of this name is already there."""
+    """A branch of this name already exists."""
 
 
 class TagExistsError(CheckoutError, AlreadyExistsError):
-    """A tag, branch or version of this name is already there."""
+    """A tag, branch or version of this name already exists."""
 
 
 class CommitError(VersionControlError):

@@ -40,16 +40,16 @@ def commit_details(session: Session, address: str) -> dict[str, Any]:
     Raises
     ------
     VersionNotFoundError
-        If there is none.
+        If it does not exist.
     """
     known = session.tree.commits.get(address)
     if known is not None and known.is_committed:
         return commit_entry(known)
     promised = session.known_as(address) == session.branch != address
     if known is None and (promised or address == session.structure().version_id):
-        # An unpublished version has an id, but is in no tree.
+        # An unpublished version has an id, but no tree contains it.
         return commit_entry(replace(session.tree.commits[session.snapshot.version_id], id=address))
-    tree = read_tree(session.storage)  # another writer may have made it, or committed it, since
+    tree = read_tree(session.storage)  # another writer may have created or committed it meanwhile
     try:
         found = tree.commits[resolve(session.storage, tree, address, session.branch)]
     except CheckoutError as error:

@@ -64,7 +64,7 @@ class DiffResult:
         return {"dataset": schema, "tensor": tensors}
 
     def as_text(self) -> str:
-        """Lay the changes out as Deep Lake 3.x prints them."""
+        """Return the changes as text, as Deep Lake 3.x prints them."""
         parts = ["\n## Deep Lake Diff\n"]
         if self.ancestor is not None:
             parts.append(
@@ -91,7 +91,7 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> DiffResult:
     ValueError
         If only ``id_2`` is given.
     VersionNotFoundError
-        If nothing goes by one of the names.
+        If one of the names does not exist.
     """
     if id_1 is None and id_2 is not None:
         raise InvalidInputError("Can't specify id_2 without specifying id_1")
@@ -122,7 +122,7 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> DiffResult:
 
 
 class _Histories:
-    """Lines of history as a session sees them: its own with unpublished changes, others as stored."""
+    """Lines of history in a session: its own with unpublished changes, others as stored."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -139,7 +139,7 @@ class _Histories:
             yield session.tree.commits[id_]
 
     def of(self, address: str) -> list[CommitNode]:
-        """Nodes from the version that an address stands for to the root version."""
+        """Return the nodes from the version at an address to the root version."""
         session = self._session
         if self._stored is None:
             self._stored = read_tree(session.storage)
@@ -176,9 +176,9 @@ def modified(session: Session, key: str, target: str | None) -> list[int]:
     Raises
     ------
     VersionNotFoundError
-        If there is no such version.
+        If the version does not exist.
     TensorModifiedError
-        If it is not on the line of history that is checked out.
+        If it is not on the present line of history.
     """
     with session.mutex:
         lines = _Histories(session)
@@ -199,7 +199,7 @@ def modified(session: Session, key: str, target: str | None) -> list[int]:
 
 
 def _step(session: Session, key: str, old: Snapshot | None, new: Snapshot) -> Step | None:
-    """Return the step of one tensor from a version to the next; None while it is not there."""
+    """Return the step of one tensor from a version to the next; None if it does not exist."""
     state = new.tensors.get(key)
     if state is None:
         return None
@@ -309,7 +309,7 @@ def _samples(count: int) -> str:
 
 
 def _ranges(rows: NDArray[np.uint64]) -> str:
-    """Name numbers in ascending order, neighbours as ``first-last``."""
+    """Return numbers as text in ascending order, neighbours as ``first-last``."""
     rows = np.unique(rows)
     cuts = np.flatnonzero(np.diff(rows) != 1) + 1
     runs = [(int(run[0]), int(run[-1])) for run in np.split(rows, cuts)]

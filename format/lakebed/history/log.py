@@ -1,4 +1,4 @@
-"""The commits of a dataset with everything that a log shows: all parents, names, and what each one changed."""
+"""The commits of a dataset for its log: parents, names and changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogEntry:
     Parameters
     ----------
     names
-        ``HEAD`` if it is the last commit of what is checked out, branches whose last commit it is, ``tag: name``.
+        ``HEAD`` for the last commit of the present branch, branches whose last commit it is, ``tag: name``.
     """
 
     node: CommitNode
@@ -33,7 +33,7 @@ class LogEntry:
     names: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the commit as plain data."""
         return {
             **commit_entry(self.node),
             "branch": self.node.branch,
@@ -43,7 +43,7 @@ class LogEntry:
 
 
 class Log:
-    """The history of a dataset with the merges and tags of its side file."""
+    """The history of a dataset, with merges and tags."""
 
     def __init__(self, session: Session, refs: Refs) -> None:
         self._session = session
@@ -81,7 +81,7 @@ class Log:
                 yield self._entry(version)
 
     def all_commits(self, version: str | None = None) -> Iterator[LogEntry]:
-        """Iterate over all commits, or those that a version comes from, newest first and before their parents."""
+        """Iterate over all commits, or the ancestors of a version, newest first and before their parents."""
         starts = list(self._tree.branches.values()) if version is None else [version]
         if version is None:
             starts += [tag.commit for tag in self._refs.tags.values() if tag.commit in self._tree.commits]
@@ -102,9 +102,9 @@ class Log:
 
         Returns
         -------
-        ``info_updated``, ``renamed`` (old name to new), ``deleted`` (names), and ``tensors``: of each one that was
-        touched the flags ``created``, ``cleared``, ``transformed`` and ``info_updated``, and the numbers of rows
-        ``added``, ``updated`` and ``deleted``.
+        ``info_updated``, ``renamed`` (old name to new), ``deleted`` (names), and ``tensors``: for each changed one the
+        flags ``created``, ``cleared``, ``transformed`` and ``info_updated``, and the numbers of rows ``added``,
+        ``updated`` and ``deleted``.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Go back: drop uncommitted changes, or all history below one commit."""
+"""Dropping of uncommitted changes, or of all history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakebed.versions.updates import CommitHead, ReplaceHistory, RewindHead
 def reset(session: Session, *, force: bool) -> None:
     """Drop everything since the last commit, unpublished changes included; one atomic step.
 
-    Before the first commit nothing is left but an empty dataset, as in 3.x.
+    Before the first commit, the result is an empty dataset, as in 3.x.
     """
     with session.mutex:
         if not session.is_head:
@@ -45,7 +45,7 @@ def reset(session: Session, *, force: bool) -> None:
 
 
 def _last_visible(tree: VersionTree, head: str) -> str | None:
-    """Return the version below a head that is no checkpoint; None below the root version."""
+    """Return the nearest version below a head that is not a checkpoint; None below the root version."""
     _, *above = tree.ancestors(head)
     return next((i for i in above if not is_checkpoint(tree.commits[i])), None)
 
@@ -53,7 +53,7 @@ def _last_visible(tree: VersionTree, head: str) -> str | None:
 def squash(session: Session, message: str) -> str:
     """Make the present state, unpublished changes included, the only commit; one atomic step.
 
-    No chunk is copied: the commit names the folders in which they lie, and what nothing names any more is garbage.
+    No chunk is copied: the commit names the folders of its chunks, and all others become garbage.
 
     Raises
     ------

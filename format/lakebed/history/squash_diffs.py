@@ -1,7 +1,7 @@
-"""Changes of checkpoints, squashed into those of the version after them. Pure.
+"""Merging of checkpoints' changes into those of the next version. Pure.
 
-A long uncommitted history is cut by checkpoints: versions that are no commits, and no heads any more, with a head below
-them that inherits what they hold. Users see one version: whatever changed since the last commit.
+Checkpoints divide a long uncommitted line: they are neither commits nor heads, and the head below them inherits their
+contents. Users see a single version with all changes since the last commit.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from lakebed.writing import diffs
 
 
 def is_checkpoint(node: CommitNode) -> bool:
-    """Return whether a version is no commit and no head: users never see it."""
+    """Return whether a version is neither a commit nor a head, so that users never see it."""
     return not node.is_committed and node.parent is not None and bool(node.children)
 
 
 def since_last_commit(line: Iterable[CommitNode]) -> list[CommitNode]:
-    """Return the newest version of a line, and the checkpoints below it: all since the commit before."""
+    """Return the newest version of a line, and the checkpoints below it, up to the last commit."""
     nodes = iter(line)
     return [next(nodes), *takewhile(is_checkpoint, nodes)]
 
 
 def squash_checkpoints(changes: Sequence[VersionChange]) -> list[VersionChange]:
-    """Return changes, newest first, with those of checkpoints as part of the version after them."""
+    """Return changes, newest first, with those of checkpoints merged into the next version."""
     found: list[VersionChange] = []
     for change in changes:
         if found and is_checkpoint(change.node):
@@ -77,7 +77,7 @@ def _squash_schema(older: VersionChange, newer: DatasetDiff) -> DatasetDiff:
         origin = first.get(old, old)
         renamed[origin] = new
         if origin == new or (old in older.tensors and older.tensors[old].created):
-            del renamed[origin]  # back to its name, or never known by another
+            del renamed[origin]  # it has its old name again, or never had another
     deleted = list(schema.deleted)
     for name in newer.deleted:
         renamed.pop(first.get(name, name), None)

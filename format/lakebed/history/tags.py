@@ -1,4 +1,4 @@
-"""Tags, as one open dataset sees and makes them."""
+"""Tags of an open dataset."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def create_tag(session: Session, name: str, commit: str | None, message: str | N
     ReadOnlyModeError
         If the dataset was opened read-only.
     InvalidInputError
-        If the name cannot stand in an address.
+        If the name is not allowed in addresses.
     TagExistsError
-        If there is a tag, branch or version of this name.
+        If a tag, branch or version has this name.
     CheckoutError
-        If there is no such commit, or it is not committed yet.
+        If the commit does not exist, or the version is not committed yet.
     """
     _check_changeable(session)
     _check_name(name)
@@ -62,7 +62,7 @@ def delete_tag(session: Session, name: str) -> None:
     ReadOnlyModeError
         If the dataset was opened read-only.
     CheckoutError
-        If there is no such tag.
+        If the tag does not exist.
     """
     _check_changeable(session)
     drop_tag(session.storage, name)
@@ -76,7 +76,7 @@ def _check_changeable(session: Session) -> None:
 
 
 def _check_name(name: object) -> None:
-    """Refuse a name that cannot be an address, or has another meaning as one."""
+    """Refuse a name that is not allowed in addresses, or has another meaning there."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
         raise InvalidInputError(f"{name!r:.60} is no name of a tag: it has 1 to {_LONGEST} characters")
     if not name.isprintable() or name != name.strip() or any(c in _FORBIDDEN for c in name) or name == HEAD:
@@ -94,7 +94,7 @@ def _check_free(tree: VersionTree, name: str) -> None:
 
 
 def _commit(session: Session, tree: VersionTree, address: str | None) -> str:
-    """Return the commit that an address stands for; a branch or its head stands for the last commit there."""
+    """Return the commit at an address; for a branch or its head, its last commit."""
     version = (
         session.snapshot.version_id
         if address is None

@@ -22,13 +22,13 @@ def posix_seconds(timestamp: Timestamp) -> float:
     """Return a moment in POSIX seconds.
 
     A ``datetime`` needs a time zone. Text without one is UTC, as the log prints it. Text that names a day, an hour, a
-    minute or a second means the end of it, and so does a ``date``: a commit whose time is printed as 12:00:05 was made
-    a little later, and belongs to what there was "at 12:00:05".
+    minute or a second means its end, and so does a ``date``, because a commit whose time is printed as 12:00:05 was
+    made slightly later.
 
     Raises
     ------
     InvalidInputError
-        If it is no moment, or a ``datetime`` without a time zone.
+        If it is not a time, or a ``datetime`` without a time zone.
     """
     if isinstance(timestamp, datetime):
         if timestamp.tzinfo is None:

@@ -150,7 +150,7 @@ def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:
 
 
 def _whole_numbers_fit(values: NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether an integer or float dtype holds each of these integers exactly."""
+    """Return whether an integer or float dtype holds each of these integers exactly."""
     if dtype.kind == "f":
         high = 2 ** (np.finfo(dtype).nmant + 1)
         low = -high
@@ -238,7 +238,7 @@ def as_sample(
 
 
 def is_numeric(values: Any) -> bool:
-    """Whether values are an array of numbers with at least one axis."""
+    """Return whether values are an array of numbers with at least one axis."""
     return isinstance(values, np.ndarray) and values.dtype.kind in _KINDS and values.ndim > 0
 
 

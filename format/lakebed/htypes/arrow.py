@@ -141,7 +141,7 @@ def encode_arrow(
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values are texts, short or long."""
+    """Return whether values are texts, short or long."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -163,7 +163,7 @@ def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def is_binary(array: pa.Array) -> bool:
-    """Tell whether an array holds bytes."""
+    """Return whether an array holds bytes."""
     return bool(pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type))
 
 

@@ -37,21 +37,21 @@ class Htype:
     compressions
         Allowed compressions beside none; None means any.
     by_chunk
-        Whether chunks may be compressed as a whole.
+        True if chunks may be compressed as a whole.
     demand
         Compression argument that must be given, even as None.
     default_compression
         Sample compression if none is given.
     compression_needed
-        Whether samples only exist as files, so that a compression is required.
+        True if samples only exist as files, so that a compression is required.
     meta_extra
         Keys that `tensor_meta.json` always has for this htype, with their defaults.
     info
         Content of `tensor_info.json` at creation; its keys are settings of the htype.
     has_info_tensor, has_shape_tensor
-        Whether a tensor has hidden companions `_x_info` and `_x_shape`.
+        True if a tensor has hidden companions `_x_info` and `_x_shape`.
     has_pyramid
-        Whether downsampled companions can be made.
+        True if downsampled companions can be made.
     """
 
     name: str

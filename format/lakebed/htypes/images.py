@@ -19,7 +19,7 @@ _GREY = (0.299, 0.587, 0.114)
 
 
 def pads_rank(meta: TensorMeta) -> bool:
-    """Whether samples of fewer than three axes get axes of extent 1 at the end: (H, W) becomes (H, W, 1)."""
+    """Return whether samples of fewer than three axes get axes of extent 1 at the end: (H, W) becomes (H, W, 1)."""
     if meta.chunk_compression in IMAGE_NAMES or len(meta.max_shape) not in (0, 3):
         return False
     return meta.htype == "image" or meta.sample_compression in IMAGE_NAMES
@@ -91,5 +91,5 @@ def converted_file(sample: Sample, htype: str) -> NDArray[Any]:
 
 
 def is_pil(value: Any) -> bool:
-    """Whether a value is a Pillow image."""
+    """Return whether a value is a Pillow image."""
     return hasattr(value, "getbands") and hasattr(value, "convert")

@@ -90,7 +90,7 @@ def _no_schema(text: str) -> TensorMetaInvalidHtypeOverwriteValue:
 
 
 def fits(value: Any, schema: Schema) -> bool:
-    """Whether a JSON value has a schema; None and empty values stand for a missing one."""
+    """Return whether a JSON value has a schema; None and empty values stand for a missing one."""
     empty = value is None or (isinstance(value, dict | list | tuple) and not value)
     return empty or _fits(value, schema)
 

@@ -214,6 +214,7 @@ class Loader:
         """Drop the memory of batches, and the tensors held in memory."""
         self._pid = os.getpid()
         self._ordered: tuple[Rows, int, list[Column], SpanTable, Order] | None = None
+        self._cut: tuple[Rows, list[Column], SpanTable] | None = None
         self._workers: Processes | None = None
         self._pool = (SharedPool if self._wants_processes else self._memory_kind)(64, 1 << 30)
         self._columns: tuple[list[SampleReader], list[Column]] | None = None
@@ -525,16 +526,29 @@ class Loader:
         return spans, order
 
     def _spans(self, rows: Rows) -> SpanTable:
-        """Return the spans of some rows; a single one if every tensor is in memory."""
-        columns = [column for column in self._made_columns() if not isinstance(column, Resident)]
-        readers = {column.name: column.reader for column in columns}
-        return span_table(readers, rows, single=self.mode == "exact" and bool(readers))
+        """Return the spans of some rows; a single one if every tensor is in memory. The last ones are kept."""
+        columns = self._made_columns()
+        if self._cut is None or self._cut[1] is not columns or not _is_same(self._cut[0], rows):
+            readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}
+            spans = span_table(readers, rows, single=self.mode == "exact" and bool(readers))
+            self._cut = rows, columns, spans
+        return self._cut[2]
 
     # -- pickling ----------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_stats", "_pool", "_columns", "_ordered", "_run", "_workers", "_memory_kind", "_print"):
+        for name in (
+            "_stats",
+            "_pool",
+            "_columns",
+            "_ordered",
+            "_cut",
+            "_run",
+            "_workers",
+            "_memory_kind",
+            "_print",
+        ):
             del state[name]
         return state
 

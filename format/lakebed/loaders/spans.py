@@ -141,8 +141,8 @@ def _edges(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _grouped(rows: Rows, edges: NDArray[np.int64], of_chunk: NDArray[np.int64], per_row: float) -> SpanTable:
     # If the rows begin with the first one and none is left out, the edges are the starts.
     if isinstance(rows, range) and rows == range(rows.stop):
-        inside = edges < rows.stop
-        starts, chunk = np.append(edges[inside], rows.stop), of_chunk[inside]
+        inside = int(np.searchsorted(edges, rows.stop))
+        starts, chunk = np.append(edges[:inside], rows.stop), of_chunk[:inside]
     else:
         wanted = np.asarray(rows, dtype=np.int64)
         span = np.searchsorted(edges, wanted, side="right") - 1
@@ -151,7 +151,7 @@ def _grouped(rows: Rows, edges: NDArray[np.int64], of_chunk: NDArray[np.int64], 
         chunk = of_chunk[span[starts[:-1]]]
     count = np.diff(starts)
     nbytes = np.maximum(1, count * per_row).astype(np.int64)
-    return SpanTable(rows, starts.astype(np.int64), Spans(count, nbytes, chunk.astype(np.int64)))
+    return SpanTable(rows, starts, Spans(count, nbytes, chunk))
 
 
 def runs(rows: Rows) -> Sequence[tuple[int, int]]:

@@ -284,7 +284,7 @@ class DocumentCheck:
         return found
 
     def _is_current(self, manifest: Manifest) -> bool:
-        """Whether the manifest is still valid; true for one that contradicts itself, so that it is reported."""
+        """Tell whether the manifest is still valid; true for one that contradicts itself, so that it is reported."""
         try:
             return is_unmodified(self._storage, self._tree, manifest)
         except (FormatError, KeyError):

@@ -132,7 +132,7 @@ class RepairReport:
 
 @dataclass(frozen=True, slots=True)
 class VersionSteps:
-    """The report, for steps of one version."""
+    """Adds the steps of one version to a report."""
 
     report: RepairReport
     branch: str

@@ -381,7 +381,7 @@ def _rows(state: TensorState) -> int:
 
 
 def _is_same(state: TensorState, before: TensorState) -> bool:
-    """Whether a tensor has the parent's samples and settings."""
+    """Tell whether a tensor has the parent's samples and settings."""
     here, there = state.table, before.table
     return (
         state.meta == before.meta

@@ -50,7 +50,7 @@ def run(
     limits = limits or Limits()
     if _EXPLAIN.match(text):
         return _Plan(explained(text, sources, parameters, limits).splitlines())
-    query = parse(text, depth=limits.depth)
+    query = parse(text)
     return run_parsed(text, query, sources, parameters, limits, ways)
 
 
@@ -87,10 +87,10 @@ def checked(
         Execution(text, sources, None, watch, is_dry=True, ways=ways).run(query)
 
 
-def filtered(text: str, sources: Sources, limits: Limits | None = None, parameters: Given = ()) -> Relation:
+def filtered(text: str, sources: Sources, parameters: Given = ()) -> Relation:
     """Return the rows for which an expression is true; it may be in Python, as in 3.x."""
     try:
-        return _filtered(text, sources, limits, parameters)
+        return _filtered(text, sources, parameters)
     except QueryError as error:
         if error.kind not in ("syntax", "unknown_column", "unknown_function", "unknown_source"):
             raise
@@ -98,28 +98,24 @@ def filtered(text: str, sources: Sources, limits: Limits | None = None, paramete
 
         try:
             if (translation := translated(text)) is not None:
-                return _filtered(translation, sources, limits, parameters)
+                return _filtered(translation, sources, parameters)
         except QueryError:
             if error.kind == "syntax":
                 raise
         raise
 
 
-def _filtered(text: str, sources: Sources, limits: Limits | None, parameters: Given) -> Relation:
-    limits = limits or Limits()
-    condition = parse_expression(text, depth=limits.depth)
+def _filtered(text: str, sources: Sources, parameters: Given) -> Relation:
+    condition = parse_expression(text)
     query = _selecting(syntax.Item(None, None, None, (), 0), condition, parameters)
-    return run_parsed(text, query, sources, parameters, limits)
+    return run_parsed(text, query, sources, parameters, Limits())
 
 
-def weights(
-    text: str, sources: Sources, limits: Limits | None = None, parameters: Given = ()
-) -> NDArray[np.float64]:
+def weights(text: str, sources: Sources, parameters: Given = ()) -> NDArray[np.float64]:
     """Return the value of an expression for each row: float64, shape (rows,)."""
-    limits = limits or Limits()
-    weight = parse_expression(text, depth=limits.depth)
+    weight = parse_expression(text)
     query = _selecting(syntax.Item(weight, "weight", None, (), 0), None, parameters)
-    relation = run_parsed(text, query, sources, parameters, limits)
+    relation = run_parsed(text, query, sources, parameters, Limits())
     found = [weights_of(relation.read("weight", window)) for window in relation.windows(["weight"])]
     return np.concatenate(found) if found else np.zeros(0)
 
@@ -156,7 +152,7 @@ def explained(
         # Replace EXPLAIN with spaces so that error positions still match the original text.
         text, analyze = " " * asked.end() + text[asked.end() :], analyze or asked.group(1) is not None
     limits = limits or Limits()
-    query = parse(text, depth=limits.depth)
+    query = parse(text)
     values = None if parameters is None else values_of(text, query, parameters)
     watch = Watch(limits)
     execution = Execution(text, sources, values, watch, is_dry=not analyze, is_told=True)

@@ -12,9 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from lakebed.runtime.failures import OnFailure
 
-# Limits on threads. Decoding keeps a core busy while fetching mostly waits, so the numbers differ.
+# Limit of threads that decode, each of which keeps a core busy.
 MOST_DECODERS = 32
-MOST_FETCHERS = 16
 
 
 class _Pools:

@@ -313,6 +313,6 @@ def change_names(
         edit=edit,
         dump=LinkedCreds.to_bytes,
         holds=holds,
-        look="ds.get_creds_keys()",
+        advice="look at ds.get_creds_keys() before repeating the change",
     )
     return names

@@ -1,4 +1,4 @@
-"""Methods that every storage has: whole objects and byte ranges under keys.
+"""The interface of storages: whole objects and byte ranges under keys.
 
 A key is a relative path with `/` between its parts. An object appears, and is replaced, as a whole or not at all: no
 reader sees half of a put.

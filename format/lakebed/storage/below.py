@@ -1,4 +1,4 @@
-"""A folder of a storage as a storage: the dataset in a folder of another one."""
+"""A folder of a storage as a storage, such as a dataset within another one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Below(Storage):
 
     @property
     def place(self) -> str:
-        """Name that tells the folder from all others."""
+        """Name of the folder that is unique among all places."""
         return f"{place_of(self.outer)}/{self.folder}"
 
     @property

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Guarantees:
-    """Row of the table.
+    """A row of the table.
 
     Parameters
     ----------

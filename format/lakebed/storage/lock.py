@@ -1,9 +1,8 @@
-"""One writer at a time: a lock per branch, across processes and across the datasets of one process.
+"""The writer's lock: one per branch, across processes and across the datasets of one process.
 
 A local dataset is locked through `.lakebed/writer-<hash of branch>.lock`; the operating system frees the lock when the
-process ends in any way. The file holds the owner as JSON, for the message that others see. The lock of a process that
-stands still can be seized: another file takes the place of the locked one, and the old holder finds that its lock is no
-longer intact.
+process ends in any way. The file holds the owner as JSON, for the message that others see. The lock of a suspended
+process can be seized: another file replaces the locked one, and the old holder finds that its lock is no longer intact.
 """
 
 # Paths are strings throughout this package.
@@ -27,7 +26,7 @@ from lakebed.storage.files.disk import LockedFile, boot_id, exclusive, lock_file
 
 try:
     from _blake2 import blake2b  # `hashlib` loads OpenSSL, which nothing else of a local write needs
-except ImportError:  # an interpreter without it
+except ImportError:  # this interpreter lacks the module
     from hashlib import blake2b
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ _OWNER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Holder of a lock: process id, host name, and begin (POSIX seconds).
+    """The holder of a lock: process id, host name, and begin (POSIX seconds).
 
     Parameters
     ----------
@@ -113,7 +112,7 @@ _all: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 class WriterLock:
-    """Right to write a branch of a dataset.
+    """The right to write a branch of a dataset.
 
     Parameters
     ----------
@@ -198,7 +197,7 @@ class WriterLock:
         )
 
     def seize(self, is_stale: Callable[[Owner], bool]) -> None:
-        """Take the lock from a process that holds it but stands still.
+        """Take the lock from a process that holds it but is suspended.
 
         Parameters
         ----------

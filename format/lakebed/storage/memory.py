@@ -22,12 +22,12 @@ _named: weakref.WeakValueDictionary[str, MemoryStorage] = weakref.WeakValueDicti
 _named_lock = threading.Lock()
 
 let_go: list[Callable[[str], None]] = []
-"""Functions called with the address of a storage before it is opened again: background threads that hold it for an
-instant let go of it first."""
+"""Functions that are called with the address of a storage before it is opened again, so that background threads release
+it."""
 
 
 class MemoryStorage(Storage):
-    """Dictionary of bytes; thread-safe.
+    """A thread-safe dictionary of bytes.
 
     Parameters
     ----------

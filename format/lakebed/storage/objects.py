@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Positions beyond it are not asked for.
+# Largest position that is requested.
 _LARGEST = 1 << 62
 
 # Ranges of one object that lie closer together are fetched as one.
 _GAP = 64 * 1024
 
-# Bodies below this size arrive in time on any line, so that silence means a lost connection.
+# Smaller bodies arrive in time on any line, so silence means a lost connection.
 _SMALL = 64 * 1024
 
 _LIST_PAGE = 1000
@@ -193,7 +193,7 @@ class ObjectStorage(Storage):
         return bytes(self.view(key))
 
     def view(self, key: str) -> memoryview:
-        """Read a whole object into memory of the client's: a copy less than `get`."""
+        """Read a whole object into memory of the client, which saves a copy."""
         path = self._path(key)
 
         def ask(obs: Any, store: Any) -> memoryview:
@@ -224,7 +224,7 @@ class ObjectStorage(Storage):
         return self._requests.read("read", key, ask)
 
     def view_range(self, key: str, start: int, length: int) -> memoryview:
-        """Read exactly `length` bytes from offset `start` into memory of the client's: a copy less than `get_range`."""
+        """Read exactly `length` bytes from offset `start` into memory of the client, which saves a copy."""
         return self._ranges(key, ((start, length),))[0]
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -308,7 +308,7 @@ class ObjectStorage(Storage):
 
         try:
             return self._requests.read("read", key, ask)
-        except (NoPartError, TruncatedReadError):  # an empty object has no part, and some know no ends
+        except (NoPartError, TruncatedReadError):  # an empty object has no part; some stores cannot read from the end
             found = existing(self, key)
         return self._exact_tail(key, length, found)
 

@@ -43,7 +43,7 @@ class PackWriter(Storage):
         self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
         self._documents = MemoryStorage()
         self._chunks: dict[str, zipfile.ZipInfo] = {}
-        self._starts: dict[int, int] = {}  # of content, by where its header begins
+        self._starts: dict[int, int] = {}  # offset of content -> offset of its header
         self._mutex = threading.Lock()
 
     @property

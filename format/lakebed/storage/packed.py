@@ -1,4 +1,4 @@
-"""A dataset in one file: a ZIP archive whose members are the objects, as they are, for reading.
+"""A dataset in one file, for reading: a ZIP archive whose members are the uncompressed objects.
 
 The file begins with the chunks, each on a boundary of its own (see :func:`alignment`), and ends with all other objects
 and the directory, so that two reads from the end open a dataset. The archive's comment tells where the other objects

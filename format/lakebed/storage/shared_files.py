@@ -1,11 +1,13 @@
-"""Small files that several processes change: read, edit, and put if no other process did so meanwhile."""
+"""Changes of small files by several processes: read, edit, and put unless another process did so meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from operator import eq
 from typing import TypeVar
 
-from lakebed.errors import CommitFailed, CommitStateUnknown, PreconditionFailed, StorageError
+from lakebed.errors import CommitFailed, CommitStateUnknown, CorruptError, PreconditionFailed, StorageError
 from lakebed.runtime import clock
 from lakebed.storage.base import Storage
 
@@ -21,7 +23,7 @@ def change_file(
     read: Callable[[], T],
     edit: Callable[[T], T],
     dump: Callable[[T], bytes],
-    look: str,
+    advice: str,
     holds: Callable[[T], bool] | None = None,
 ) -> tuple[T, T]:
     """Replace a file by an edited one, durably, without losing concurrent changes of others.
@@ -35,8 +37,8 @@ def change_file(
         for each try.
     dump
         Returns the bytes of a content.
-    look
-        Objects that a user should look at if the outcome is unknown: ``the tags``.
+    advice
+        What a user should do if the outcome is unknown: ``look at the tags before repeating the change``.
     holds
         Tells whether a content includes the change, since a put may succeed although its answer was lost; None if it
         must equal the new content.
@@ -56,6 +58,7 @@ def change_file(
         after = edit(before)
         if after == before:
             return before, before
+        is_made = partial(eq, after) if holds is None else holds
         try:
             storage.put_if(key, dump(after), None if stat is None else stat.etag)
         except PreconditionFailed:
@@ -64,17 +67,19 @@ def change_file(
         except StorageError as error:
             try:
                 found = read()
-            except StorageError as again:
+                if is_made(found):
+                    storage.sync([key])  # a disk may have failed after the new file took its place
+            except (StorageError, CorruptError) as again:
                 raise CommitStateUnknown(
                     f"the answer to a change of {key} of {storage.url} was lost ({error}) and reading again failed "
-                    f"({again}); look at {look} before repeating the change"
+                    f"({again}); {advice}"
                 ) from error
-            if not (found == after if holds is None else holds(found)):
+            if not is_made(found):
                 raise
             return before, found
         else:
             return before, after
-        if found == after if holds is None else holds(found):
+        if is_made(found):
             return before, found
         clock.sleep(0.001 * attempt)
     raise CommitFailed(f"{key} of {storage.url} is rewritten all the time by others; nothing was changed")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakebed.storage.packed import PackedStorage
 
 SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http": "http", "https": "https"}
-"""Schemes of object stores, and the one that stands for each in addresses that we show."""
+"""Schemes of object stores -> their canonical form."""
 
 PACKED_SUFFIX = ".lake"
 """End of the names of packed datasets."""
@@ -32,7 +32,7 @@ _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A parsed address, and how to get there.
+    """A parsed address with the settings for access.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def parse(
     creds: Creds | None = None,
     local_cache_bytes: int = 0,
 ) -> Location:
-    """Split an address; return a `Location` as it is.
+    """Split an address; return a `Location` unchanged.
 
     `@` begins a branch, commit or tag only if no `/` follows it and no local file or folder has the whole name.
 
@@ -170,7 +170,7 @@ def _check_scheme(scheme: str) -> None:
 
     if is_known(scheme):
         return
-    # The rest of the address may hold a password: it stays out of the message.
+    # The rest of the address may hold a password, so the message leaves it out.
     raise UnsupportedUrlError(
         f"no storage for {scheme}:// addresses; use a local path, file://, mem://name, s3://, gs://, az:// or "
         "https://, or pip install fsspec and what that needs for the protocol"

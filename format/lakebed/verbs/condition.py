@@ -1,4 +1,4 @@
-"""Conditions on rows, made by comparing a whole column."""
+"""Conditions on rows, made by comparing a column."""
 
 from __future__ import annotations
 

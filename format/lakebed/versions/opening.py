@@ -276,7 +276,7 @@ def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: 
     return TensorState(
         key,
         meta,
-        info_document.from_bytes(info) if info is not None else {},
+        info_document.from_bytes(info, keep=keep) if info is not None else {},
         ChunkTable(ids, places),
         tiles=TileIndex.from_bytes(files[f"{key}/{TILES}"])
         if f"{key}/{TILES}" in files

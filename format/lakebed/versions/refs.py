@@ -230,7 +230,7 @@ def _change(storage: Storage, update: RefsUpdate) -> None:
             edit=edit,
             dump=Refs.to_bytes,
             holds=update.holds,
-            look="the tags",
+            advice="look at the tags before repeating the change",
         )
 
 

@@ -73,7 +73,7 @@ class ChunkTable:
         return f"{folder_of(commit)}{tensor}/chunks/{self.ids.ids[row]:x}"
 
     def first(self, row: int) -> int:
-        """Index of the first sample of a row."""
+        """Return the index of the first sample of a row."""
         return int(self.ids.last[row - 1]) + 1 if row else 0
 
     def samples(self, row: int) -> int:
@@ -358,7 +358,7 @@ class Snapshot:
     """The stored version from which this one is made, or which it is; None if unknown."""
 
     def key_of(self, name: str) -> str | None:
-        """Key of the tensor with that name, or None."""
+        """Return the key of the tensor with that name, or None."""
         key = self.meta.tensor_names.get(name) if self.meta.tensor_names else name
         return key if key in self.tensors else None
 
@@ -399,7 +399,7 @@ class Snapshot:
         return next(told, name)
 
     def names(self, *, hidden: bool = False) -> list[str]:
-        """Names of the visible tensors (or of all), in creation order."""
+        """Return the names of the visible tensors (or of all), in creation order."""
         # If 3.9.52 merges a branch with the old name of a renamed tensor, it lists the key under both names.
         names: dict[str, list[str]] = {}
         for name, key in self.meta.tensor_names.items():

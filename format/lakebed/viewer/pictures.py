@@ -203,7 +203,7 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
 
 
 def _shows_as_stored(data: bytes, height: int, width: int) -> bool:
-    """Whether a browser shows the pixels that the library reads: it neither rotates them nor converts colours."""
+    """Tell whether a browser shows the pixels that the library reads: it neither rotates them nor converts colours."""
     try:
         file = Image.open(io.BytesIO(data), formats=["JPEG"])
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
@@ -252,7 +252,7 @@ def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
 
 
 def _is_framed(shape: list[int], kind: str, htype: str | None) -> bool:
-    """Whether the first axis is that of frames."""
+    """Tell whether the first axis is that of frames."""
     if kind == "video" or len(shape) == 4:
         return True
     return kind == "array" and len(shape) == 3 and shape[2] > 4 and htype in ("generic", None)

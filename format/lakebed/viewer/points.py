@@ -13,32 +13,32 @@ from lakebed.errors import InvalidInputError
 from lakebed.viewer.cells import kind_of
 
 _MOST_ROWS = 1_000_000
-_PIECE = 1 << 24  # numbers that are in memory at once
-_WORK = 1 << 30  # multiplications that find the basis
+_PIECE = 1 << 24  # numbers in memory at a time
+_WORK = 1 << 30  # limit of multiplications to find the basis
 _FEWEST, _MOST_SAMPLED = 100, 20_000
 
 Floats = NDArray[np.float32]
 
 
 def points(tensor: lakebed.Tensor) -> tuple[Floats, int, float]:
-    """Return a row of numbers for each sample, NaN where it has none.
+    """Return a row of numbers for each sample, NaN for missing ones.
 
-    Vectors of more than three numbers are projected on the two axes along which they vary most; of labels and other
-    numbers the first of each sample is taken.
+    Vectors of more than three numbers are projected on the two axes of their largest variance; for labels and other
+    numbers, the first of each sample is taken.
 
     Returns
     -------
     values
         Shape (rows, axes).
     step
-        Every so many samples of the tensor are looked at.
+        Distance between the samples of the tensor that are read.
     share
-        Part of the variance that the axes have; 1 where nothing was projected.
+        Part of the variance along the axes; 1 without a projection.
 
     Raises
     ------
     InvalidInputError
-        If the samples are no numbers, or arrays of several axes.
+        If the samples are not numbers, or arrays of several axes.
     """
     kind, shape = kind_of(tensor), tensor.meta.max_shape
     is_vector = kind == "array" and len(shape) == 1
@@ -59,10 +59,9 @@ def points(tensor: lakebed.Tensor) -> tuple[Floats, int, float]:
 
 
 def plane(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Return the mean of some vectors, the two axes along which they vary most, and the share of the variance there.
+    """Return the mean of vectors, the two axes of their largest variance as columns, and these axes' share of it.
 
-    Axes are the columns of the second value. The largest component of each is positive, so that the same data give the
-    same picture.
+    The largest component of each axis is positive, so that the same data give the same picture.
     """
     rows = rows[np.isfinite(rows).all(axis=1)]
     mean = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
@@ -75,7 +74,7 @@ def plane(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def _pieces(tensor: lakebed.Tensor, step: int, axes: int) -> Iterator[Floats]:
-    """Read every so many samples, some at a time: shape (rows, axes)."""
+    """Read samples at a fixed distance, some at a time: shape (rows, axes)."""
     length = step * max(1, _PIECE // axes)
     for start in range(0, len(tensor), length):
         yield _rows(tensor[start : min(len(tensor), start + length) : step], axes)

@@ -91,7 +91,7 @@ def change_views(
             edit=edit,
             dump=SavedViews.to_bytes,
             holds=holds,
-            look="ds.get_views()",
+            advice="look at ds.get_views() before repeating the change",
         )
 
 

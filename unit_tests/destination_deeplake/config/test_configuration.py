@@ -18,8 +18,8 @@ from destination_deeplake.config import (
     WithoutStatus,
 )
 from destination_deeplake.config import columns as columns_of_form
+from destination_deeplake.config.configuration import REPLACED
 from destination_deeplake.config.credentials import ENCRYPTIONS, METHODS, SECRETS
-from destination_deeplake.config.historic import REPLACED
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.messages import specification
 from unit_tests.effort import examples

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from destination_deeplake.airbyte_types import unheard
 from destination_deeplake.choices import NO_CHOICES, ColumnChoice, Compression, StreamChoices
 from destination_deeplake.config import DestinationConfig
-from destination_deeplake.config.patterns import matches
+from destination_deeplake.config.streams import matches
 from destination_deeplake.failures import ConfigError
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from destination_deeplake.catalog import WriteMode
-from destination_deeplake.stream.documents import documents
-from destination_deeplake.stream.samples import refused_values
+from destination_deeplake.stream.samples import documents, refused_values
 from destination_deeplake.stream.writer import open_stream
 from unit_tests.destination_deeplake.stream.test_writer import lake, plan, put, sync
 

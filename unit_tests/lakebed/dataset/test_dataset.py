@@ -56,7 +56,7 @@ class TestAddresses:
 
     @pytest.mark.parametrize("path", ["", 5, None])
     def test_what_is_no_address_names_no_dataset(self, path: Any) -> None:
-        with pytest.raises(lakebed.DatasetHandlerError, match="no path of a dataset"):
+        with pytest.raises(lakebed.DatasetHandlerError, match="not the path of a dataset"):
             lakebed.load(path)
 
     def test_dataset_opens_or_creates(self, tmp_path: Path) -> None:

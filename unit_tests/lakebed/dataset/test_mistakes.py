@@ -120,7 +120,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.to_pandas(["imgs"]), "did you mean 'img'?"),
     (lambda ds: ds.create_tensor("n"), "Tensor 'n' already exists. You can use the `exist_ok=True`"),
     (lambda ds: ds.create_tensor("index"), "reserved attribute 'index'"),
-    (lambda ds: ds.create_tensor("a/.."), "has a part that means a folder"),
+    (lambda ds: ds.create_tensor("a/.."), "has a part that stands for a folder"),
     (lambda ds: ds.create_group("n"), "Tensor 'n' already exists; choose another group name"),
     # options
     (lambda ds: ds.create_tensor("x", htype="image"), "Available compressors: ['bmp'"),
@@ -155,8 +155,8 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: bool(ds.n == 1), "join conditions with &, | and ~"),
     (lambda ds: ds.n == [1], "compare ds['n'].numpy() == [1]"),
     (lambda ds: ds.n == np.array([1]), "compare ds['n'].numpy() =="),
-    (lambda ds: ds.n != [1], "is not compared with arrays"),
-    (lambda ds: ds.n > np.array([1]), "is not compared with arrays"),
+    (lambda ds: ds.n != [1], "cannot be compared with arrays"),
+    (lambda ds: ds.n > np.array([1]), "cannot be compared with arrays"),
     (copy.deepcopy, "Use ds.copy(dest)"),
     (lambda ds: copy.deepcopy([ds[0:1]]), "Use ds.copy(dest)"),
     (lambda ds: list(ds.batches(0)), "batch_size is 0; it must be at least 1"),
@@ -177,7 +177,7 @@ MISTAKES: list[tuple[Call, str]] = [
     ),
     (lambda _: lakebed.load("s4://x"), "no storage for s4:// addresses; use a local path"),
     (lambda _: lakebed.load("hub://a/b"), "Copy the dataset out once"),
-    (lambda _: lakebed.load(5), "5 is no path of a dataset"),  # type: ignore[arg-type]
+    (lambda _: lakebed.load(5), "5 is not the path of a dataset"),  # type: ignore[arg-type]
     (
         lambda _: lakebed.deepcopy("stored", "stored"),
         "can not be copied onto itself; choose another destination",

@@ -154,7 +154,7 @@ def test_pictures_of_pillow(ds: lakebed.Dataset) -> None:
         ds.image.pil()
     with pytest.raises(InvalidOperationError, match="no pictures"):
         ds[0].text.pil()
-    with pytest.raises(InvalidOperationError, match="no picture"):
+    with pytest.raises(InvalidOperationError, match="not a picture"):
         ds[0].when.pil()
     ds.append({"image": None, "box": None, "label": [], "mask": None, "text": "", "when": 1})
     with pytest.raises(InvalidOperationError, match="is null"):

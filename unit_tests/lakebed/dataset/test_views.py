@@ -114,7 +114,7 @@ def test_a_view_ends_when_rows_change_through_the_dataset() -> None:
                 assert view.a.numpy().size
                 continue
             for call in (lambda: view.a, lambda: view.tensors, lambda: view.summary()):  # noqa: B023
-                with pytest.raises(lakebed.errors.InvalidViewException, match="anew"):
+                with pytest.raises(lakebed.errors.InvalidViewException, match="again"):
                     call()
             assert repr(view).startswith("Dataset(path=")
         assert [tensor.numpy().size for tensor in tensors][:2] == [10, 10]

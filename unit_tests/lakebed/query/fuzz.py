@@ -21,7 +21,7 @@ from lakebed.query.engine.sources import Sources
 from lakebed.query.functions import registry
 from lakebed.query.language import syntax
 from lakebed.query.language.lexer import OPERATORS, tokens
-from lakebed.query.language.parser import parse_anew, parse_expression
+from lakebed.query.language.parser import parse_uncached, parse_expression
 from lakebed.query.language.token_stream import KEYWORDS
 from lakebed.query.values.limits import Limits, Watch
 from unit_tests.lakebed.query.cases import cases, query_of
@@ -157,7 +157,7 @@ def bound(text: str, given: Sources) -> bool:
         What should have been a QueryError.
     """
     try:
-        query: syntax.Query = parse_anew(text)
+        query: syntax.Query = parse_uncached(text)
         watch = Watch(Limits(seconds=60.0, memory=1 << 26))
         Execution(text, given, [1] * query.parameters, watch, is_dry=True).run(query)
     except QueryError as error:
@@ -176,7 +176,7 @@ def answered(text: str, given: Sources) -> bool:
         What should have been a QueryError.
     """
     try:
-        query: syntax.Query = parse_anew(text)
+        query: syntax.Query = parse_uncached(text)
         watch = Watch(Limits(seconds=60.0, memory=1 << 26))
         found = Execution(text, given, [1] * query.parameters, watch).run(query)
         for name in found.names:
@@ -192,7 +192,7 @@ def answered(text: str, given: Sources) -> bool:
 def read(text: str) -> bool:
     """Read a text as a query, and as an expression; tell whether it is one of them."""
     found = False
-    for way in (parse_anew, parse_expression):
+    for way in (parse_uncached, parse_expression):
         try:
             way(text)
             found = True

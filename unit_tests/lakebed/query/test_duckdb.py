@@ -139,7 +139,7 @@ def test_what_names_no_rows_is_refused(ds: lakebed.Dataset, table: object, messa
 
 def test_sql_without_the_column_says_how_to_get_it(ds: lakebed.Dataset) -> None:
     rows = ds.to_duckdb(["x"], row_ids=True)
-    with pytest.raises(InvalidInputError, match=r"no column 'row_id'.*behind SELECT"):
+    with pytest.raises(InvalidInputError, match=r"no column 'row_id'.*after SELECT"):
         ds.view_of(rows.aggregate("max(x) as x"))
 
 

@@ -307,7 +307,7 @@ def test_dates_are_compared_with_text_and_taken_apart() -> None:
     assert found.w.tolist() == [1, 3, 5]
     assert found.left_.tolist() == [30, 16, 0]
     assert found.t.text()[1] == "2026-01-15T12:15:00"
-    with pytest.raises(QueryError, match="no date"):
+    with pytest.raises(QueryError, match="not a date"):
         made.query("SELECT * WHERE at > 'yesterday'")
 
 

@@ -289,7 +289,7 @@ def test_connecting_needs_a_name_and_a_store(ds: lakebed.Dataset) -> None:
     with pytest.raises(ValueError, match="no managed service"):
         ds.connect(creds_key="A", dest_path="hub://org/name")
     with (
-        pytest.warns(UserWarning, match="org_id and ds_name mean nothing"),
+        pytest.warns(UserWarning, match="org_id and ds_name have no meaning"),
         pytest.raises(ValueError, match="opened without credentials"),
     ):
         ds.connect(creds_key="A", org_id="org", token="secret")

@@ -15,14 +15,14 @@ from lakebed.exporters.core.registry import exporter_of, exporters
 from lakebed.runtime.options import options_of
 
 _COMMON = (
-    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+    click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
     click.option("--overwrite", is_flag=True, help="Replace what is at DEST."),
     click.option("--strict", is_flag=True, help="Fail at the first row that cannot be written."),
     click.option("--split", metavar="A/B", help="Splits that are written: train/val."),
     click.option(
-        "--workers", type=int, metavar="N", help="How many threads write; one for each core if left out."
+        "--workers", type=int, metavar="N", help="Number of threads; one for each core if left out."
     ),
-    click.option("--progress/--no-progress", "progressbar", default=True, help="Show how far it is."),
+    click.option("--progress/--no-progress", "progressbar", default=True, help="Show a progress bar."),
     json_option,
 )
 

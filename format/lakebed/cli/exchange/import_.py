@@ -15,20 +15,22 @@ from lakebed.importers.core.source import Source
 from lakebed.runtime.options import Option, options_of
 
 _COMMON = (
-    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+    click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
     click.option("--append", is_flag=True, help="Add to the rows of the dataset at DEST."),
     click.option("--overwrite", is_flag=True, help="Replace the dataset at DEST."),
-    click.option("--strict", is_flag=True, help="Fail at the first thing that cannot be imported."),
+    click.option(
+        "--strict", is_flag=True, help="Fail at the first file, row or value that cannot be imported."
+    ),
     click.option(
         "--lossless", is_flag=True, help="Store images of several kinds as PNG, so that no pixel is lost."
     ),
     click.option(
-        "--workers", type=int, metavar="N", help="How many work at a time; one for each core if left out."
+        "--workers", type=int, metavar="N", help="Number of workers; one for each core if left out."
     ),
     click.option(
         "--scheduler",
         type=click.Choice(["threaded", "processed", "serial", "ray"]),
-        help="What workers are; what suits the format if left out.",
+        help="Kind of workers; the best for the format if left out.",
     ),
     click.option(
         "--split",
@@ -36,14 +38,15 @@ _COMMON = (
         help="Splits that are taken: train/val. With shares, train=0.8/val=0.2, rows are assigned by chance.",
     ),
     click.option("--separate", is_flag=True, help="Make a dataset of each split, DEST/train and so on."),
-    click.option("--seed", type=int, default=0, help="What shares are drawn with."),
+    click.option("--seed", type=int, default=0, help="Seed for drawing shares."),
     click.option(
-        "--checkpoint", type=int, metavar="N", help="Commit after so many items of the source; 0 is never."
+        "--checkpoint",
+        type=int,
+        metavar="N",
+        help="Commit after this many items of the source; 0 never before the end.",
     ),
-    click.option(
-        "--follow-symlinks", is_flag=True, help="Take files outside SRC that symbolic links lead to."
-    ),
-    click.option("--progress/--no-progress", "progressbar", default=True, help="Show how far it is."),
+    click.option("--follow-symlinks", is_flag=True, help="Follow symbolic links that lead out of SRC."),
+    click.option("--progress/--no-progress", "progressbar", default=True, help="Show a progress bar."),
     json_option,
 )
 
@@ -58,7 +61,7 @@ class ImportFormats(Formats):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a format."""
         if name == "auto":
-            told = "Find out the format of SRC, say what it is, and import it; its options may follow SRC."
+            told = "Detect the format of SRC, print it, and import SRC; options of the format may follow SRC."
             return _command(name, told, [])
         try:
             importer = importer_of(name)
@@ -86,7 +89,7 @@ class ImportFormats(Formats):
 def import_() -> None:
     """Import a data set of another format; lakebed import FORMAT --help lists the options of a format.
 
-    What cannot be imported is left out, counted and listed. After a kill, the same command goes on. SRC and DEST are
+    Rows that cannot be imported are left out, counted and listed. After a kill, run the command again. SRC and DEST are
     paths or addresses of buckets, whose credentials come from the environment.
 
     For example: lakebed import auto coco/ coco-lake --dry-run

@@ -18,7 +18,7 @@ from lakebed.errors import GetDataFromLinkError, SampleAppendError
 @click.argument("dest", required=False)
 @tensor_option("Only this tensor; may be repeated.")
 @click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST, or begin anew.")
-@click.option("--ignore-errors", is_flag=True, help="Leave empty samples where links lead nowhere.")
+@click.option("--ignore-errors", is_flag=True, help="Leave an empty sample for each broken link.")
 @progress_option
 def materialize(
     src: str,
@@ -29,9 +29,9 @@ def materialize(
     progressbar: bool,
     as_json: bool,
 ) -> None:
-    """Fetch what the links of SRC lead to: into a copy at DEST, or in their place. Goes on where it was stopped.
+    """Fetch the files that links of SRC lead to, into a copy at DEST or into SRC itself. Run it again after a kill.
 
-    Exit status 1: some links lead nowhere.
+    Exit status 1: some links are broken.
 
     For example: lakebed materialize photos photos-local
     """

@@ -20,8 +20,8 @@ def upgrade(src: str, dest: str | None, overwrite: bool, progressbar: bool, as_j
     """Copy a dataset of Deep Lake 2, 3 or 4 from SRC to DEST, with checksums, and verify the copy.
 
     SRC stays as it is, for programs that still use it. Datasets of Deep Lake 2 and 3 keep all versions, branches and
-    tags; of Deep Lake 4, which its own package opens, the last version comes in. Without DEST, what SRC is and holds is
-    told. After a kill, the same command goes on. Exit status 1: some rows could not be copied, or the copy is damaged.
+    tags; of Deep Lake 4, whose own package is needed, the last version is copied. Without DEST, the command describes
+    SRC. After a kill, run it again to go on. Exit status 1: some rows could not be copied, or the copy is damaged.
 
     For example: lakebed upgrade old-photos photos
     """

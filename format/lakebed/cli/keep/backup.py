@@ -1,4 +1,4 @@
-"""``lakebed backup``: new data of a dataset goes to its backups; a rule says which old backups stay."""
+"""``lakebed backup``: copy new data of a dataset to its backups; delete old backups by a rule."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ def _keep(what: str, help: str) -> Callable[..., Any]:  # noqa: A002
 @_keep("daily", "Keep the newest of each of the last N days that have one.")
 @_keep("weekly", "Keep the newest of each of the last N weeks that have one.")
 @_keep("monthly", "Keep the newest of each of the last N months that have one.")
-@click.option("--verify", is_flag=True, help="Read what is there already, and copy again what is damaged.")
+@click.option("--verify", is_flag=True, help="Read existing backups, and copy damaged files again.")
 @click.option("--moved", is_flag=True, help="DEST has backups of this dataset at another address.")
-@click.option("--keep-damaged", is_flag=True, help="Back up a damaged dataset, too, as far as it is there.")
+@click.option(
+    "--keep-damaged", is_flag=True, help="Back up a damaged dataset, too, as far as it can be read."
+)
 @progress_option
 def backup(src: str, dest: str, as_json: bool, **options: Any) -> None:
     """Back up dataset SRC with all versions to DEST: only what is new, all or nothing; after a kill, it goes on.

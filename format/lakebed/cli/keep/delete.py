@@ -15,8 +15,8 @@ from lakebed.storage.url import parse
 @click.argument("url")
 @tensor_option("Only this tensor or group, which earlier commits keep; may be repeated.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--large", is_flag=True, help="Also what takes more than 1 GB.")
-@click.option("--force", is_flag=True, help="Also what does not open as a dataset, or is being written.")
+@click.option("--large", is_flag=True, help="Also delete data of more than 1 GB.")
+@click.option("--force", is_flag=True, help="Also delete a dataset that does not open, or is being written.")
 def delete(url: str, tensors: tuple[str, ...], yes: bool, large: bool, force: bool, as_json: bool) -> None:
     """Delete URL with all its versions, or with -t only tensors from its last version. It asks before.
 

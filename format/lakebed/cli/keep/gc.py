@@ -29,12 +29,12 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
 @command
 @click.argument("url")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @click.option(
     "--grace",
     type=Duration(),
     default=None,
-    help="How long everything stays after it was last in use: 90s, 15m, 1h (the default), 7d.",
+    help="Time for which everything is kept after its last use: 90s, 15m, 1h (the default), 7d.",
 )
 def gc(url: str, dry_run: bool, grace: float | None, as_json: bool) -> None:
     """Remove from URL what no branch, tag, commit, saved view or reader needs. Writers and readers may go on.

@@ -20,7 +20,7 @@ _SECONDS = re.compile(r"\d{9,11}")
 @click.option(
     "--at",
     metavar="ID|TIME",
-    help="Which backup: its id, or the last of that time (2026-11-21, '2026-11-21 09:30' UTC); the newest if left out.",
+    help="Id of a backup, or a time (2026-11-21, '2026-11-21 09:30' UTC) for the last one then; by default the newest.",
 )
 @overwrite_option
 @progress_option

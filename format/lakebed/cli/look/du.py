@@ -18,9 +18,9 @@ _HIDDEN = "(ids, shapes, nulls)"
 @command
 @click.argument("url")
 def du(url: str, as_json: bool) -> None:
-    """Show how many bytes URL takes: by tensor, branch and version, what branches share, and what nothing needs.
+    """Show the disk usage of URL by tensor, branch and version, with shared and unneeded bytes.
 
-    URL[@branch, @commit or @tag] chooses the version that the tensors are told of. Nothing is read but the lists of
+    URL[@branch, @commit or @tag] chooses the version whose tensors are listed. The command reads only lists of
     files and the indexes.
 
     For example: lakebed du photos

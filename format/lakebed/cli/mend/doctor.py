@@ -35,7 +35,7 @@ _ROUNDS = 5
 @click.option("--creds-key", help="Name of the credentials to use.")
 @click.option("--read-only", is_flag=True, help="Write nothing to URL, not even for a moment.")
 def doctor(url: str | None, creds_key: str | None, read_only: bool, as_json: bool) -> None:
-    """Tell what is installed, and whether URL can be reached and relied on. Exit status 1: it can not be reached.
+    """List installed packages, and check whether URL can be reached and relied on. Exit status 1: it cannot be reached.
 
     For example: lakebed doctor s3://my-lake/photos
     """

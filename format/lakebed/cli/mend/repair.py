@@ -1,4 +1,4 @@
-"""``lakebed repair``: repair damage, or say what a repair would do and lose."""
+"""``lakebed repair``: repair damage, or list what a repair would do and lose."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lakebed.storage.url import parse
 @command
 @click.argument("url")
 @click.option(
-    "--plan", "apply", flag_value=False, type=bool, default=False, help="Only tell what would be done."
+    "--plan", "apply", flag_value=False, type=bool, default=False, help="Only list what would be done."
 )
 @click.option(
-    "--apply", "apply", flag_value=True, type=bool, help="Do it: damaged heads get sound ones beside them."
+    "--apply", "apply", flag_value=True, type=bool, help="Repair: write a sound head beside each damaged one."
 )
 def repair(url: str, apply: bool, as_json: bool) -> None:
     """Save what can be saved of URL after a crash of Deep Lake 3.x or damage. Exit status 1: some remains.

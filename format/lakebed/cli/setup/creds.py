@@ -48,17 +48,20 @@ _OPTION = click.option(
     "options",
     metavar="KEY=VALUE",
     multiple=True,
-    help="What is no secret: endpoint_url, aws_region, profile_name, provider, urls, ...",
+    help="A setting that is not secret: endpoint_url, aws_region, profile_name, provider, urls, ...",
 )
 _KIND = click.option(
     "--kind",
     type=click.Choice(KINDS),
     default="s3",
     show_default=True,
-    help="What to ask for at a terminal; else a JSON dictionary is read from standard input.",
+    help="Kind of credentials to ask for at a terminal; otherwise standard input is read as a JSON dictionary.",
 )
 _KEYRING = click.option(
-    "--keyring", "in_keyring", is_flag=True, help="In the keyring of the operating system, not in the file."
+    "--keyring",
+    "in_keyring",
+    is_flag=True,
+    help="Use the keyring of the operating system instead of the file.",
 )
 
 
@@ -158,7 +161,7 @@ def remove_creds(name: str, in_keyring: bool) -> None:
 @creds.command(name="rotate")
 @click.argument("name")
 @click.argument("url", required=False)
-@click.option("--back", is_flag=True, help="Bring back what it was before the last rotation.")
+@click.option("--back", is_flag=True, help="Restore the credentials from before the last rotation.")
 @_OPTION
 @_KIND
 @with_errors

@@ -29,7 +29,7 @@ from lakebed.versions.refs import Refs, read_refs
 )
 @click.option("--stat", is_flag=True, help="Also show what each commit changed.")
 @click.option("--all", "everything", is_flag=True, help="The commits of all branches.")
-@click.option("-n", "--count", type=click.IntRange(0), help="So many commits at most.")
+@click.option("-n", "--count", type=click.IntRange(0), help="Maximum number of commits.")
 @as_of_option
 def log(
     url: str, graph: bool, stat: bool, everything: bool, count: int | None, as_of: str | None, as_json: bool

@@ -19,10 +19,10 @@ from lakebed.cli.output import tell
 @click.option(
     "--conflict",
     type=click.Choice(["ours", "theirs"]),
-    help="Whose value a sample keeps that both changed; an error if left out.",
+    help="Whose value to keep for samples that both changed; without it, a conflict is an error.",
 )
 @click.option("--delete-removed-tensors", is_flag=True, help="Also delete tensors that BRANCH deleted.")
-@click.option("--force", is_flag=True, help="Go on where both renamed a tensor.")
+@click.option("--force", is_flag=True, help="Merge even if both renamed a tensor.")
 def merge(
     url: str,
     version: str,

@@ -19,7 +19,7 @@ from lakebed.runtime import clock
 @click.argument("url")
 @click.argument("name", required=False)
 @click.argument("commit", required=False)
-@click.option("-m", "--message", help="Why it has this name.")
+@click.option("-m", "--message", help="Reason for the tag.")
 @click.option("-d", "--delete", is_flag=True, help="Delete the tag; its commit stays.")
 def tag(
     url: str, name: str | None, commit: str | None, message: str | None, delete: bool, as_json: bool

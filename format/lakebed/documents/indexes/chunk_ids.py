@@ -52,12 +52,12 @@ class ChunkIds:
 
     @classmethod
     def empty(cls) -> ChunkIds:
-        """Index of a tensor without samples."""
+        """Return an index of a tensor without samples."""
         return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
     @classmethod
     def from_counts(cls, ids: Sequence[int] | NDArray[np.uint64], counts: Sequence[int]) -> ChunkIds:
-        """Index of chunks that hold `counts` samples each, one row per chunk."""
+        """Return an index of chunks that hold `counts` samples each, one row per chunk."""
         last = np.cumsum(np.asarray(counts, np.uint64), dtype=np.uint64) - np.uint64(1)
         return cls(np.asarray(ids, np.uint64), last)
 

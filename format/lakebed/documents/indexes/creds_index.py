@@ -33,7 +33,7 @@ class CredsIndex:
 
     @classmethod
     def from_codes(cls, codes: Sequence[int] | NDArray[np.integer]) -> CredsIndex:
-        """Index of samples with these codes; equal neighbours share a row."""
+        """Return an index of samples with these codes; equal neighbours share a row."""
         values = tables.column(codes)
         ends = np.flatnonzero(np.append(values[1:] != values[:-1], np.ones(min(len(values), 1), bool)))
         return cls(values[ends], tables.column(ends))
@@ -69,7 +69,7 @@ class CredsIndex:
         return int(self.last[-1]) + 1 if len(self.last) else 0
 
     def code(self, index: int) -> int:
-        """Code of a sample.
+        """Return the code of a sample.
 
         Raises
         ------
@@ -81,11 +81,11 @@ class CredsIndex:
         return int(self.codes[int(np.searchsorted(self.last, np.uint64(index)))])
 
     def values(self) -> NDArray[np.uint64]:
-        """Codes of all samples: uint64, shape (count,)."""
+        """Return the codes of all samples: uint64, shape (count,)."""
         return np.repeat(self.codes, tables.rows_of(self.last).astype(np.int64))
 
     def between(self, first: int, stop: int) -> NDArray[np.uint64]:
-        """Codes of neighbouring samples: uint64, shape (stop - first,), or fewer if the index ends earlier."""
+        """Return the codes of neighbouring samples: uint64, shape (stop - first,), or fewer at the end of the index."""
         ends = np.minimum(self.last + np.uint64(1), np.uint64(stop)).astype(np.int64)
         counts = np.diff(np.maximum(ends, first), prepend=first)
         return np.repeat(self.codes, counts)

@@ -33,12 +33,12 @@ class PadIndex:
 
     @classmethod
     def empty(cls) -> PadIndex:
-        """Index of a tensor without padding."""
+        """Return an index of a tensor without padding."""
         return cls(np.zeros(0, np.uint64))
 
     @classmethod
     def from_rows(cls, rows: NDArray[np.integer]) -> PadIndex:
-        """Index of these padded samples: ascending, each once."""
+        """Return an index of these padded samples: ascending, each once."""
         if not len(rows):
             return cls.empty()
         cuts = np.flatnonzero(np.diff(rows) != 1)
@@ -75,7 +75,7 @@ class PadIndex:
         return bool(((starts <= index) & (index < ends)).any())
 
     def rows(self) -> NDArray[np.int64]:
-        """Padded samples, ascending: int64."""
+        """Return the padded samples, ascending: int64."""
         whole = self.bounds[: len(self.bounds) // 2 * 2].astype(np.int64).reshape(-1, 2)
         runs = [np.arange(start, end, dtype=np.int64) for start, end in whole.tolist()]
         return np.unique(np.concatenate(runs)) if runs else np.empty(0, np.int64)

@@ -36,7 +36,7 @@ class SequenceIndex:
 
     @classmethod
     def from_lengths(cls, lengths: Sequence[int] | NDArray[np.integer]) -> SequenceIndex:
-        """Index of sequences with these numbers of items; equal neighbours share a row."""
+        """Return an index of sequences with these numbers of items; equal neighbours share a row."""
         counts = tables.column(lengths)
         ends = np.flatnonzero(np.append(counts[1:] != counts[:-1], np.ones(min(len(counts), 1), bool)))
         items, last = counts[ends], tables.column(ends)

@@ -38,12 +38,12 @@ class TileIndex:
 
     @classmethod
     def empty(cls) -> TileIndex:
-        """Index of a tensor without tiled samples."""
+        """Return an index of a tensor without tiled samples."""
         return cls(np.zeros(0, np.uint64), np.zeros((0, 0), np.uint64), np.zeros((0, 0), np.uint64))
 
     @classmethod
     def from_entries(cls, entries: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]) -> TileIndex:
-        """Index of these samples: flat index -> (sample shape, tile shape), all of one rank."""
+        """Return an index of these samples: flat index -> (sample shape, tile shape), all of one rank."""
         if not entries:
             return cls.empty()
         return cls(

@@ -24,7 +24,7 @@ from lakebed.links.read import read
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
 
-# Size of a chunk of an array; larger rows are cut.
+# Size of a chunk in bytes; a larger row is cut into several chunks.
 CHUNK_BYTES = 1 << 20
 _MOST_CHUNK_BYTES = 64 << 20
 _MOST_CHUNK_ROWS = 65_536

@@ -69,7 +69,7 @@ class Layout:
     is_address
         The addresses of links are written, not their files.
     may_differ
-        Files may be of other kinds than the tensor says: linked files, and tiles put together.
+        Files may differ in kind from the tensor, because they are linked or put together from tiles.
     ends_at_nul
         Texts of the format end at a NUL.
     """

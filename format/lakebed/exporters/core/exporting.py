@@ -1,4 +1,4 @@
-"""One export from its plan to its report: threads write pieces, ``finish`` writes the rest, then all of it appears."""
+"""One export from its plan to its report: threads write pieces, ``finish`` the rest; then all files appear at once."""
 
 from __future__ import annotations
 

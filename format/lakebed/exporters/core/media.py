@@ -62,7 +62,7 @@ def is_drawn(tensor: Tensor, described: Described) -> bool:
 
 
 def extents(tensor: Tensor) -> list[int | None]:
-    """Return the shape of samples, with None for varying extents; nulls and empty samples do not count."""
+    """Return the shape that samples share, with None for extents that vary; ignore nulls and empty samples."""
     pairs = zip(tensor.meta.min_shape, tensor.meta.max_shape, strict=True)
     return [int(high) if low == high or (at and not low) else None for at, (low, high) in enumerate(pairs)]
 

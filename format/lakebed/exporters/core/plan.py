@@ -181,7 +181,7 @@ def _has_splits(ds: Dataset) -> bool:
 
 
 def without_splits(ds: Dataset) -> list[str]:
-    """Return the names of all tensors but that of the splits, which names of files tell; a lone tensor stays."""
+    """Return all tensors but that of the splits, which become names of files; keep it if no other exists."""
     return [name for name in ds.tensors if name != _SPLIT or not _has_splits(ds)] or list(ds.tensors)
 
 
@@ -220,7 +220,7 @@ def library(name: str, extra: str, what: str) -> Any:
 
 
 def tensors_of(ds: Dataset, *htypes: str) -> list[str]:
-    """Return the names of the tensors of these htypes, links to them included, sorted."""
+    """Return the sorted names of the tensors of these htypes, and of links to them."""
     return [
         name for name in ds.tensors if str(ds[name].htype).removeprefix("link[").removesuffix("]") in htypes
     ]

@@ -103,7 +103,7 @@ class Target:
         return open(self.path(name), "wb")
 
     def path(self, name: str = "") -> str:
-        """Return the path at which a library may write a file or folder of this name; :meth:`finish` uploads it."""
+        """Return a path for a library to write a file or folder of this name to; :meth:`finish` uploads it."""
         parts = name.split("/")
         if not self.single_file and any(part in ("", ".", "..") for part in parts):
             raise ExportError(f"{name!r} is no name of a file below {self.shown}")
@@ -117,7 +117,7 @@ class Target:
 
     @property
     def folder(self) -> str:
-        """Folder in which a library may write any files; :meth:`finish` uploads them."""
+        """Folder for a library to write any files to; :meth:`finish` uploads them."""
         return self._staging
 
     def free(self, name: str) -> str:

@@ -53,7 +53,7 @@ class _Group:
     category_ids
         Id of each class.
     count_by
-        The tensor whose length is the number of objects.
+        Tensor whose length is the number of objects.
     first
         Number of the first object of each row, if objects have no ids of their own.
     """
@@ -67,13 +67,13 @@ class _Group:
     first: NDArray[np.int64] | None = None
 
     def count(self, row: lakebed.Dataset) -> int:
-        """Return how many objects a row has."""
+        """Return the number of objects in a row."""
         return _count(row[self.count_by], self.count_by == self.tensors.get("keypoints"))
 
 
 @dataclass(frozen=True)
 class _Context:
-    """Tensors of the pictures, groups of annotations, and what imported files said of themselves by their names."""
+    """Tensors of the pictures, groups of annotations, and by name the other members of imported files."""
 
     images: str
     groups: Sequence[_Group]
@@ -241,7 +241,7 @@ def _categories(ds: lakebed.Dataset, name: str | None) -> tuple[Sequence[Mapping
 
 
 def _files(ds: lakebed.Dataset) -> dict[str, Mapping[str, Any]]:
-    """Return what imported annotation files said of themselves, by group and split."""
+    """Return the other members of imported annotation files, such as licences, by group and split."""
     found: dict[str, Mapping[str, Any]] = {}
     for one in ds.info.get("imports") or ():
         for said in ((one.get("about") or {}).get("files") or {}).values():
@@ -351,7 +351,7 @@ def _put_masks(found: list[dict[str, Any]], row: lakebed.Dataset, tensors: Mappi
 
 
 def _owners(row: lakebed.Dataset, name: str | None, parts: int, objects: int, what: str) -> list[int]:
-    """Return the number of the object of each polygon or mask: as a tensor tells, or one for each."""
+    """Return the object of each polygon or mask: from a tensor, or, without one, each object in turn."""
     if name is not None:
         return [int(one) for one in row[name].numpy().reshape(-1)]
     if parts != objects:

@@ -32,17 +32,17 @@ def export_yolo(
     src
         A dataset, a view, or an address.
     dest
-        Folder to write: empty, or not there yet.
+        Folder to write; it must be empty or missing.
     src_creds
         Credentials of the dataset.
     token
-        Without a meaning here.
+        Ignored.
     progressbar
-        Show how far it is.
+        Show a progress bar.
     image_tensor, label_tensor, box_tensor
         Tensors of the images, classes and boxes; left out, the only ones of their htypes.
     limit
-        Rows that are written at most; None and 0 are all.
+        Maximum number of rows; None and 0 write all.
 
     Raises
     ------

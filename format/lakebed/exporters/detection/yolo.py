@@ -2,7 +2,7 @@
 
     DEST/data.yaml                 splits, names of classes, kpt_shape
     DEST/images/train/1.jpg        images/1.jpg without splits
-    DEST/labels/train/1.txt        none for rows whose boxes are null
+    DEST/labels/train/1.txt        missing for rows whose boxes are null
 
 Fractions of the dataset are written as they are, in as many digits as their type has; pixels are divided by the sides
 of the image.
@@ -33,7 +33,7 @@ _Values = list[tuple[int, NDArray[np.floating[Any]]]]
 
 _TASKS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
 _INSPECTED = 1000
-"""Rows of polygons that are looked at, if nothing tells pixels from fractions."""
+"""Number of rows whose polygons decide between pixels and fractions, if no info does."""
 _DROPPED = re.compile(r"(images|JPEGImages|train|val|valid|validation|test)[_-]?\d*", re.IGNORECASE)
 """Folders of a file's name that stand for its split, or for all images."""
 
@@ -209,7 +209,7 @@ def _labels(ds: lakebed.Dataset, given: str | None, first: str) -> str:
 
 
 def _are_pixels(ds: lakebed.Dataset, name: str | None) -> bool:
-    """Tell whether points are pixels: as the info says; polygons without info are fractions if none is above 1."""
+    """Return whether points are pixels. Without info, polygons are fractions if no number is above 1."""
     if name is None:
         return False
     info = ds[name].info
@@ -346,7 +346,7 @@ def _corners(
 
 
 def _is_rectangle_of(points: NDArray[Any], box: NDArray[Any]) -> bool:
-    """Tell whether points are the corners of a box of center and size, from the upper left one on."""
+    """Return whether points are the corners of a box of center and size, from the upper left one on."""
     (x, y), (w, h) = box[:2], box[2:] / 2
     corners = np.array([(x - w, y - h), (x + w, y - h), (x + w, y + h), (x - w, y + h)], points.dtype)
     return points.shape == (4, 2) and bool(np.array_equal(points, corners))
@@ -380,7 +380,7 @@ def _check_count(name: str, count: int, classes: int) -> None:
 
 
 def _word(value: Any) -> str:
-    """Return a number in the fewest digits that tell it from others of its type."""
+    """Return the shortest text that a number of this type is read back from unchanged."""
     if isinstance(value, np.float32 | np.float16):
         return str(value)
     found = float(value)

@@ -49,7 +49,7 @@ _MAX_AXES = 63
 
 @dataclass(frozen=True)
 class _Field:
-    """A column: its encoding, its size if that does not vary, the descriptions of its values and of its tensor."""
+    """A column: its encoding, its size if fixed, and the descriptions of its values and of its tensor."""
 
     encoding: str
     size: int | None = None
@@ -99,13 +99,13 @@ def plan(
     tensors
         Tensors that are written; left out, all but ``split``.
     rows
-        The most samples of a shard.
+        Maximum number of samples in a shard.
     size
-        The most bytes of a shard, before it is compressed; a larger sample is alone in one.
+        Maximum size of a shard in bytes, before compression; a larger sample gets a shard of its own.
     compression
         Compression of shards: zstd, gz, bz2, br or snappy; left out, none.
     hashes
-        Hashes of shards that the index tells: sha1, md5, sha256, xxh64, ...
+        Hashes of shards for the index: sha1, md5, sha256, xxh64, ...
     """
     if rows < 1 or not 1 <= size <= _MAX_SHARD_BYTES:
         raise ExportError(

@@ -38,7 +38,7 @@ _NOTHING = "null"  # suffix of the file of a row without any other
 
 @dataclass(frozen=True)
 class _Context:
-    """State of writers: tensor -> (kind, suffix, which media add that of their file to); the tensor of the keys."""
+    """State of writers: kind and suffix by tensor, to which media add the suffix of their file; the tensor of keys."""
 
     fields: Mapping[str, tuple[str, str]]
     key: str | None
@@ -161,7 +161,7 @@ def _kind(tensor: lakebed.Tensor, described: Described) -> str | None:
 
 
 def _field(name: str, kind: str, kinds: Mapping[str, str]) -> str:
-    """Return the suffix of a tensor's files; for media, the part before that of the file."""
+    """Return the suffix of a tensor's files; for media, the part before the suffix of their kind."""
     suffix = {"media": "", "labels": "json"}.get(kind, kind)
     alone = sum(_like(other) == _like(kind) for other in kinds.values()) == 1
     plain = name.replace("/", "_").replace(".", "_")

@@ -125,7 +125,7 @@ class ArrowColumn:
     described
         Description of the tensor.
     feature
-        Its feature of Hugging Face; None if the type of Arrow tells it.
+        Its feature for Hugging Face; None if that follows from the Arrow type.
     shape
         Shape of arrays of two to five axes; empty for others.
     """

@@ -102,12 +102,12 @@ def write_files(
 
 
 def columns_of(ds: Dataset) -> list[str]:
-    """Return the names of the tensors that are no files and masks."""
+    """Return the names of all tensors except files and masks."""
     return [name for name in ds.tensors if _base(str(ds[name].htype)) not in _NO_TEXT]
 
 
 def _loss(tensor: Tensor) -> str | None:
-    """Return what a table of texts loses of a tensor; None for nothing."""
+    """Return what a tensor loses in a table of texts; None if it loses nothing."""
     is_one = len(tensor.meta.max_shape) <= 1 and max(tensor.meta.max_shape, default=0) <= 1
     if tensor.htype == "class_label" and is_one:
         return f"names of classes are texts when they come back, unless they are said to be (labels={tensor.key})"

@@ -40,7 +40,7 @@ _MOST_JSON = 1 << 30
 _SECONDS = 60  # of CPU, for one answer
 _MEMORY = 16 << 30
 _IDLE_SECONDS = 20.0
-_MOST_FAILURES = 32  # in a block, before the rest of it is given up
+_MOST_FAILURES = 32  # after which the rest of a block is given up
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.importers.arrays.array_reader import serve; "
@@ -131,7 +131,7 @@ class Reader:
         Raises
         ------
         IngestionError
-            If the process says so, or crashes.
+            If the process reports an error, or crashes.
         """
         with self._lock:
             return self._asked(request)
@@ -153,7 +153,7 @@ class Reader:
                     raise IngestionError(
                         f"{self._shown} is damaged: the library that reads it crashed, or did not come to an end"
                     ) from None
-            # The process had nothing to do, and ended; or the library crashed: a new one tells.
+            # Either the process was idle and ended, or the library crashed: ask a new process to find out.
         raise AssertionError("two attempts")
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -197,7 +197,7 @@ _own = threading.local()
 
 
 def new_reader(source: Source, module: str) -> Reader:
-    """Return a new reader for a source, which may have changed since this thread read it."""
+    """Replace this thread's reader, because the source may have changed since it was read."""
     reader = Reader(source, module)
     _own.known = (_state(source), reader)
     return reader
@@ -319,7 +319,7 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
             if found is None:
                 found = of_format.found_in(of_format.opened(raw))
             _send(answers, *answered(request, found))
-        # The library of the format may raise anything; the process that asked is told.
+        # The library of the format may raise anything: report it to the process that asked.
         except Exception as error:  # noqa: BLE001
             _send(answers, {"error": f"not of the format, or damaged: {error}"})
 

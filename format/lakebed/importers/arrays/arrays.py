@@ -22,7 +22,7 @@ from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
 
 ALONE = "array"
-"""Name of an array that has none."""
+"""Name for an array without one."""
 
 _ITEM_BYTES = 16 << 20
 _MOST_IN_INFO = 64 << 10
@@ -78,7 +78,7 @@ class Found:
     arrays
         Arrays by name.
     kinds
-        Name -> ``text``, ``json`` or ``arrays``, if the dtype does not tell.
+        Name -> ``text``, ``json`` or ``arrays``, where the dtype does not decide it.
     attributes
         Attributes by name of their array; "" is the whole file.
     steps
@@ -158,7 +158,7 @@ def planned(
         raise IngestionError(f"{source.shown} has no arrays that can be imported: {problems[0].reason}")
     if not arrays:
         _check_sizes(source, [wanted[name] for name in names])
-    # About 16 MB, of whole units of storage.
+    # About 16 MB, rounded down to whole units of storage.
     step = max(1, _ITEM_BYTES // (1 + sum(_row_bytes(wanted[name]) for name in names)))
     unit = max(found.steps.get(name, 1) for name in names)
     step -= step % unit if step > unit else 0
@@ -175,7 +175,7 @@ def planned(
 
 
 def with_stored(found: Found) -> Found:
-    """Replace arrays that an exporter of lakebed wrote by the tensors that they store."""
+    """Put the stored tensors in place of arrays that our exporter wrote."""
     arrays = dict(found.arrays)
     for name in found.arrays:
         one = stored_of(name, found.attributes.get(name) or {}, found.arrays.get)
@@ -211,7 +211,7 @@ def made(arrays: Mapping[str, Array], block: Block, context: Context) -> dict[st
     Raises
     ------
     IngestionError
-        If an array has fewer rows than it says.
+        If an array has fewer rows than its shape claims.
     """
     columns: dict[str, Any] = {}
     for name, called in context.tensors.items():
@@ -228,7 +228,7 @@ def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
     Raises
     ------
     IngestionError
-        If the arrays take 1 GB, and two thousand times the size of their file.
+        If the arrays are larger than 1 GB and than two thousand times their file.
     """
     parts = [part for array in arrays for part in (array.parts if isinstance(array, Stored) else (array,))]
     size = sum(_nbytes(part) for part in parts)

@@ -110,7 +110,7 @@ def _followed(group: Any, name: str, full: str, seen: set[Any], problems: list[P
 
 
 def _kind(one: Any, full: str, problems: list[Problem]) -> str | None:
-    """Return the kind of an array, None if its dtype tells it, and "" if the array is left out."""
+    """Return the kind of an array: None if its dtype decides it, "" if the array is skipped."""
     import h5py
 
     why = ""

@@ -34,7 +34,7 @@ LAYOUTS = ("array", "ragged", "text", "json", "file")
 BESIDE = ("null", "shape", "offsets", "rows")
 """Suffixes of the arrays that belong to another."""
 
-# Limit for one row, whatever its numbers say.
+# Limit for one row, since a damaged file may claim any size.
 _MOST_ROW_BYTES = 4 << 30
 _SAMPLED = 16
 
@@ -101,7 +101,7 @@ class Stored:
 
     @property
     def row_bytes(self) -> int:
-        """Approximate size of a row, by some of them."""
+        """Approximate size of a row in bytes, estimated from some rows."""
         count = self.shape[0]
         if self.layout == "array" and "rows" not in self.beside:
             return prod(self.shape[1:]) * self.dtype.itemsize
@@ -254,7 +254,7 @@ def size_of(value: Any) -> int:
 
 
 def sampled_bytes(count: int, size_at: Callable[[int], int]) -> int:
-    """Return the approximate size of a row, by some rows up to a damaged one, which reading will report."""
+    """Return the approximate size of a row, from some rows; stop at a damaged one, which reading will report."""
     found = [8]
     with contextlib.suppress(IngestionError):
         rows = {count * at // _SAMPLED for at in range(_SAMPLED)} if count else set()
@@ -290,5 +290,5 @@ def _document(text: str, name: str) -> Any:
 
 
 def _file(data: bytes, kind: str | None) -> Sample:
-    """Return a file as a sample; `kind` tells the kind of files that begin with no mark, such as TGA."""
+    """Return a file as a sample; `kind` is that of files without a signature, such as TGA."""
     return Sample(buffer=data, compression=None if sniff(data) else kind)

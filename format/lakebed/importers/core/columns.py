@@ -3,12 +3,12 @@
     Arrow                                    tensor
     integers, floats, booleans               numbers of that dtype
     decimals                                 text with all digits
-    dates, times, timestamps, durations      their integers; ``logical_type`` in the info tells the meaning
+    dates, times, timestamps, durations      their integers; ``logical_type`` in the info is the Arrow type
     strings, UUIDs                           text
     dictionaries of strings                  class_label
     lists of numbers of one length           embedding for floats, otherwise arrays
     lists of numbers                         arrays
-    binary                                   its bytes, or files if the user says so
+    binary                                   its bytes, or files if ``media`` names the column
     struct<bytes, path>                      images, as Hugging Face stores them
     structs, maps, other lists               json
     null                                     text, all null
@@ -53,7 +53,7 @@ from lakebed.transforms.output import Skipped
 from lakebed.writing.names import check_tensor_name, is_companion
 
 FIRST_ROWS = 64
-"""Rows that are looked at to find the kinds of files."""
+"""Number of first rows that decide the kinds of files."""
 
 # Chunk compression of texts and JSON, the same as in the Airbyte destination.
 _CHUNKS = "lz4"
@@ -61,7 +61,7 @@ _CHUNKS = "lz4"
 _MEDIA = ("image", "audio", "video")
 
 SUPPOSED = {"audio": "wav", "video": "mp4", "image": "png", "dicom": "dcm"}
-"""Kinds of files of which none is known."""
+"""Kind of file to assume if no file is known."""
 
 _FEATURES = {"Image": "image", "Audio": "audio", "Video": "video"}
 
@@ -121,7 +121,7 @@ class Wishes:
         Raises
         ------
         IngestionError
-            If the user names one.
+            If the options name such a column.
         """
         for name in self.names:
             if name not in names:
@@ -221,7 +221,7 @@ class Table:
                 yield kept(found, [row for row in range(rows) if row not in wrong]) if wrong else found
 
     def _values(self, values: Any, column: Column, wrong: dict[int, str]) -> Any:
-        """Return the values of a tensor; note the rows that have none."""
+        """Return the values of a tensor; add the rows without a valid value to `wrong`, with the reason."""
         import pyarrow.compute as pc
 
         if column.described is not None:
@@ -280,7 +280,7 @@ def table_of(
     Parameters
     ----------
     first
-        Some rows, which tell the kinds of files.
+        Some rows, which decide the kinds of files.
     problems
         Receives conversions.
 
@@ -318,7 +318,7 @@ def table_of(
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the storage type of an extension type, as which types are known depends on the imports of the program."""
+    """Return the storage type of an extension type: which extensions Arrow knows depends on the program's imports."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
     return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)

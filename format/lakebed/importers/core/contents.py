@@ -38,7 +38,7 @@ FILES = frozenset({"image", "audio", "video", "dicom"})
 """Kinds whose tensors store files."""
 
 NAMES: Mapping[str, str] = {"image": "images", "audio": "audio", "video": "videos", "dicom": "scans"}
-"""Names of tensors of files, if the source gives none."""
+"""Names for tensors of files in sources without names."""
 
 PICKLED = "pickled objects are not loaded, since that would run code"
 
@@ -90,7 +90,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(data: bytes) -> Kind:
-    """Return the kind of a value; ``bytes`` if there is any doubt."""
+    """Return the kind of a value; ``bytes`` if it is uncertain."""
     if is_text(data):
         return Kind("json" if _is_json(data) else "text")
     if data.startswith(_NPY):
@@ -131,7 +131,7 @@ class Content:
 
 @dataclass
 class Looked:
-    """Values of a column that were looked at.
+    """Statistics of the inspected values of a column.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def content_of(
     supposed: str | None = None,
     texts: bool = True,
 ) -> Content:
-    """Return the kind of a column of bytes, so that nothing that was looked at is lost.
+    """Return the kind of a column of bytes that loses nothing of the inspected values.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def content_of(
     compression
         Kind of file that the user wishes for images.
     supposed
-        Kind of file, if none was looked at.
+        Kind of file to assume if no file was inspected.
     texts
         Accept text and JSON without a wish.
 
@@ -262,13 +262,13 @@ class Planning:
                 )
 
     def free(self, column: str) -> str:
-        """Return the name of a column's tensor, which no other tensor gets."""
+        """Reserve and return a name for a column's tensor."""
         name = tensor_name(column, self.taken)
         self.taken.add(name)
         return name
 
     def named(self, column: str, key: str = "column") -> tuple[str, dict[str, str]]:
-        """Return the name of a column's tensor, and its info, which has the column's own name if that differs."""
+        """Reserve a name for a column's tensor; return it and the info, which keeps the column's name if it differs."""
         name = self.free(column)
         return name, {key: column} if name != column else {}
 
@@ -415,7 +415,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _file_kind(data: bytes) -> str | None:
-    """Return the kind of a file; None if there is any doubt."""
+    """Return the kind of a file; None if it is uncertain."""
     if len(data) < _LEAST_BYTES:
         return None
     try:
@@ -454,7 +454,7 @@ def _frame_bytes(head: bytes) -> int | None:
 
 
 def _kind(looked: Looked, *, texts: bool) -> tuple[str, str]:
-    """Return the kind of values, and the reason for storing bytes if they might be something else."""
+    """Return the kind of values; and, if they might be more than bytes, the reason for storing bytes."""
     kinds = set(looked.kinds)
     if not texts:
         kinds = {Kind("bytes") if kind.name in ("text", "json") else kind for kind in kinds}

@@ -101,7 +101,7 @@ def _is_numeric(kind: pa.DataType) -> bool:
 def as_described(
     values: Any, how: str, said: Described, wrong: dict[int, str], file: Callable[[Any], Any]
 ) -> Any:
-    """Return the values of a tensor; note the rows that have none.
+    """Return the values of a tensor; add the rows without a valid value to `wrong`, with the reason.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _file(one: Any, said: Described, file: Callable[[Any], Any]) -> Any:
 
 
 def file_value(data: bytes, said: Described) -> Any:
-    """Return a file as a value of the tensor, whose compression tells the kind of files without a mark, such as TGA."""
+    """Return a file as a value of the tensor; the tensor's compression decides for files without a signature (TGA)."""
     sample = Sample(buffer=data, compression=None if sniff(data) else said.sample_compression)
     extents = said.more.get("shape")
     if said.sample_compression is None and isinstance(extents, list) and len(extents) == 3:
@@ -226,7 +226,7 @@ def _array(values: Any, said: Described, *, is_full: bool = False) -> NDArray[An
 
 
 def _known_extents(found: list[int], said: Described) -> list[int]:
-    """Return the shape of an empty array: an empty list does not tell the axes inside of it."""
+    """Return the shape of an empty array, with the inner extents of the description: an empty list has none."""
     told = said.more.get("shape")
     known = found.index(0) + 1
     if not isinstance(told, list) or len(told) < known:

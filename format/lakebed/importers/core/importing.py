@@ -48,7 +48,7 @@ _CHECKPOINT_BYTES = 2_000_000_000
 _CHECKPOINT_ITEMS = 100_000
 # States of imports whose rows are all written; older releases published "rows" before "done".
 _OVER = ("rows", "done")
-# Number of nulls appended at a time for older rows, which lack a new tensor.
+# Number of nulls that are appended at a time where older rows lack a new tensor.
 _NULLS = 100_000
 
 
@@ -83,7 +83,7 @@ def import_from(
     Parameters
     ----------
     format
-        Name of the format, as ``lakebed import --help`` lists them; ``"auto"`` finds it out.
+        Name of the format, one of those in ``lakebed import --help``; ``"auto"`` detects it.
     src
         Path or address of the source; for some formats an object, such as a data frame.
     dest
@@ -95,12 +95,12 @@ def import_from(
     dry_run
         Report what would be done, and do nothing; ``dest`` may be left out.
     strict
-        Fail at the first thing that cannot be imported.
+        Fail at the first file, row or value that cannot be imported.
     lossless
         Store images of several kinds as PNG, so that no pixel is lost; otherwise the kind with the most bytes is kept,
         and the others are encoded as that kind. The same as ``compression="lossless"``.
     workers
-        Number of workers; None is one for each core, 0 is this thread alone.
+        Number of workers; None starts one for each core, 0 uses this thread only.
     scheduler
         ``"threaded"``, ``"processed"``, ``"serial"`` or ``"ray"``; None is the best for the format.
     split
@@ -111,14 +111,14 @@ def import_from(
     seed
         Seed of the shares.
     checkpoint
-        Commit after this many items of the source; a killed import goes on from there. None is about every 2 GB, 0 is
-        never.
+        Commit after this many items of the source; a killed import resumes there. None commits about every 2 GB, 0 only
+        at the end.
     commit
         Commit the rows at the end.
     src_creds, dest_creds
         Credentials of the source and of the dataset.
     follow_symlinks
-        Take files outside of the source that symbolic links lead to.
+        Follow symbolic links that lead out of the source.
     progressbar
         Show the progress.
     options
@@ -420,7 +420,7 @@ class _Import:
                     "(overwrite=True, --overwrite)"
                 )
         plan, describe = self._plan, getattr(self._importer.functions, "describe", None)
-        with ds:  # publish all of it at once
+        with ds:  # publish the tensors and the record together
             self._create(ds)
             record = {
                 **self._report.record(),

@@ -1,4 +1,4 @@
-"""Work of the workers of an import: items of the plan become rows; rows that cannot be made are reported."""
+"""Work of an import's workers: they make rows of the plan's items, and report rows that cannot be made."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Columns = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Making:
-    """How workers turn items into rows; one of the three methods suits each importer.
+    """Turns items into rows; each importer uses one of the three methods.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Making:
     splits
         Splits of the rows.
     missing
-        Tensors of the dataset that the plan lacks; they are null.
+        Tensors of the dataset that are not in the plan; their values are null.
     pictures
         Tensors of images.
     """
@@ -197,7 +197,7 @@ def _tried(rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
-    """Return the function that tells the split of each row of an item."""
+    """Return a function from the number of a row in an item to its split."""
     known: list[str] = []
 
     def of(at: int) -> str:

@@ -70,7 +70,7 @@ def tensor(
     info
         Its info.
     is_list
-        Samples are lists of numbers: an empty list is stored as one, not as a null, even if no list has two numbers.
+        Samples are lists of numbers: an empty list stays a list, and does not become a null, even if none has two.
     """
     told = dict(info or {})
     if is_list:
@@ -230,7 +230,7 @@ def media(
 
 @dataclass(frozen=True)
 class Media:
-    """How rows hold files of the source: as bytes, or as links.
+    """Makes values of files of the source: bytes, or links.
 
     Parameters
     ----------

@@ -56,9 +56,9 @@ class ImportReport:
     changes
         Changes in rows that were written: {change: {"count": ..., "first": ...}}.
     file
-        JSON lines of all that this run left out, in the folder for temporary files; None if at most 10 rows were.
+        File of JSON lines, in the folder for temporary files, that lists all rows left out; None for at most 10.
     no_file
-        Why this file could not be written.
+        Reason if this file could not be written.
     resumed
         True if the import continued an earlier run.
     seconds
@@ -124,7 +124,7 @@ class ImportReport:
         return found
 
     def count(self, done: TransformReport, earlier: Mapping[str, Any]) -> None:
-        """Set the counts to those of an earlier run and of the workers of this one."""
+        """Set the counts to the sum of an earlier run and this one."""
         self.written = int(earlier.get("written", 0)) + done.rows
         self.skipped = int(earlier.get("skipped", 0)) + done.skipped + done.skipped_rows
         self.reasons = dict(earlier.get("reasons", {}))
@@ -160,7 +160,7 @@ class ImportReport:
         return {**found, "problems": [asdict(problem) for problem in self.problems[:_REMEMBERED]]}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it for JSON."""
+        """Return the report for JSON."""
         names = ("tensors", "classes", "splits", "planned", "read", "resumed", "file", "no_file")
         return {
             "dataset": self.dest,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Largest file, in bytes, that is read whole as text or JSON.
 MAX_DOCUMENT_BYTES = 4 << 30
 
-# Number of first bytes by which a file is recognised if its name does not tell the kind.
+# Number of first bytes that decide the kind of a file.
 _HEAD_BYTES = 1024
 
 # Files of a bucket are read in blocks of this many bytes.
@@ -112,7 +112,7 @@ class Source:
         self.__dict__.update(state)
 
     def at(self, path: str | os.PathLike[str]) -> Source:
-        """Return the source at a path: relative to this one if something is there, else the path itself."""
+        """Return the source at a path, which is relative to this source if that exists."""
         text = os.fspath(path)
         if scheme_of(text) == "file" and not os.path.isabs(text) and self.is_folder:
             below = f"{self.address.rstrip('/')}/{text}"
@@ -147,7 +147,7 @@ class Source:
 
     @property
     def folder(self) -> Source:
-        """The folder that a source of one file lies in; other sources as they are."""
+        """The folder of a single file; any other source is returned unchanged."""
         if not self.is_file:
             return self
         above = self.address.rpartition("/")[0] or "/"
@@ -167,7 +167,7 @@ class Source:
 
     @cached_property
     def suffix(self) -> str:
-        """Suffix of a single file, in lower case, with its dot, by its first bytes or else its name."""
+        """Suffix of a single file in lower case, with its dot; its first bytes count more than its name."""
         return (_suffix_of_bytes(self.head) or suffix_of(self.name)) if self.is_file else ""
 
     @cached_property
@@ -530,7 +530,7 @@ def suffix_of(name: str) -> str:
 
 
 def _suffix_of_bytes(head: bytes) -> str | None:
-    """Return the suffix of files that begin with these bytes; None if the bytes do not tell."""
+    """Return the suffix of files that begin with these bytes; None if several kinds of files do."""
     # In .mat files of MATLAB, a block of 512 bytes comes before the HDF5 signature.
     if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):
         return ".h5"
@@ -559,5 +559,5 @@ def stem_of(name: str) -> str:
 
 
 def kinds_of(names: Iterable[str], kinds: Mapping[str, str]) -> dict[str, int]:
-    """Count names by the kind that their suffix tells."""
+    """Count names by the kind of their suffix."""
     return dict(Counter(kinds[suffix] for suffix in map(suffix_of, names) if suffix in kinds))

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def split_of(name: str) -> str:
-    """Return the split that a path names, by its last such word; "" for none."""
+    """Return the split that the last such word of a path names; "" if no word does."""
     words = re.split(r"[-_./]", name.lower())
     return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
 
@@ -53,7 +53,7 @@ def in_order(by_split: Mapping[str, T]) -> list[tuple[str, T]]:
 
 
 def by_split(names: Iterable[T], split: Callable[[T], str]) -> dict[str, list[T]]:
-    """Return names, such as those of files, by the split that a function tells, in the order of the splits."""
+    """Group names, such as those of files, by the split that `split` returns, in the order of the splits."""
     found: dict[str, list[T]] = {}
     for name in names:
         found.setdefault(split(name), []).append(name)
@@ -70,7 +70,7 @@ def ranges_of(
     by_split
         Name of a split, or "", and its items, in order.
     rest
-        Name of the split "" beside others.
+        Name for the split "" if others exist.
     """
     items: list[T] = []
     ranges: dict[str, range] = {}

@@ -50,16 +50,16 @@ from lakebed.importers.tables.json_index import JsonFile, open_json
 from lakebed.transforms.output import Skipped
 
 BATCH = 512
-"""Pictures whose rows are made together, as long as their masks take no more than `_MASK_BYTES`."""
+"""Number of pictures whose rows are made together, as long as their masks fit into `_MASK_BYTES`."""
 
 _MASK_BYTES = 1 << 25
 _ARRAYS = {"images": ("id", "file_name"), "annotations": ("image_id",)}
-"""Arrays of a file, and the keys of their elements that a plan needs."""
+"""Array of a file -> keys of its elements that the plan needs."""
 _INSPECTED = 1_000_000
 _MOST_DIGITS = 20
-"""Digits of a text that may be an id."""
+"""Maximum number of digits in a text that may be an id."""
 _TOLD = 100
-"""Problems of annotations that are named one by one; the others are counted."""
+"""Number of annotation problems that are reported one by one; the others are counted."""
 
 _SPLIT_OF_NAME = re.compile(
     r"[_-]?(train|val|valid|validation|test|minival|unlabeled)[_-]?(\d{4})?$", re.IGNORECASE
@@ -68,7 +68,7 @@ _HEAD_BYTES = 1 << 16
 _KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
 
 _NONE: tuple[int, Sequence[int]] = (0, ())
-"""File and numbers of the annotations of a picture that has none."""
+"""File and numbers of the annotations of a picture without any."""
 _WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
 """Exceptions that skip one picture instead of failing the import."""
 
@@ -108,7 +108,7 @@ class _Context:
         return row
 
     def layers(self, item: _Row) -> int:
-        """Return how many bytes the masks of a picture have for each pixel."""
+        """Return the number of bytes for each pixel that the masks of a picture take."""
         found = 0
         for kind, reader in self.readers.items():
             number, numbers = item.annotations.get(kind, _NONE)
@@ -331,7 +331,7 @@ def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
 def _runs(
     items: Sequence[_Row], records: Sequence[dict[str, Any] | None], context: _Context
 ) -> Iterator[tuple[int, int]]:
-    """Yield runs of pictures whose masks fit into memory together; a picture of unknown size is a run by itself."""
+    """Yield runs of pictures whose masks fit into memory together; a picture of unknown size may be alone."""
     start, held = 0, 0
     for at, (item, record) in enumerate(zip(items, records, strict=True)):
         height, width = (0, 0) if record is None else _size(record)
@@ -373,9 +373,9 @@ class _Planner:
     files
         Annotation files that were taken, in order.
     about
-        Name of an annotation file -> what it says of itself.
+        Name of an annotation file -> its group, its split and its other members.
     has_text_ids
-        Whether ids of pictures are text.
+        True if ids of pictures are text.
     """
 
     def __init__(self, source: Source, pictures: Source, groups: Mapping[str, str]) -> None:
@@ -494,7 +494,7 @@ class _Planner:
                 rows[of] = row._replace(annotations={**row.annotations, **added})
 
     def _found(self, file_name: Any, where: str, split: str) -> str | None:
-        """Return the name of a picture's file in its source; None if it is missing, which is told."""
+        """Return the name of a picture's file in its source; report a missing one, and return None."""
         if not isinstance(file_name, str):
             self._tell(where, "it has no file_name")
             return None
@@ -571,12 +571,12 @@ def _is_key(value: Any) -> bool:
 
 
 def _whole(key: Any) -> Any:
-    """Return an id that is written as a float, as by pandas, as the whole number that it is."""
+    """Return an id as a whole number if it is a float like 7.0, which pandas writes."""
     return int(key) if type(key) is float and key.is_integer() else key
 
 
 def _in_other_type(key: Any) -> Any:
-    """Return a whole number as text, and text as the number that it is: tools write either for the other."""
+    """Return a number as text, and text as a number: tools confuse the two in ids."""
     if type(key) is str and key.isdecimal() and len(key) < _MOST_DIGITS:
         return int(key)
     return str(_whole(key))

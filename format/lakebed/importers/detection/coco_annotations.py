@@ -27,7 +27,7 @@ from lakebed.importers.tables.json_index import JsonFile
 Ints = NDArray[np.int64]
 Values = dict[str, Any]
 Tell = Callable[[str, bool], object]
-"""Reports a reason, and whether the annotation is left out or only a value of it."""
+"""Reports a reason; the second argument is True if the whole annotation is left out, not only a value of it."""
 
 _BAD_VALUE = (LakebedError, LookupError, TypeError, ValueError)
 _INT32 = np.iinfo(np.int32)
@@ -38,13 +38,13 @@ _LISTS: Mapping[int, str] = {ord("I"): "ints", ord("F"): "floats", ord("A"): "ot
 _OBJECT = ord("o")
 _NO_OUTLINES = list(b"ifstb")
 
-# Keys that tools write as empty lists where they have nothing to say: such a key makes no tensor.
+# Many tools write these keys with empty lists. A key that is empty everywhere makes no tensor.
 _MAY_BE_EMPTY = ("bbox", "segmentation", "keypoints")
 _OUTLINES = frozenset({"segmentation", "rle_mask"})
 # Keys of readers that annotations do not have.
 _MADE = ("segmentation_object", "rle_mask", "rle_object", "other")
 
-# Htypes with samples large enough that a tensor of their shapes pays; chunks tell shapes of numbers as fast.
+# Htypes whose samples are so large that reading shapes from a tensor of its own is faster than from chunks.
 _WITH_SHAPES = ("polygon", "binary_mask", "instance_label")
 
 _TOGETHER = 1000
@@ -63,7 +63,7 @@ class Kind:
         Key -> kind of value -> how many of the annotations that were looked at have it: "int", "float", "text",
         "ints", "floats", "other".
     looked, segments_looked
-        How many annotations, and how many panoptic segments, were looked at.
+        Numbers of annotations and of panoptic segments that were inspected.
     filled
         Keys of `_MAY_BE_EMPTY` that some annotation fills.
     """
@@ -109,7 +109,7 @@ class Reader:
     is_panoptic: bool
 
     def is_number(self, key: str) -> bool:
-        """Whether a key holds a number for each annotation."""
+        """Return whether a key holds a number for each annotation."""
         return key in self.dtypes and key not in ("bbox", "keypoints", "segmentation")
 
     def rest(self, one: Mapping[str, Any]) -> Values:
@@ -118,7 +118,7 @@ class Reader:
 
 
 def look(kind: Kind, file: JsonFile, most: int) -> None:
-    """Note which keys the first annotations of a file have, and what they hold.
+    """Note the keys of the first annotations of a file, and the kinds of their values.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def _elements(file: JsonFile, numbers: Ints) -> Iterator[dict[str, Any]]:
 
 
 def _is_filled(file: JsonFile, key: str) -> bool:
-    """Whether an annotation of a file has more under a key than an empty list or null."""
+    """Return whether an annotation of a file has more under a key than an empty list or null."""
     array = file.arrays["annotations"]
     of = array.kinds_of(key)
     unsure = np.isin(of, [ord("n"), ord("A")])  # the kinds of null and of an empty list
@@ -172,7 +172,7 @@ def _is_filled(file: JsonFile, key: str) -> bool:
 
 
 def _has_mask(file: JsonFile, shape: int, most: int) -> bool:
-    """Whether one of the first annotations of a shape has a mask: an object alone may be anything."""
+    """Return whether one of the first annotations of a shape has a mask, and not any other object."""
     numbers = np.flatnonzero(file.arrays["annotations"].numbers[:most] == shape)[:_TOGETHER]
     outlines = [one["segmentation"] for one in file.elements("annotations", numbers)]
     if any(type(one.get("counts")) is str for one in outlines):
@@ -221,7 +221,7 @@ def tensors_of(
         htype = arguments.get("htype")
         if plain and htype not in _WITH_SHAPES:
             arguments["create_shape_tensor"] = False
-        # An image has a list of values that each object has one of.
+        # Each object has one value, so an image has a list of them.
         made[name] = tensor(name, is_list=htype in (None, "class_label"), **arguments)
 
     real = "float64" if plain else "float32"

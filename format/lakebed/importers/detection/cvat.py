@@ -45,7 +45,7 @@ _READ_BYTES = 1 << 18
 _MOST_ELEMENT_BYTES = 1 << 27
 _MOST_DEPTH = 32
 _MOST_DIGITS = 10
-"""Digits of the number of a frame."""
+"""Maximum number of digits in the number of a frame."""
 _MOST_PIXELS = 1 << 28
 
 _SHAPES = ("box", "polygon", "polyline", "points", "ellipse", "cuboid", "mask", "skeleton")
@@ -86,7 +86,7 @@ class _Known(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Name the first files; None unless one of them is CVAT's."""
+    """Name the files of CVAT among the first XML files; None without any."""
     if source.is_object:
         return None
     names = [name for name in source.with_suffix(".xml")[:5] if _looks_like_cvat(source, name)]
@@ -244,7 +244,7 @@ class _Planner:
             self.problems.append(Problem(f"{row.pieces[0].file} image {row.name!r}", "it is listed twice"))
 
     def items(self) -> tuple[list[_Row], dict[str, range]]:
-        """Return the rows, by split; in the order of the files and without splits if some images have none."""
+        """Return the rows by split; if an image has no split, all rows in the order of the files, without splits."""
         if "" in self._rows:
             return [row for rows_of in self._rows.values() for row in rows_of.values()], {}
         return ranges_of((split, list(rows_of.values())) for split, rows_of in in_order(self._rows))
@@ -272,7 +272,7 @@ def _element_of(source: Source, piece: _Piece) -> Element:
 
 
 class _Scan:
-    """Handlers of a parser that note where elements lie: one ends where the event after it begins.
+    """Handlers of a parser that note the places of elements; an element ends where the next event begins.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ class _Scan:
     shapes
         Frame of each shape of a track, and its place.
     outside
-        How many shapes of tracks are outside their frames.
+        Number of shapes of tracks that are outside their frames.
     kinds
         Tags of the shapes.
     labels

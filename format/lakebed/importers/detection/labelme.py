@@ -69,7 +69,7 @@ class _Seen(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Count the JSON files; None unless one of the first is LabelMe's."""
+    """Count the JSON files; None if the first files are not of LabelMe."""
     if source.is_object:
         return None
     names = source.with_suffix(".json")
@@ -135,7 +135,7 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
 
 
 def _names(source: Source, images: Images) -> list[str]:
-    """Return the JSON files of LabelMe; if the source has any, also those beside images, which may be empty."""
+    """Return the JSON files of LabelMe; if any exist, add those beside an image, which may have no shapes."""
     found = source.with_suffix(".json")
     names = {name for name in found if _looks_like_labelme(source, name)}
     return [name for name in found if names and (name in names or _image_beside(name, images) is not None)]

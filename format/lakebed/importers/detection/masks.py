@@ -16,7 +16,7 @@ from lakebed.errors import FormatError, ModuleNotInstalledException
 
 _MOST_PIXELS = 1 << 29
 _PACKED = re.compile(rb"(?:[P-o]{0,5}[0-O])*")
-"""Numbers of up to six characters, each with its last one: given other text, pycocotools reads beyond the end."""
+"""Complete numbers of up to six characters: pycocotools reads beyond the end of any other text."""
 
 
 def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]:
@@ -72,7 +72,8 @@ def decoded(rle: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
 def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
     """Return the mask of counts that are text."""
     found = _at_most(counts, height, width) if _PACKED.fullmatch(counts) else None
-    # pycocotools leaves memory as it was behind the end of the counts: they must not fit a mask of a pixel less.
+    # If the counts end early, pycocotools leaves the rest of the mask uninitialised: refuse counts that would also fit
+    # a mask of one pixel less.
     if found is None or _at_most(counts, height * width - 1, 1) is not None:
         raise FormatError(f"its run lengths do not cover {height} x {width} pixels")
     return np.ascontiguousarray(found, np.bool_)

@@ -1,4 +1,4 @@
-"""Objects of images, as Pascal VOC, LabelMe, CVAT and Open Images have them: one plan and one set of tensors for all.
+"""Objects of images in Pascal VOC, LabelMe, CVAT and Open Images, which share one plan and one set of tensors.
 
 labels        class_label: a class for each object
 boxes         bbox, float64: left, top, right, bottom
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _READERS = 32
 _READ_BYTES = 1 << 26
-"""Most files of a bucket that a plan reads at the same time, and most bytes of them."""
+"""Limits on the files of a bucket that a plan reads at the same time, and on their bytes."""
 
 IMAGE_FOLDERS = ("images", "JPEGImages")
 """Folders of images that lie in the folder of a split, or around it."""
@@ -51,7 +51,7 @@ class Object:
     attributes
         Other values, as JSON.
     wrong
-        Reasons for which values of it are left out.
+        Reasons why some of its values are left out.
     """
 
     label: str
@@ -101,7 +101,7 @@ class Objects:
 
 
 def _complete(one: Object) -> bool:
-    """Give an object its box and its points, and put the corners of the box in order; return whether they were not.
+    """Complete the box and points of an object, and sort the corners of the box; return True if they were not sorted.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def plan_of(
     without
         Tensors of objects that the format has nothing for.
     coords
-        Whether numbers are ``pixel`` or ``fractional``: parts of the image's sides.
+        Unit of numbers: ``pixel``, or ``fractional`` for fractions of the image's sides.
     info
         Info of the labels.
     more
@@ -244,7 +244,7 @@ def row_of(
     Parameters
     ----------
     file
-        Name that the row tells.
+        Name for the tensor ``file``.
     image
         Name of the image; None if it is missing, or inside of another file.
     fill
@@ -290,14 +290,14 @@ def annotated(
     beside: Callable[[str], str | None],
     problems: list[Problem],
 ) -> tuple[dict[str, tuple[str, T]], set[str | None]]:
-    """Return by image its annotation file with what a look at it found; and images beside files that cannot be read.
+    """Match annotation files to images; return file and contents by image, and the images beside unreadable files.
 
     Parameters
     ----------
     looked
-        Annotation files, and what a look at each found, or its error.
+        Annotation files, each with its contents, or the error of reading it.
     image_of
-        Returns the image of a file, or the file itself if the image is inside of it; None if it is missing.
+        Returns the image of some contents, or the annotation file if the image is inside; None if it is missing.
     beside
         Returns the image that lies beside a file.
     problems

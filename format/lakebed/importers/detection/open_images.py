@@ -78,7 +78,7 @@ class _Table:
 
     @property
     def has_boxes(self) -> bool:
-        """Whether its lines are boxes, not labels of images."""
+        """True if its lines are boxes, not labels of images."""
         return "XMin" in self.columns
 
 
@@ -199,7 +199,7 @@ def _tables(source: Source) -> list[_Table]:
 def _names(
     source: Source, tables: Sequence[_Table], classes: str | None, problems: list[Problem]
 ) -> tuple[dict[str, str], str | None]:
-    """Return the name of each class by its id, and the file that says so."""
+    """Return the names of classes by id, and the file that has them."""
     taken = {one.name for one in tables}
     if classes is not None:
         return _described(source.at(classes), "", classes, problems), classes
@@ -208,14 +208,14 @@ def _names(
             try:
                 found = _described(source, name, name, problems)
             except IngestionError:
-                continue  # it may be any table, and is told as one that is not imported
+                continue  # any other table: it is reported as not imported
             if found:
                 return found, name
     return {}, None
 
 
 def _described(source: Source, name: str, shown: str, problems: list[Problem]) -> dict[str, str]:
-    """Return the classes of a file, if most of its lines are an id and a name; others are told."""
+    """Return the classes of a file if most of its lines are an id and a name; report the other lines."""
     try:
         text = source.document(name).decode("utf-8-sig")
     except UnicodeDecodeError as error:

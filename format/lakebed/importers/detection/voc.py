@@ -64,7 +64,7 @@ class _Row(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Count the XML files; None unless one of the first is VOC's."""
+    """Count the XML files; None if the first files are not of VOC."""
     if not source.is_folder:
         return None
     names = source.with_suffix(".xml")
@@ -86,7 +86,7 @@ def plan(
     source
         The folder.
     sets
-        Folders of ImageSets that tell the splits, the first counts more: Main, Segmentation; left out, all of them.
+        Folders of ImageSets that name the splits, such as Main; earlier ones take precedence. By default, all folders.
     classes
         Names of classes that come first; others are added.
     options
@@ -222,7 +222,7 @@ class _Planner:
         return {split: names for split, names in splits.items() if names}
 
     def colors(self, labels: Sequence[str]) -> tuple[dict[int, int], list[str]]:
-        """Return the class of each color, by a labelmap.txt or the palette, and the names of the classes of masks."""
+        """Return the class of each color, from a labelmap.txt or the palette, and the names of the classes of masks."""
         usual = _palette()
         colors = {color: number for number, color in enumerate(usual)}
         name = next((one for one in self._source.files if one.rpartition("/")[2] == "labelmap.txt"), None)
@@ -289,7 +289,7 @@ def _object(one: Element) -> Object:
 
 
 def _children(one: Element, once: Sequence[str], wrong: list[str]) -> dict[str, Element]:
-    """Return the children by name, the first of each; report those that stand once and have others that differ."""
+    """Return the first child of each name; report different children of a name that may occur only once."""
     found: dict[str, Element] = {}
     for child in one:
         first = found.setdefault(child.tag, child)

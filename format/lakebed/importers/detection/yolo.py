@@ -42,7 +42,7 @@ TASKS: Mapping[str, str] = {
 COORDS = {"type": "fractional", "mode": "CCWH"}
 
 _MOST_BYTES = 1 << 28
-"""A larger file holds no labels: 100,000 polygons of 20 points take 40 MB."""
+"""Limit on the size of a label file; 100,000 polygons of 20 points take 40 MB."""
 _BOX = 5
 """Numbers of a line with a box."""
 _MOST_CLASS = 0xFFFFFFFF  # labels are uint32
@@ -73,7 +73,7 @@ class Reader:
     kpt_shape
         Points of an object, and numbers of each, for poses.
     confidence
-        Whether objects have one, as the last number of a line.
+        Lines end with a confidence.
     """
 
     source: Source
@@ -84,7 +84,7 @@ class Reader:
 
     @property
     def has_polygons(self) -> bool:
-        """Whether objects have points of an outline."""
+        """True if objects have points of an outline."""
         return self.task in ("segment", "obb")
 
 
@@ -171,7 +171,7 @@ def plan(
     labels
         Another folder with the label files.
     kpt_shape
-        Points of an object and numbers of each, as 17,3; left out, what data.yaml says.
+        Number of points of an object, and of numbers for each, as in 17,3; by default, those of data.yaml.
     inspect
         Number of label files that are read to find out the task.
     options
@@ -244,7 +244,7 @@ def reader_of(
     inspect: int,
     tasks: Sequence[str] = tuple(TASKS),
 ) -> Reader:
-    """Return how the lines of label files are read, by a look at some of them.
+    """Inspect some label files; return how to read their lines.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def reader_of(
 
 
 def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
-    """Return how many lines of some label files have how many numbers."""
+    """Count lines of some label files by how many numbers they have."""
     found: Counter[int] = Counter()
     step = max(1, -(-len(files) // max(inspect, 1)))
     for name in files[::step]:

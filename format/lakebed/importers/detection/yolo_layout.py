@@ -17,9 +17,9 @@ from lakebed.importers.detection.objects import IMAGE_FOLDERS, by_folder
 from lakebed.importers.folders.pictures import IMAGE_KINDS, images_of
 
 _DOCUMENT_BYTES = 1 << 20
-"""Most bytes of data.yaml or a file of classes; with 10,000 classes they have 200 kB."""
+"""Limit on the size of data.yaml or a file of classes; 10,000 classes take 200 kB."""
 _LIST_BYTES = 1 << 30
-"""Most bytes of a list of images: 10 million paths."""
+"""Limit on the size of a list of images, enough for 10 million paths."""
 _MOST_CLASSES = 100_000
 
 _LABEL_FOLDERS = ("labels", "annotations")
@@ -36,9 +36,9 @@ class Layout:
     images
         Names of the images of each split, in order; all under "" without splits.
     names
-        Names of the classes by number; None if nothing tells them.
+        Names of the classes by number; None if unknown.
     kpt_shape
-        Points of an object, and numbers of a point (2 or 3); None unless data.yaml says it.
+        Number of points of an object, and of numbers for each (2 or 3); None if data.yaml lacks it.
     about
         Other entries of data.yaml.
     """
@@ -133,7 +133,7 @@ class LabelFiles:
     source
         Source of the label files.
     apart
-        The folder is another one than that of the images: their places in it are the same, or only names count.
+        The label files lie in another folder than the images, at the same relative paths or with the same stems.
     """
 
     def __init__(self, source: Source, *, apart: bool = False) -> None:
@@ -271,7 +271,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:
-    """Return the names of classes by number; numbers that have none are named by themselves."""
+    """Return the names of classes by number; a number without a name is its own name."""
     if isinstance(names, str) or not isinstance(names, list | Mapping):
         raise IngestionError(f"names in {name} must be a list, or a mapping from numbers to names")
     pairs: Iterable[tuple[Any, Any]] = names.items() if isinstance(names, Mapping) else enumerate(names)
@@ -360,7 +360,7 @@ class _Below:
                 folder = folder.rpartition("/")[0]
 
     def name_of(self, path: str, base: str | None = None) -> str | None:
-        """Return the name of the file or folder that a path means, "" for the root; None if it is missing."""
+        """Find the file or folder of a path; return its name, "" for the root, or None if it is missing."""
         parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
         for start in range(len(parts) or 1):
             tail = "/".join(parts[start:])

@@ -4,7 +4,7 @@
     photos/train/cat/1.txt              text of the same row
     photos/val/dog/small/2.png          labels "dog/small"
 
-A file without a suffix that begins as DICOM files do is one, as on discs of hospitals. If files of audio, scans and so
+A file without a suffix that begins like a DICOM file is one, as on hospital discs. If files of audio, scans and so
 on are of several kinds, or differ in their number of axes, those of the rarer kinds are left out, file by file.
 
 Rows are in the order of the splits, and within them of the names. Texts and JSON files that have no other file of their
@@ -31,7 +31,7 @@ from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
 from lakebed.transforms.output import Skipped
 
 BATCH = 1024
-"""Rows that are made together, as long as their texts and arrays have no more than `_READ_BYTES`."""
+"""Number of rows that are made together, as long as their texts and arrays fit into `_READ_BYTES`."""
 _READ_BYTES = 1 << 25
 
 _FILES: Mapping[str, Mapping[str, str]] = {
@@ -67,14 +67,14 @@ _ABOUT = {"text": "text", "json": "JSON"}
 """Htypes of files that may describe rows, or the folder, or be the rows."""
 
 _OF_SCANS = re.compile(r"(\.\d+|\.ima|\.dicom)?")
-"""Suffixes of DICOM files: none, those of Siemens, and the last number of an id (1.2.840.113619)."""
+"""Suffixes of DICOM files: no suffix, those of Siemens, or the last number of an id (1.2.840.113619)."""
 _NO_SCANS = ("dicomdir",)
-"""Directories of discs, which begin as scans do."""
+"""Directory files of discs, which begin like scans."""
 _DICOM_AT = 128
 _OF_SOME_AXES = ("dicom", "nifti")
-"""Htypes whose files are stored as they are, and have an axis more in some of them."""
+"""Htypes whose files are stored unchanged, and whose number of axes varies."""
 _LOOKED_AT = 64
-"""Files whose headers are read to find out how many axes most have."""
+"""Number of files whose headers decide the usual number of axes."""
 
 _WRONG = (LakebedError, OSError, ValueError)
 """Exceptions that skip one row instead of failing the import."""
@@ -124,9 +124,9 @@ def plan(
     source
         The folder.
     labels
-        Whether folders are classes.
+        ``folders`` makes a class of each folder.
     splits
-        Whether folders train, val, test at the root are splits.
+        Make splits of folders train, val, test at the root.
     link
         Store links to the files in place of the files.
     creds_key
@@ -134,11 +134,11 @@ def plan(
     compression
         Kind of image that is stored; left out, that of the files, and of most of them where they differ.
     notes
-        Whether texts and JSON files without another file of their stem are rows, or passed over; auto passes them over
-        if they are fewer than the other rows.
+        Texts and JSON files without another file of their stem: rows makes rows of them, skip passes them over, auto
+        passes them over if they are fewer than the other rows.
     pages
-        Whether a TIFF file of several pages of one size becomes an array of all, or an image, of which the first page
-        is read; auto makes arrays, and reports it.
+        TIFF files of several pages of one size: stack makes an array of all pages, first an image of the first page;
+        auto makes arrays, and reports it.
     """
     htypes = _htypes(source) if source.is_folder else {}
     found = _told(htypes)
@@ -285,12 +285,12 @@ def _others(source: Source, htypes: Mapping[str, str]) -> tuple[list[Problem], d
 
 
 def _spread(names: Sequence[str]) -> Sequence[str]:
-    """Return about `_LOOKED_AT` of many names, from all over the folder."""
+    """Return about `_LOOKED_AT` names, evenly spread over all."""
     return names[:: -(-len(names) // _LOOKED_AT) or 1]
 
 
 def _ranks(source: Source, names: Sequence[str]) -> dict[str, int]:
-    """Return how many axes some files have; the others are looked at when their rows are made."""
+    """Return the number of axes of some files; the others are checked when their rows are made."""
     found: dict[str, int] = {}
     for name in _spread(names):
         try:
@@ -312,7 +312,7 @@ def _of_other_axes(htype: str, rank: int, usual: int) -> str:
 def _find_stacks(
     source: Source, htypes: dict[str, str], pages: Literal["auto", "stack", "first"], problems: list[Problem]
 ) -> None:
-    """Make stacks of TIFF files with several pages; of many files, none if none of some all over the folder has."""
+    """Make stacks of TIFF files with several pages, if a sample of the files has one."""
     names = [
         name for name, htype in htypes.items() if htype == "image" and IMAGE_KINDS[suffix_of(name)] == "tiff"
     ]

@@ -1,4 +1,4 @@
-"""Files of a folder that an import passes over: how many of each kind, and the command that imports them."""
+"""Reports of files that the import of a folder skips: their number by kind, and the command that imports them."""
 
 from __future__ import annotations
 

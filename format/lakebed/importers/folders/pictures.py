@@ -51,7 +51,7 @@ LOSSLESS = "lossless"
 """Option in place of a kind of image: no pixel is lost if files are of several kinds."""
 
 _SEVERAL = frozenset({"gif", "webp", "tiff"})
-"""Kinds whose files may hold several pictures, of which a tensor reads the first."""
+"""Kinds whose files may hold several pictures; a tensor reads the first one."""
 _KEEPS = "; lossless=True (--lossless) stores all as PNG"
 
 
@@ -68,7 +68,7 @@ def form_of(
     Parameters
     ----------
     found
-        Kind -> how many files it has, and how many bytes.
+        Kind -> number of its files, and their bytes.
     compression
         Option of the user: a kind, ``auto`` or ``lossless``.
     problems
@@ -99,7 +99,7 @@ def form_of(
 
 
 def counted(files: Iterable[tuple[str | None, int]]) -> dict[str, tuple[int, int]]:
-    """Return for each kind how many files have it, and their bytes.
+    """Return the number and bytes of files by kind.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Pictures:
             named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
             if named in (None, kind):
                 sample.may_lose = not self.lossless
-                return  # nothing is read yet; a file of another kind than its name says is reported when stored
+                return  # do not read it now; if the name is wrong, this is reported when the file is stored
         try:
             found = str(sample.compression)
             changes = list(_changes(sample, found, kind, lossless=self.lossless))

@@ -65,7 +65,7 @@ def ingest_coco(
     file_to_group_mapping
         Annotation file -> name of its group.
     ignore_one_group
-        No group if there is only one annotation file.
+        Make no group for a single annotation file.
     ignore_keys
         Keys of annotations that are left out.
     image_params
@@ -191,5 +191,5 @@ def images_as(
 
 
 def is_link(arguments: Mapping[str, Any]) -> bool:
-    """Whether arguments are those of a tensor of links."""
+    """Return whether arguments are those of a tensor of links."""
     return str(arguments.get("htype", "")).startswith("link[")

@@ -57,7 +57,7 @@ def ingest_yolo(
     image_creds_key
         Name of the credentials that links need.
     inspect_limit
-        Label files that are read to tell boxes from polygons.
+        Number of label files that are read to distinguish boxes from polygons.
     progressbar
         Show a progress bar.
     shuffle

@@ -1,6 +1,6 @@
 """Scan of the keys of a database: the columns that its entries are, and the keys at which items begin.
 
-All keys are read once, in order; some values are kept as samples, which tell the kinds of columns.
+All keys are read once, in order; some values are kept as samples, which decide the kinds of columns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS
 
-MOST_LOOKED_AT = 256  # values that tell the kind of a column
+MOST_LOOKED_AT = 256  # values that decide the kind of a column
 _ITEM_BYTES = 32 << 20
 _ITEM_ENTRIES = 4096
 _MOST_WORDS = 16
@@ -45,7 +45,7 @@ class Database(NamedTuple):
     entries
         Number of its entries; None if unknown.
     has_numbers
-        Whether its keys are integers.
+        True if its keys are integers.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Store(Protocol):
 
     @property
     def limit(self) -> int:
-        """Most bytes that all keys and values can have together."""
+        """Limit on the bytes of all keys and values together; more means damage."""
 
     def database(self, name: str) -> Database:
         """Return a database; "" is the main one."""
@@ -98,7 +98,7 @@ class Part(NamedTuple):
 
     @property
     def is_numbered(self) -> bool:
-        """Whether keys are prefixes with numbers."""
+        """True if keys are prefixes with numbers."""
         return bool(self.streams[0].prefix)
 
 
@@ -169,7 +169,7 @@ class Scan:
                 self.lone = self.words = None
 
     def _is_new(self, key: bytes) -> bool:
-        """Compare a key with the one before; tell whether it is another."""
+        """Compare a key with the one before; return whether it differs."""
         at = (self.database.order or bytes)(key)
         is_new = bool(at != self._last)
         if self._last is not None:
@@ -180,7 +180,7 @@ class Scan:
 
     @property
     def has_columns(self) -> bool:
-        """Whether its keys are words with numbers, and each word is a column."""
+        """True if its keys are words with numbers, and each word is a column."""
         words = self.words
         if not words or self.database.order is not None or not self.is_ordered or self.has_duplicates:
             return False

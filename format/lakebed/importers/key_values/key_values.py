@@ -6,7 +6,7 @@ any                                           a row for each entry: ``key`` and 
 several databases in a file                   a row for each key, and a tensor for each database; those called train,
                                               val, test are splits
 
-A scan of all keys and some values tells the tensors and the ranges of keys that workers read. Entries called
+A scan of all keys and some values decides the tensors and the ranges of keys that workers read. Entries called
 ``__...__``, and others that belong to no row, are kept in the info if they are short texts. Values may be messages of
 Caffe, ``Datum``: an image or an array with its label.
 """
@@ -57,7 +57,7 @@ from lakebed.importers.tfrecord.messages import parsed
 from lakebed.transforms.output import Skipped
 
 MOST_VALUE_BYTES = 1 << 30
-_MOST_SAMPLE_BYTES = 16 << 20  # of a value that tells the kind of a column
+_MOST_SAMPLE_BYTES = 16 << 20  # of a value that decides the kind of a column
 _MOST_SAMPLES_BYTES = 128 << 20  # of all of them
 _MOST_ASIDE_BYTES = 64 << 10
 
@@ -166,9 +166,9 @@ def planned(
     what
         The source in words.
     layout
-        Whether keys are words with numbers, a column for each word.
+        Meaning of the keys: ``columns`` if they are words with numbers, a column for each word; ``keys``; or ``auto``.
     splits
-        Whether names tell splits.
+        Names of files or folders are those of splits.
     database
         Name of the database that is taken; None for all.
     options
@@ -354,7 +354,7 @@ def _datum_column(stream: str, found: Sequence[Datum], planning: Planning) -> _C
 def _entries(
     store: Store, database: Database, stream: Stream, item: _Item, number: int
 ) -> Iterator[tuple[bytes, int, Any]]:
-    """Yield the entries of a stream: the part of the key that tells the row, the number of the stream, the value."""
+    """Yield the entries of a stream: the part of the key that identifies the row, the stream's number, the value."""
     prefix = stream.prefix
     start, stop = item.start, item.stop
     if prefix:

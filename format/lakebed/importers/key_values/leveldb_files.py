@@ -43,9 +43,10 @@ def plan(
     source
         The folder of the database, or one of several such.
     layout
-        Whether keys such as image-0001 and label-0001 are columns of a row, or each key is a row.
+        Meaning of keys such as image-0001 and label-0001: columns makes one row of both, keys makes two, auto decides
+        by all keys.
     splits
-        Whether folders that have a word train, val, test are splits.
+        Make splits of folders that have a word train, val, test.
     options
         Options of columns; an only column is called ``value``.
     """

@@ -34,7 +34,7 @@ _MOST_ENTRIES = 4096  # of an answer
 _MOST_BYTES = 8 << 20  # of an answer with several values
 _MOST_READERS = 8
 _MOST_DATABASES = 4096
-_DATABASE_BYTES = 48  # of the value that stands for a database in the main one
+_DATABASE_BYTES = 48  # size of an entry in the main database that names another
 
 
 def recognise(source: Source) -> str | None:
@@ -65,11 +65,12 @@ def plan(
     source
         The file, or the folder that it is in, or one of several such.
     layout
-        Whether keys such as image-0001 and label-0001 are columns of a row, or each key is a row.
+        Meaning of keys such as image-0001 and label-0001: columns makes one row of both, keys makes two, auto decides
+        by all keys.
     database
-        Name of the database that is taken, of a file with several; left out, all of them side by side.
+        Name of the database to import from a file with several; by default, all of them side by side.
     splits
-        Whether files whose folders or names have a word train, val, test are splits.
+        Make splits of files whose folders or names have a word train, val, test.
     options
         Options of columns; an only column is called ``value``.
     """
@@ -317,7 +318,7 @@ def _entries(file: _Environment, request: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def _is_database(file: _Environment, key: bytes) -> bool:
-    """Tell whether an entry of the main database is a database, which only the attempt to open it tells."""
+    """Return whether an entry of the main database is a database; only opening it can show that."""
     import lmdb
 
     try:

@@ -119,7 +119,7 @@ def plan(source: Source, *, splits: bool = True, **options: Unpack[KindOptions])
     source
         The folder of the index, or the one above those of the splits.
     splits
-        Whether folders are splits.
+        Make a split of each folder.
     options
         Options of columns, which the values of samples are.
     """
@@ -345,7 +345,7 @@ def _parts(data: bytes, count: int, *, is_bare: bool) -> list[bytes]:
 
 
 def _are_bare(seen: Sequence[bytes], config: Mapping[str, Any]) -> bool:
-    """Tell whether samples of one array have no size before it, as those of tokens."""
+    """Return whether samples, such as those of tokens, are one array without its size before it."""
     if not seen:
         return config.get("item_loader") != "PyTreeLoader"
     return any(int.from_bytes(sample[:4], "little") != len(sample) - 4 for sample in seen)

@@ -1,6 +1,6 @@
 """Lists and objects in the samples of LitData: JSON, or values behind tags; numbers are little-endian.
 
-    1     tag; then what it says
+    1     tag; then, by tag:
           0  length, uint32; JSON                            5  count, uint32; by key a text and a value with its tag
           1  count, uint32; texts                            6  count, uint32; objects of the same keys (below)
           2, 3, 4  count, uint32; integers of 8 bytes, doubles, bytes of booleans

@@ -92,7 +92,7 @@ def plan(source: Source, *, splits: bool = True, **options: Unpack[KindOptions])
     source
         The folder of the index, or the one above those of the splits.
     splits
-        Whether folders are splits.
+        Make a split of each folder.
     options
         Options of columns.
     """
@@ -137,7 +137,7 @@ def _row(sample: bytes, layout: Sequence[Column], context: _Context) -> dict[str
 
 
 def _found_in(source: Source, *, splits: bool) -> _Found:
-    """Read all indexes; a shard in an outer index is not taken again by an inner one."""
+    """Read all indexes; if an outer and an inner index name a shard, take it once."""
     found = _Found()
     taken: set[str] = set()
     for folder in folders_of(source):

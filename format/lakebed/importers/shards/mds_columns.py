@@ -209,7 +209,7 @@ def _told(said: Described) -> Mapping[str, Any]:
 
 
 def fits(encoding: str, said: Described) -> bool:
-    """Tell whether our exporter writes samples of such a tensor in this encoding."""
+    """Return whether our exporter writes samples of such a tensor in this encoding."""
     kind, told = encoding.partition(":")[0], _told(said)
     how, dtype = told.get("kind"), told.get("dtype")
     if how == "number" and dtype is None:

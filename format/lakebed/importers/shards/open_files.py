@@ -1,4 +1,4 @@
-"""Open files of a source, of which parts are read."""
+"""Cache of open files, for reading parts of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_OPEN = 64
 
 
 class OpenFiles:
-    """The last files of a source that were read; they stay open."""
+    """Keeps the files that were read last open."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -31,7 +31,7 @@ class OpenFiles:
         Raises
         ------
         IngestionError
-            If it ends before.
+            If the file ends before.
         """
         file = self._open.get(name)
         if file is None:

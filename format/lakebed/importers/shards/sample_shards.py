@@ -1,4 +1,4 @@
-"""Shards of samples behind a table of offsets, which MDS of MosaicML and chunks of LitData have in common.
+"""Shards of samples behind a table of offsets, the layout that MosaicML's MDS and chunks of LitData share.
 
     4            samples, uint32, little-endian
     4 * (n + 1)  offsets of the samples in the file, and the end of the last one
@@ -43,8 +43,10 @@ _MAX_SAMPLE_BYTES = 1 << 30
 _MAX_UNPACKED_BYTES = 1 << 30  # of a shard; writers make shards of 64 MB
 _ITEM_BYTES = 32 << 20  # that a worker takes at a time; it takes hashed and compressed shards as a whole
 _BLOCK_BYTES = 1 << 20
-_MOST_COUNTED = 1 << 20  # lost samples of a shard that are reported one by one; an index may claim any number
-_LOOKED_AT = 8  # samples of a shard that tell the kinds of columns
+_MOST_COUNTED = (
+    1 << 20
+)  # lost samples of a shard that are reported one by one, since an index may claim any number
+_LOOKED_AT = 8  # samples of a shard that decide the kinds of columns
 _SHARDS_LOOKED_AT = 4
 
 
@@ -58,7 +60,7 @@ class Shard(NamedTuple):
     samples
         Number of its samples, by the index.
     nbytes
-        Bytes of it, unpacked.
+        Its size in bytes, unpacked.
     compression
         Its name in the index; empty if it is not compressed.
     hashes, unpacked_hashes
@@ -151,7 +153,7 @@ def count_of(told: Any, what: str) -> int:
 
 
 def lost_by(told: Any, key: str) -> int:
-    """Return the number of samples of an unreadable shard; 0 if the index does not tell it."""
+    """Return the number of samples in an unreadable shard; 0 if the index lacks it."""
     count = told.get(key) if isinstance(told, Mapping) else None
     return count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
 

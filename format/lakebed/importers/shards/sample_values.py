@@ -1,4 +1,4 @@
-"""Values of samples, as MDS and LitData have them in common: the tensors that they become, and how they are read."""
+"""Values of samples in MDS and LitData: their tensors, and reading them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Kind:
     htype
         ``image``, ``audio`` or ``video`` for such files; None for bytes of any kind.
     supposed
-        Compression of files if none was looked at.
+        Compression to assume if no file was inspected.
     first
         Bytes before a list of files or images; None for a single one.
     unknown
-        Why values are stored as bytes without a look at them; empty if they are not.
+        Reason for storing values as bytes without inspecting them; empty if they are inspected.
     info
         Info of the tensor.
     """
@@ -104,7 +104,7 @@ def _content(name: str, kind: Kind, values: Sequence[bytes], planning: Planning)
 
 
 def files_of(value: bytes, kind: Kind) -> Iterator[bytes]:
-    """Yield the file that a value is, or those of its list; none of a damaged list, which fails with its row."""
+    """Yield the file in a value, or the files in its list; skip a damaged list, whose row will be reported."""
     try:
         yield from [value] if kind.first is None else list_of(value, kind.first)
     except IngestionError:
@@ -138,7 +138,7 @@ def number_of(data: bytes, dtype: str) -> Any:
     Raises
     ------
     IngestionError
-        If the bytes are more or fewer.
+        If the number of bytes differs from the size of the dtype.
     """
     of = np.dtype(dtype).newbyteorder("<")
     if len(data) != of.itemsize:
@@ -147,7 +147,7 @@ def number_of(data: bytes, dtype: str) -> Any:
 
 
 def list_of(data: bytes, first: int = 0) -> list[bytes]:
-    """Return the elements of a list, which begins behind some bytes: their number (uint32), their sizes, they.
+    """Return the elements of a list that begins at byte `first`: their number (uint32), their sizes, their bytes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Blocks of snappy, which begin with the length that they unpack to: a number of seven bits a byte."""
+"""Blocks of snappy, which begin with their unpacked length: a number with seven bits in each byte."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """TSV files with images in base64 and an index of the lines: images are read by ranges, or linked where they are.
 
-``tsv_layout`` tells the files that belong together. Items are runs of rows with the places of their lines, so a row
+``tsv_layout`` finds the files that belong together. Items are runs of rows with the places of their lines, so a row
 costs only the bytes of its lines; with ``link``, only their beginnings and ends are read.
 """
 
@@ -40,7 +40,7 @@ _ITEM_ROWS = 4096
 _MOST_LINE_BYTES = 1 << 30
 _HEAD_BYTES = 64 << 10  # read of a line whose image is linked, and of the first line of a file
 _TAIL_BYTES = 4  # of base64: two =, and the end of a line
-_MOST_LOOKED_AT = 256  # lines that tell the kinds of columns
+_MOST_LOOKED_AT = 256  # lines that decide the kinds of columns
 _MOST_LOOKED_AT_BYTES = 32 << 20  # of one of them
 _MOST_HELD = 256 << 20  # of all of them
 _MOST_SNIFFED = 8  # files of a folder without an index whose first lines are looked at
@@ -121,7 +121,7 @@ def plan(
     source
         A TSV file, a YAML file that names some, or their folder.
     splits
-        Whether files whose names begin with train, val, test are splits.
+        Make splits of files whose names begin with train, val, test.
     link
         Store links to the places of the images in the files, in place of the images.
     creds_key
@@ -400,7 +400,7 @@ def _linked(name: str, at: int, length: int, context: _Context) -> Any:
 
 
 def _has_media(source: Source, name: str) -> bool:
-    """Tell whether the first line of a file has media in base64."""
+    """Return whether the first line of a file has media in base64."""
     with source.open(name) as file:
         line = file.read(_HEAD_BYTES).partition(b"\n")[0]
     return any(magic(field) for field in line.split(b"\t"))

@@ -96,7 +96,7 @@ def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequenc
 
 
 def _are_objects(found: Any, *, has_boxes: bool) -> bool:
-    """Tell whether JSON is a list of objects with a class each, all of them with boxes or all without."""
+    """Return whether JSON is a list of objects with a class each, all of them with boxes or all without."""
     return isinstance(found, list) and all(
         isinstance(one, Mapping)
         and type(one.get("class")) in (str, int)

@@ -58,7 +58,7 @@ class Table:
     shards
         A file for each shard; None where a shard has none.
     by_row
-        Whether its lines are numbered as the rows, not as the lines of a shard.
+        Its lines are numbered like the rows, not like the lines of a shard.
     """
 
     role: str
@@ -111,7 +111,7 @@ def tables_of(source: Source, name: str | None, problems: list[Problem]) -> list
 
 
 def is_description(source: Source, name: str) -> bool:
-    """Tell whether a YAML file names TSV files."""
+    """Return whether a YAML file names TSV files."""
     try:
         entries = _entries(source, name)
     except IngestionError:
@@ -391,7 +391,7 @@ def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
 
 
 def _numbers(data: bytes) -> NDArray[np.int64]:
-    """Return the decimal numbers of a text, parsed in parts, since each takes more memory as an object."""
+    """Return the decimal numbers of a text, parsed in parts to save memory: as an object, a number takes more."""
     found, start = [np.zeros(0, np.int64)], 0
     while start < len(data):
         stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)
@@ -401,7 +401,7 @@ def _numbers(data: bytes) -> NDArray[np.int64]:
 
 
 def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
-    """Return how an index contradicts its file; "" if it does not at some places."""
+    """Return how an index contradicts its file; "" if it fits at the places that were compared."""
     last = int(offsets[-1])
     if last >= size:
         return f"it goes beyond the {size:,} bytes of the file"

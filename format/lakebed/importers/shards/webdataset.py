@@ -56,7 +56,7 @@ _MAX_MEMBER_BYTES = 1 << 30  # larger files, and longer names, are attacks on me
 _MAX_NAME_BYTES = 1 << 20
 _MAX_RATIO = 1100  # more than zlib can compress
 _MAX_BRACES = 1_000_000
-_MOST_KEYS = 200_000  # of a shard that are remembered, to find samples whose files lie apart
+_MOST_KEYS = 200_000  # remembered keys of a shard, to detect samples whose files are not consecutive
 _TOLD = "dataset.json"
 _MAX_TOLD_BYTES = 64 << 20
 
@@ -108,7 +108,7 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
     shards
         Names of shards, with ranges and choices in braces: train-{000..009}.tar; left out, all of them.
     splits
-        Whether names or folders of shards that begin with train, val, test are splits.
+        Make splits of shards whose names or folders begin with train, val, test.
     """
     names = source.with_suffix(*_UNPACKED)
     problems: list[Problem] = []
@@ -283,7 +283,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def _is_hidden(name: str) -> bool:
-    """Tell whether a name begins with a dot, as those that macOS adds: WebDataset skips such files."""
+    """Return whether a name begins with a dot, as those that macOS adds: WebDataset skips such files."""
     return name.rpartition("/")[2].startswith(".")
 
 
@@ -374,7 +374,7 @@ def _told(
 
 
 def _fits(suffix: str, said: Described) -> bool:
-    """Tell whether files of a suffix can be the samples of a tensor."""
+    """Return whether files of a suffix can be the samples of a tensor."""
     htype, compression = _kind(suffix)
     if htype == "json":
         return said.is_sequence or said.storing is not Storing.TEXT

@@ -95,7 +95,7 @@ def plan_of_table(
     problems
         Known problems.
     found
-        Further columns, of which Python tells more than Arrow.
+        Further columns, whose types Python knows better than Arrow.
     """
     found = found or PythonColumns(0, ())
     first = None
@@ -143,7 +143,7 @@ def plan_of_rows(
 def _placed_beside(
     found: PythonColumns, tensors: list[TensorPlan], problems: list[Problem]
 ) -> dict[str, Sequence[Any]]:
-    """Add the tensors of columns apart from the table, in their order; return their values by tensor."""
+    """Add the tensors of columns that are not in the table, in order; return their values by tensor."""
     names = {plan.name for plan in tensors}
     beside = {}
     for name, values in found.apart.items():
@@ -180,7 +180,7 @@ def rows(item: range, context: _Context) -> Iterator[Any]:
 
 
 def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]:
-    """Yield the rows of a batch with the values beside the table; row by row if some cannot be made."""
+    """Yield the rows of a batch with the values of the other columns; row by row if a row cannot be made."""
     if not context.beside:
         yield from context.rows(batch, where)
         return
@@ -203,7 +203,7 @@ def is_pandas(found: Any) -> bool:
 
 
 def _of_python(source: Source, wishes: Wishes, *, nan: bool) -> PythonColumns:
-    """Return the columns of a pandas data frame of which Python tells more than Arrow.
+    """Return the columns of a pandas data frame whose types Python knows better than Arrow.
 
     Arrays and lists of several axes, periods and intervals, and values that Arrow refuses, such as pictures.
     """

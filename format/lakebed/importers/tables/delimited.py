@@ -97,7 +97,7 @@ class _Rounded:
 
 @dataclass
 class _ButFor:
-    """A column of text that has another type but for words that often mean null.
+    """A column of text that would have another type if some words meant null.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class _Column:
         return pa.string() if len(self.types) in (0, len(_TRIED)) else _TRIED[self.types[0]]
 
     def problems(self, name: str, *, is_wished: bool) -> Iterator[Problem]:
-        """Yield what the user should know."""
+        """Yield losses, and advice on options."""
         if self.rounded.count and self.kind == pa.float64():
             yield Problem(name, f"{self.rounded}; as text all are kept (text={name})", 0)
         if self.but_for is not None and self.but_for.types and self.but_for.values and not is_wished:
@@ -198,7 +198,7 @@ def plan(
     encoding
         Encoding of the text.
     names
-        Names of the columns, for files whose first line does not tell them.
+        Names of the columns, for files without a first line of names.
     nulls
         Texts that mean null, besides the empty field.
     text

@@ -194,7 +194,7 @@ def _plain(table: Any) -> Any:
 
 
 def _read(source: Source, name: str) -> Any:
-    """Return the table of an Arrow file, which stays on the disk until it is read.
+    """Return the table of an Arrow file; a local file is mapped and not read.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""JSON lines: an object on each line; types are those that all lines of the file have. And tables in one JSON document.
+"""JSON lines: an object on each line, with types that fit all lines of the file. And tables in one JSON document.
 
 A missing key is null. Numbers of one kind become numbers, lists of numbers arrays, anything mixed is JSON. The file is
 read twice, in pieces of some megabytes; a piece is an item, and so is a document:
@@ -31,7 +31,7 @@ BATCHED = True
 
 _PIECE_BYTES = 4 << 20
 _MOST_LINE_BYTES = 256 << 20
-_EXACT = 2**53  # largest integer below which float64 holds all
+_EXACT = 2**53  # float64 holds all integers up to it
 _BATCH_ROWS = 65_536
 _SUFFIXES = (".jsonl", ".ndjson")
 _HEAD_BYTES = 1024
@@ -57,7 +57,7 @@ def recognise(source: Source) -> str | None:
         told = f"{len(names):,} files of JSON lines" if len(names) > 1 else "JSON lines"
         return told if names else None
     names = source.mainly(".json")
-    # Single objects in a folder are documents, a row each.
+    # Single objects in a folder are documents, which the importer ``folder`` reads, a row each.
     is_table = names and (_is_list(source, names[0]) or _is_lines(source, names[0]))
     return f"{len(names):,} tables of JSON" if is_table else None
 

@@ -1,6 +1,6 @@
 """Parquet: one file, or a folder of files with one schema; folders such as ``split=train`` or ``train/`` are splits.
 
-An item is a row group. The metadata of Hugging Face tell images, sounds and class labels.
+An item is a row group. The metadata of Hugging Face identify images, sounds and class labels.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _same(schema: pa.Schema, found: pa.Schema, name: str) -> pa.Schema:
 
 
 def _split_of(name: str) -> str:
-    """Return the split that a folder, or a name such as ``train-00000-of-00002``, tells."""
+    """Return the split in the name of a folder, or of a file such as ``train-00000-of-00002``."""
     *folders, last = name.split("/")
     for folder in folders:
         value = folder.removeprefix("split=")
@@ -153,7 +153,7 @@ def _split_of(name: str) -> str:
 
 
 def _partitions(name: str) -> list[str]:
-    """Return the columns that folders tell, such as ``year`` in ``year=2024/a.parquet``; splits are none."""
+    """Return the columns in names of folders, such as ``year`` in ``year=2024/a.parquet``, except splits."""
     keys = [folder.partition("=")[0] for folder in name.split("/")[:-1] if "=" in folder]
     return [key for key in keys if key and key != "split"]
 

@@ -38,7 +38,7 @@ from lakebed.links.read import read
 from lakebed.writing.encode.column import in_arrow_unit
 from lakebed.writing.encode.missing_values import plain_rows
 
-# Values that JSON holds, or a text expresses completely.
+# Types whose values JSON holds, or text expresses without loss.
 _TOLD = (bool, int, float, str, bytes, date, time, timedelta)
 _PLAIN = {type(None), bool, int, float, str}
 
@@ -175,7 +175,7 @@ def _files(name: str, values: Sequence[Any]) -> TensorPlan | None:
     htype, is_link = found.pop()
     if found or (len(forms) > 1 and htype != "image"):
         return None
-    # PNG loses nothing of pictures of several kinds; no report would tell of losses.
+    # PNG stores pictures of several kinds without loss; no report would list losses.
     return media(name, htype, compression=forms.pop() if len(forms) == 1 else "png", link=is_link)
 
 
@@ -203,7 +203,7 @@ def _file(value: Any, compression: object) -> Any:
 
 
 def _arrays(values: Sequence[Any]) -> list[Any] | None:
-    """Return values of several axes as arrays, an empty list as one of no rows; None if a value is something else."""
+    """Return values of several axes as arrays, and empty lists as arrays without rows; None if other values occur."""
     there = [value for value in values if value is not None]
     if there and all(isinstance(value, np.ndarray) and value.ndim > 1 for value in there):
         return list(values)

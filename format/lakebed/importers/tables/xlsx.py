@@ -190,7 +190,7 @@ def _table(
 
 
 def _array(name: str, values: list[Any], is_text: bool, problems: list[Problem]) -> pa.Array:
-    """Return the cells of a column."""
+    """Return the cells of a column as an Arrow array."""
     counts = Counter(type(value).__name__ for value in values if value is not None)
     kind = _TYPES.get(frozenset(counts), "string") if not is_text else "string"
     if kind == "timestamp[us]" and all(value is None or value.time() == _MIDNIGHT for value in values):

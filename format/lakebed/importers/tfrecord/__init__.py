@@ -1,1 +1,1 @@
-"""Importer of TFRecord files, and of what TensorFlow Datasets says of them."""
+"""Importer of TFRecord files, with the descriptions of TensorFlow Datasets."""

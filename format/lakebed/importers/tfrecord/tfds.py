@@ -34,7 +34,7 @@ class FeatureTold:
     classes
         Names of its classes; None if it has no classes.
     is_boxes
-        Whether it is boxes: top, left, bottom, right, as fractions.
+        It is boxes: top, left, bottom, right, as fractions.
     """
 
     dtype: str = ""

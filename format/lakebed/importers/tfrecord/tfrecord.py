@@ -1,6 +1,6 @@
 """TFRecord files of ``tf.train.Example`` and ``SequenceExample``: a tensor for each feature.
 
-The first records tell the features; ``features.json`` of TensorFlow Datasets adds shapes, dtypes and classes. Boxes and
+The first records decide the features; ``features.json`` of TensorFlow Datasets adds shapes, dtypes, classes. Boxes and
 classes of the TensorFlow Object Detection API become ``boxes`` and ``labels``.
 """
 
@@ -58,9 +58,9 @@ class _Column:
     shape, dtype
         Shape of arrays, with -1 for a varying axis, and their dtype; () and "" for a list.
     ragged
-        Whether the steps of a list have several lengths.
+        The steps of a list differ in length.
     is_boxes
-        Whether numbers are boxes: top, left, bottom, right.
+        Numbers are boxes: top, left, bottom, right.
     """
 
     tensor: str
@@ -188,9 +188,9 @@ def plan(
     look
         Number of records that are looked at to find the features, 32 MB of each file at most; 0 for all.
     objects
-        Whether features of the Object Detection API become boxes and labels.
+        Make boxes and labels of features of the Object Detection API.
     splits
-        Whether names of files and folders tell splits.
+        Make splits of the words train, val, test in names of files and folders.
     options
         Options of columns, which the features are.
     """
@@ -359,6 +359,7 @@ def _objects(seen: _Look, planning: Planning) -> list[_Objects]:
 
 def _numbers(column: _Column, seen: _Seen, told: FeatureTold | None) -> tuple[_Column, dict[str, Any]]:
     """Return the column of numbers in full, and the arguments of its tensor."""
+    shape: tuple[int, ...]
     if told is None:
         if len(seen.lengths) == 1 and min(seen.lengths):
             shape = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))

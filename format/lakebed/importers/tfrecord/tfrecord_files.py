@@ -24,7 +24,7 @@ from lakebed.importers.core.source import Source, suffix_of
 NAMES = re.compile(
     r"\.(tfrecords?|tfrec|records?)(-\d+-of-\d+)?(\.gz|\.zlib)?$|-\d{5}-of-\d{5}(\.gz)?$", re.IGNORECASE
 )
-"""Ends of file names; the first checksum then tells whether a file has records."""
+"""Endings of file names; the first checksum then shows whether a file has records."""
 
 DAMAGE = (EOFError, OSError, zlib.error, LakebedError)
 """Errors of reading a damaged file."""
@@ -46,7 +46,7 @@ def files_of(source: Source) -> list[str]:
 
 
 def only_files(source: Source) -> bool:
-    """Tell whether a source has record files, files that usually accompany them, and no others."""
+    """Return whether a source has record files, files that usually accompany them, and no others."""
     others = [name for name in source.files if not NAMES.search(name) and suffix_of(name) not in _BESIDE]
     return not others and bool(files_of(source))
 

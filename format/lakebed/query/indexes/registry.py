@@ -170,7 +170,7 @@ def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry
         read=lambda: read_registry(storage),
         edit=lambda registry: update(dict(registry)),
         dump=_dumped,
-        look="the indexes",
+        advice="look at the indexes before repeating the change",
     )
     if after != before:
         _remove_unnamed(storage, before, after)

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from lakebed.query.language import syntax
 from lakebed.query.language.expressions import expression, expressions, subscripts
-from lakebed.query.language.token_stream import MAX_DEPTH, RESERVED, TokenStream
+from lakebed.query.language.token_stream import RESERVED, TokenStream
 
 _KEPT = 4096
 """Keep the syntax of texts up to this length for later queries; some texts have millions of tokens."""
@@ -20,32 +20,25 @@ _JOINS = {
 """First word of a join -> its kind."""
 
 
-def parse(text: str, *, depth: int = MAX_DEPTH) -> syntax.Query:
+def parse(text: str) -> syntax.Query:
     """Parse a query.
 
     Parameters
     ----------
     text
         One statement; a semicolon may end it.
-    depth
-        Deepest nesting of expressions and queries.
 
     Raises
     ------
     QuerySyntaxError
         If the text is not a query; the message points at the place.
     """
-    return _parse_kept(text, depth) if len(text) <= _KEPT else parse_anew(text, depth)
+    return _parse_kept(text) if len(text) <= _KEPT else parse_uncached(text)
 
 
-@lru_cache(maxsize=256)
-def _parse_kept(text: str, depth: int) -> syntax.Query:
-    return parse_anew(text, depth)
-
-
-def parse_anew(text: str, depth: int = MAX_DEPTH) -> syntax.Query:
+def parse_uncached(text: str) -> syntax.Query:
     """Parse a query without keeping its syntax; see :func:`parse`."""
-    tokens = _words(text, depth)
+    tokens = _words(text)
     query = _query(tokens)
     tokens.take_operator(";")
     if tokens.token.kind != "end":
@@ -55,7 +48,10 @@ def parse_anew(text: str, depth: int = MAX_DEPTH) -> syntax.Query:
     return replace(query, parameters=tokens.parameters, named=tuple(tokens.named.items()))
 
 
-def parse_expression(text: str, *, depth: int = MAX_DEPTH) -> syntax.Expression:
+_parse_kept = lru_cache(maxsize=256)(parse_uncached)
+
+
+def parse_expression(text: str) -> syntax.Expression:
     """Parse an expression.
 
     Raises
@@ -63,15 +59,15 @@ def parse_expression(text: str, *, depth: int = MAX_DEPTH) -> syntax.Expression:
     QuerySyntaxError
         If the text is not an expression.
     """
-    tokens = _words(text, depth)
+    tokens = _words(text)
     found = expression(tokens)
     if tokens.token.kind != "end":
         raise tokens.unexpected("the end of the expression")
     return found
 
 
-def _words(text: str, depth: int) -> TokenStream:
-    tokens = TokenStream(text, depth)
+def _words(text: str) -> TokenStream:
+    tokens = TokenStream(text)
     tokens.parse_query = lambda: _query(tokens)
     return tokens
 

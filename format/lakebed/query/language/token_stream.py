@@ -28,16 +28,13 @@ class TokenStream:
     ----------
     text
         The query.
-    depth
-        Deepest nesting of expressions and queries.
     """
 
-    def __init__(self, text: str, depth: int = MAX_DEPTH) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = tokens(text)
         self.next = 0
         self.depth = 0
-        self.limit = depth
         self.parameters = 0
         self.named: dict[str, int] = {}
         # Set by the parser of statements, because expressions contain queries.
@@ -155,8 +152,8 @@ class TokenStream:
     def deeper(self) -> None:
         """Count one more level of nesting; raise an error if there are too many."""
         self.depth += 1
-        if self.depth > self.limit:
-            raise self.error(f"expressions are nested deeper than {self.limit} levels")
+        if self.depth > MAX_DEPTH:
+            raise self.error(f"expressions are nested deeper than {MAX_DEPTH} levels")
 
 
 KEYWORDS = (

@@ -29,14 +29,11 @@ class Limits:
         Maximum number of bytes of sort keys, groups and pairs.
     rows
         Maximum number of rows in the result.
-    depth
-        Maximum nesting of expressions and queries.
     """
 
     seconds: float | None = None
     memory: int | None = 4 << 30
     rows: int | None = None
-    depth: int = 100
 
 
 class Watch:

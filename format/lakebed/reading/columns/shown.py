@@ -144,7 +144,7 @@ class ShownColumn:
         reader = self.scan.reader
         if reader.is_tiled(row):
             raise InvalidOperationError(
-                f"sample {row} of tensor {reader.name!r} is stored in tiles, not as one file; pass "
+                f"sample {row} of tensor {reader.name!r} is stored in tiles and is no one file; pass "
                 'files="arrays", or leave it out with tensors=[...]'
             )
         return bytes(reader.raw(row, decompress=False)[0]) or None

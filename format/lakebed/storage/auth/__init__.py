@@ -1,4 +1,4 @@
-"""Credentials that a store accepts, from those that a user gives or does not give: one module per kind of store.
+"""Credentials for stores, from the user's or from the usual places: one module per kind of store.
 
-The folder `stores` makes requests with them.
+The folder `stores` uses them for requests.
 """

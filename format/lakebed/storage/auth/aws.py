@@ -87,7 +87,7 @@ def source(chosen: Mapping[str, Any], provider: str) -> CredentialSource | None:
 
 
 def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:
-    """Return the way into a bucket.
+    """Return the access to a bucket.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
         config["virtual_hosted_style_request"] = True
         endpoint = _with_bucket(endpoint, bucket)
     if endpoint is not None:
-        # Both: obstore would prefer the second one of the environment to the first of ours.
+        # Set both, because obstore would prefer the second one from the environment to our first one.
         config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
     if flag(chosen, "requester_pays"):
         config["request_payer"] = True

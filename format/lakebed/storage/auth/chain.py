@@ -7,8 +7,7 @@ web identity         ``AWS_WEB_IDENTITY_TOKEN_FILE`` and ``AWS_ROLE_ARN``
 instance metadata    that of a container, then that of a virtual machine
 ===================  ==================================================================================
 
-No object of botocore outlives a question: no lock of one can be held while a process forks, and an edited file counts
-at the next question.
+No object of botocore is kept, so that no lock of it is held during a fork, and an edited file is read again.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Seconds to wait for a service that hands out credentials, and how often it is asked.
+# Seconds to wait for a service that hands out credentials, and number of attempts.
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 10.0
 ATTEMPTS = 3
@@ -228,7 +227,7 @@ def botocore_session(
 def profile_settings(profile: str | None) -> dict[str, Any]:
     """Return the settings of a profile beside its keys, such as ``region`` and ``endpoint_url``; {} without a profile.
 
-    ``AWS_PROFILE``, or ``default``, counts if no profile is named.
+    Without a name, the profile is that of ``AWS_PROFILE``, or ``default``.
     """
     place = Path(os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config").expanduser()
     if not place.is_file():
@@ -253,7 +252,7 @@ def _usual_profile() -> str | None:
 
 def _frozen(credentials: Any) -> Grant:
     frozen = credentials.get_frozen_credentials()
-    # botocore has no public way to tell the end; without one, they are asked for again soon.
+    # botocore does not publish the expiry; without one, the credentials are requested again soon.
     expires = getattr(credentials, "_expiry_time", None)
     until = expires.timestamp() if expires is not None else None
     if until is None and hasattr(credentials, "refresh_needed"):
@@ -284,7 +283,7 @@ def _asked(ask: Callable[[], Any], name: str = "the configuration of AWS") -> An
         raise
     except (BotoCoreError, ClientError, OSError, RuntimeError, ValueError, KeyError) as error:
         failure = _explained(error, name)
-    # Not raised above: the frames of the other error hold keys.
+    # Not raised above, because the frames of the original error hold keys.
     raise failure
 
 
@@ -308,7 +307,7 @@ _mutex = threading.Lock()
 def shared_chain(profile: str | None, region: str | None, ca_bundle: str | None) -> Renewal:
     """Return the chain for the present environment, shared by all who ask from it."""
     chosen = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k == "HOME")
-    # A digest: no secret of the environment is kept as text.
+    # A digest, so that no secret of the environment is kept as text.
     here = hashlib.sha256(repr(chosen).encode("utf-8", "surrogateescape")).hexdigest()
     place = (profile or "", region or "", ca_bundle or "", here)
     with _mutex:

@@ -22,7 +22,7 @@ _SETTLED = 30.0
 
 @dataclass(slots=True)
 class Access:
-    """A way into one bucket.
+    """The access to one bucket.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Access:
     client_options
         Settings for its connections: certificates, proxies, headers.
     renewal
-        Credentials that are asked for again and again; None if `config` holds all.
+        Credentials that are renewed; None if `config` holds all.
     shape
         Converts a grant into the form of obstore.
     """
@@ -89,7 +89,7 @@ class Access:
         return grant is not None and grant.expires is not None and is_old
 
     def renew(self) -> bool:
-        """Get other credentials after the store rejected these; connect anew with :func:`resolve` afterwards.
+        """Get other credentials after the store rejected these; the caller then connects anew with :func:`resolve`.
 
         Returns
         -------

@@ -71,7 +71,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:  # noqa: ARG001
-    """Return the way into a bucket; the client itself renews tokens of files and of the metadata service."""
+    """Return the access to a bucket; the client itself renews tokens of files and of the metadata service."""
     emulator = os.environ.get("STORAGE_EMULATOR_HOST") or None
     if emulator and "://" not in emulator:
         emulator = f"http://{emulator}"
@@ -116,7 +116,7 @@ def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
 
 
 def _file(chosen: Mapping[str, Any]) -> tuple[str, Secret] | None:
-    """Find a file of credentials: the place that names it, and its path, or its text if that was given."""
+    """Find a file of credentials; return the setting that names it, and its path, or its text if that was given."""
     given = secret(chosen, "token")
     if given and given.reveal() != _DEFAULT:
         return "creds", given
@@ -155,7 +155,7 @@ def _from_file(who: str, named: Secret) -> dict[str, str]:
 
 
 def _content(path: Secret) -> Secret | str:
-    """Return the text of a file, or why it cannot be read: an exception would show the text or a mistaken path."""
+    """Return the text of a file, or the problem: an exception would show the text or a mistaken path."""
     try:
         return Secret(Path(path.reveal()).expanduser().read_text("utf-8"))
     except OSError as error:

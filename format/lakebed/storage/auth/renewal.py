@@ -1,4 +1,4 @@
-"""Credentials that expire and are renewed in time: once for all threads, anew in a forked child."""
+"""Renewal of credentials before they expire, once for all threads; a forked child renews its own."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Renewal:
             return self._ask(kept)
 
     def _ask_aside(self, kept: _Kept) -> None:
-        """Ask in another thread, unless one is asking already."""
+        """Renew in another thread, unless one does so already."""
         busy = self._busy
         if not busy.acquire(blocking=False):
             return
@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Ask anew at the next occasion, and make the source do so, too."""
+        """Drop the credentials, so that the next use asks for new ones; make the source do so, too."""
         with self._busy:
             self._forget()
 

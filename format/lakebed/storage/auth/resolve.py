@@ -111,7 +111,7 @@ def _made(given: Given, key: Any, make: Callable[[], Any]) -> Any:
 
 
 class _Through:
-    """Credentials of a source whose grants may name another source, such as a profile or a role.
+    """The credentials of a source whose grants may name another source, such as a profile or a role.
 
     Parameters
     ----------

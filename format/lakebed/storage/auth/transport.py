@@ -41,7 +41,7 @@ def client_options(values: Mapping[str, Any], endpoint: str | None, ca_bundle: s
         if scheme not in ("http", "https"):
             raise InvalidInputError("endpoint_url in creds begins with http:// or https://")
         if scheme == "http":
-            # Certificates play no part; reading those of a whole system takes a while.
+            # Without encryption, certificates do not matter, and reading those of the system takes a while.
             options["allow_http"], ca_bundle = True, None
     if values.get("verify") is False:
         options["allow_invalid_certificates"] = True

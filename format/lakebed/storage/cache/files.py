@@ -62,7 +62,7 @@ class Item(NamedTuple):
     identity: str = ""
 
     def name(self, part: int) -> bytes:
-        """Return the name of the file for one stretch of the object."""
+        """Return the name of the file for one part of the object."""
         return name_of(self.place, self.key, self.identity, part)
 
 

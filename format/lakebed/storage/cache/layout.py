@@ -1,4 +1,4 @@
-"""A file of the cache: blocks of one object, or of one stretch of a large object, in the order of their arrival.
+"""The layout of a cache file: blocks of one object, or of a part of a large one, in the order of their arrival.
 
     bytes     content
     8         magic "LBCACHE1"

@@ -61,7 +61,7 @@ class _File:
 
 @dataclass(slots=True)
 class Ledger:
-    """Content of the file with the count, while it is locked."""
+    """The content of the file with the count, while it is locked."""
 
     fd: int
     bound: int

@@ -1,7 +1,7 @@
 """Writes and reads of files that bypass the cache of the operating system (`O_DIRECT`, open(2)).
 
-For bytes that are not read soon, such as those of a rewritten dataset, and for those that are read once: the cache
-keeps the data that readers need, and the processor does not fill pages that only wait for the disk.
+For bytes that are not read again soon, such as those of a rewritten dataset: the cache keeps the data that readers
+need, and the processor does not copy pages that only wait for the disk.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 BLOCK = 4096
 """Unit of places, lengths and addresses in bytes; no disk needs a larger one."""
-_WORTH = 1 << 18  # bytes of a file below which the cache is as good
-_KEPT = 0.5  # part of a file in the cache from which on reading through the cache is as good
+_WORTH = 1 << 18  # smaller files are as fast through the cache
+_KEPT = 0.5  # cached part of a file from which on reading through the cache is as fast
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 

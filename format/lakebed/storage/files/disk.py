@@ -160,7 +160,7 @@ def steps(views: Sequence[memoryview], size: int) -> Iterator[list[memoryview]]:
 
 
 def clone(source: int, target: int, size: int) -> None:
-    """Give an empty open file the content of another: by shared blocks, a copy of the kernel, or a copy of ours.
+    """Give an empty open file the content of another: by shared blocks, by the kernel, or by reads and writes.
 
     Raises
     ------
@@ -275,7 +275,7 @@ class OpenFiles:
         return fd
 
     def close_last(self) -> None:
-        """Close the file opened last without forcing it."""
+        """Close the file that was opened last, without forcing it."""
         os.close(self._opened.pop())
 
     def flush(self) -> bool:

@@ -49,7 +49,7 @@ class Folders:
         self._inside: dict[str, str] = {}
         # Folders whose entries are on disk. In others, even an earlier process may have left entries that are not.
         self._forced: set[str] = set()
-        # Folders that could not be forced: the system may count them as written now.
+        # Folders that could not be forced: the system may consider them written now.
         self._doubtful: set[str] = set()
         self._changes = itertools.count()
         self._last_change = -1
@@ -256,7 +256,7 @@ def _folded(folder: str) -> tuple[str, str]:
 
 
 def _touch(folder: str) -> None:
-    """Change the entries of a folder and back, so that the next fsync writes it."""
+    """Create and remove an entry of a folder, so that the next fsync writes it."""
     path = temporary_in(folder)
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW))

@@ -1,7 +1,7 @@
 """Batches of small files: compiled code creates them in new folders, and one call forces them to disk.
 
-A publish writes a hundred files of some hundred bytes into as many new folders. One by one, most of the time goes into
-steps of the interpreter, and each forced write waits for the one before.
+A publish writes a hundred files of some hundred bytes into as many new folders. One by one, most of the time is spent
+in the interpreter, and each forced write waits for the previous one.
 """
 
 from __future__ import annotations

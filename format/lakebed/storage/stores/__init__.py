@@ -1,1 +1,1 @@
-"""Requests to object stores: clients, errors, retries, and how many are made at once."""
+"""Requests to object stores: clients, errors, retries, concurrency."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Room:
-    """Bound on the bytes under way; a larger object goes alone."""
+    """A bound on the bytes under way; a larger object is sent alone."""
 
     def __init__(self) -> None:
         self._taken = 0

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 5.0
 
-# Seconds after which the client gives up and lets us decide whether to go on.
+# Seconds after which the client gives up, so that we decide whether to continue.
 _CLIENT_RETRY_SECONDS = 10.0
 _FOREVER = timedelta(days=7)
-_RETRIES = 1000  # time ends them first
+_RETRIES = 1000  # the timeout comes first
 
 # All clients of this process, including garbage that is not collected yet.
 _clients: WeakSet[BucketClient] = WeakSet()
@@ -67,7 +67,7 @@ class BucketClient:
 
 
 def client_retry_seconds() -> float:
-    """Return how long to ask a server that has never answered and probably does not exist."""
+    """Return the seconds of retries for a server that has never answered and probably does not exist."""
     return min(_CLIENT_RETRY_SECONDS, config.RETRY_SECONDS)
 
 

@@ -42,7 +42,7 @@ def client() -> ModuleType:
     ImportError
         If it is not installed or cannot be loaded again after a fork.
     """
-    global _is_of_parent, _store  # noqa: PLW0603 - one library per process
+    global _is_of_parent, _store  # noqa: PLW0603 - one copy of the library per process
     if _store is not None:
         return _store
     process_hooks.start()

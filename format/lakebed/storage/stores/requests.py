@@ -106,8 +106,8 @@ class Requests:
     def read(self, doing: str, key: str, ask: Callable[[Any, Any], T]) -> T:
         """Make a request that reads, as soon as it may be under way; see `ask`.
 
-        Failures that may pass are repeated after growing pauses: as long as in `ask` if the server has ever answered,
-        else as long as the client would; never beyond the caller's deadline.
+        Temporary failures are retried after growing pauses: for as long as in `ask` if the server has ever answered,
+        else for as long as the client would; never beyond the caller's deadline.
         """
         return within(lambda: self._read(doing, key, ask), doing, lambda: self._where(key))
 
@@ -213,7 +213,7 @@ class Requests:
 
 
 def _nbytes(result: Any) -> int:
-    """Return how many bytes an answer has brought."""
+    """Return the number of bytes in an answer."""
     if isinstance(result, int):
         return result
     if isinstance(result, list):

@@ -1,8 +1,8 @@
-"""Requests that read from a store: how many are under way at the same time, and what came of them.
+"""The number of concurrent read requests to a store, and their counts.
 
-More requests than those that keep the line busy bring nothing, and a store that is asked for too much refuses. So the
-number grows by a quarter as long as that brings more bytes per second, goes back if it does not, and is halved when the
-store refuses or does not answer in time.
+More requests than the line can carry gain nothing, and an overloaded store refuses them. So the limit grows by a
+quarter as long as that brings more bytes per second, shrinks if it does not, and is halved if the store refuses or does
+not answer in time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _WINDOW = 0.2
 # Growth of the rate that a step must bring to be kept.
 _GAIN = 1.1
-# Windows between a step that brought nothing, or a refusal, and the next step.
+# Number of windows between a step that gained nothing, or a refusal, and the next step.
 _REST = 16
-# Requests that any store bears. A program that begins with fewer wants no more than that.
+# Number of requests that any store can handle. A program with a lower limit keeps that.
 _LEAST = 8
 GROWTH = 4
 """Most requests, as a multiple of the number at first."""
@@ -108,7 +108,7 @@ class Concurrency:
         rate, is_full = self._bytes / seconds, self._is_full
         self._measure_from(now)
         if not is_full:
-            return  # the limit did not keep more from being under way
+            return  # the limit was not reached, so the rate does not tell
         if self._rest:
             self._rest -= 1
         elif self.limit > self._base and rate < _GAIN * self._rate:
@@ -120,14 +120,14 @@ class Concurrency:
     def refused(self, now: float, began: float) -> None:
         """Note that the store refused a request that began at a time, or did not answer it in time."""
         if began < self._reduced:
-            return  # it was under way when the limit fell: all such requests report one refusal
+            return  # it began before the last reduction: all such requests count as one refusal
         self.limit = self._base = max(self._least, self.limit // 2)
         self._rest, self._reduced = _REST, now
         self._measure_from(now)
 
 
 class Asked:
-    """One request under way; whoever makes it sets the bytes that it brings, or that the store refuses it."""
+    """A request under way; the caller records its bytes, or its refusal."""
 
     __slots__ = ("began", "is_refused", "nbytes")
 

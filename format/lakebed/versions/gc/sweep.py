@@ -119,11 +119,11 @@ class Sweep:
         yield from self._list()
         try:
             tree = self._marked_heads()
+            dead, kept = self._judge(tree, self._pinned())
+            passing = self._passing(tree)
         except (FormatError, CorruptError) as error:
             self._give_up(error)
             return
-        dead, kept = self._judge(tree, self._pinned())
-        passing = self._passing(tree)
         yield
         try:
             yield from self._mark_tree(tree)

@@ -24,6 +24,7 @@ from lakebed.documents.indexes.pad_index import PadIndex
 from lakebed.documents.indexes.sequence_index import SequenceIndex
 from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.indexes.version_prefix import FORMAT_VERSION
+from lakebed.documents.info import Kept
 from lakebed.documents.tensor_meta import Bounds, TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.native import chunks as native
@@ -83,7 +84,7 @@ class TensorDraft(TensorChunks):
     ) -> None:
         """Set the metadata and info of encoded samples, the new length, credentials and diff."""
         state = self.state
-        info = {**state.info, **part.info} if part.info else state.info
+        info = Kept({**state.info, **part.info}) if part.info else state.info
         old = state.meta
         if part.meta is not old:
             _check_same_kind(old, part.meta)
