@@ -128,6 +128,40 @@ def street(path: Path, rows: int = 120) -> None:
     ds[ds["scene"] == "night"].save_view(id="nights", message="Photos at night")
 
 
+def predictions(path: Path, rows: int = 60) -> None:
+    """Write photos with what a model made of them: mostly right, some missed, some of another class or of nothing."""
+    draws = np.random.default_rng(5)
+    ds = lakebed.empty(str(path), overwrite=True)
+    with ds:
+        ds.create_tensor("images", htype="image", sample_compression="jpeg")
+        for group in ("", "model/"):
+            ds.create_tensor(f"{group}boxes", htype="bbox", coords={"type": "pixel", "mode": "LTWH"})
+            ds.create_tensor(f"{group}labels", htype="class_label", class_names=CLASSES)
+        ds.create_tensor("model/scores", dtype="float32")
+        for row in range(rows):
+            pixels, boxes, classes = photo(row)
+            kept = draws.random(len(boxes)) < 0.88
+            others = [[*draws.integers(0, 400, 2), *draws.integers(30, 90, 2)] for _ in range(row % 3 // 2)]
+            found = boxes[kept] + draws.normal(0, 4, (kept.sum(), 4))
+            found = np.concatenate([found, np.array(others, np.float64).reshape(-1, 4)])
+            guesses = draws.integers(0, len(CLASSES), len(found))
+            guesses[: kept.sum()] = np.where(
+                draws.random(kept.sum()) < 0.1, guesses[: kept.sum()], classes[kept]
+            )
+            scores = np.where(np.arange(len(found)) < kept.sum(), 0.5, 0.1) + draws.random(len(found)) / 2
+            ds.append(
+                {
+                    "images": lakebed.read(jpeg(pixels)),
+                    "boxes": boxes,
+                    "labels": classes,
+                    "model/boxes": found.astype(np.float32),
+                    "model/labels": guesses.astype(np.uint32),
+                    "model/scores": scores.astype(np.float32),
+                }
+            )
+    ds.commit("a model's boxes")
+
+
 def table(path: Path, rows: int = 5000) -> None:
     """Write what a synced stream looks like."""
     day = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)

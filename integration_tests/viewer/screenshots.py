@@ -36,6 +36,9 @@ def shots(numbers: dict[str, int], commits: list[str]) -> dict[str, tuple[dict[s
         "query": (street | {"query": "select * where contains(labels, 'dog') arrange by scene"}, False),
         "statistics": (street | {"panel": "statistics", "cell": 160}, False),
         "diff": (street | {"diff": {"a": commits[-1], "b": commits[0]}, "panel": "versions"}, False),
+        "sides": ({"dataset": numbers["predictions"], "row": 6, "compare": {}}, False),
+        "match": ({"dataset": numbers["predictions"], "compare": {"how": "match"}}, False),
+        "crops": ({"dataset": numbers["predictions"], "compare": {"how": "crops"}}, False),
         "sequence": ({"dataset": numbers["moving"], "row": 1, "frame": 9}, True),
         "scan": ({"dataset": numbers["scans"], "row": 0, "frame": 12}, True),
         "film": ({"dataset": numbers["films"], "row": 0, "frame": 41}, True),
@@ -81,6 +84,7 @@ def main() -> None:
         lakes.lake(root)
         lakes.scans(root / "scans")
         lakes.films(root / "films")
+        lakes.predictions(root / "predictions")
         server = Served(root)
         with sync_playwright() as started:
             browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

@@ -60,7 +60,9 @@ def drawn(draws: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
         kinds = draws.integers(0, CLASSES - 1, len(mine))  # the last class is only predicted
         kinds[-1:] = kinds[:1]
         guessed = np.repeat(kinds, copies)
-        guessed = np.where(draws.random(len(guessed)) < 0.2, draws.integers(0, CLASSES, len(guessed)), guessed)
+        guessed = np.where(
+            draws.random(len(guessed)) < 0.2, draws.integers(0, CLASSES, len(guessed)), guessed
+        )
         for of, boxes, classes in ((truth, mine, kinds), (predicted, theirs, guessed)):
             of["boxes"] += boxes.tolist()
             of["kinds"] += classes.tolist()
@@ -127,9 +129,7 @@ def test_matches_and_curves_are_those_of_coco(seed: int, module: Path, tmp_path:
         assert found["matches"] == matches.tolist(), iou
         assert (matches >= 0).sum() > 10 or iou > 0.9, "too few to tell anything"
         kinds = np.array(predicted["kinds"])
-        tp, fp = (
-            np.bincount(kinds[is_one], minlength=CLASSES) for is_one in (matches >= 0, matches < 0)
-        )
+        tp, fp = (np.bincount(kinds[is_one], minlength=CLASSES) for is_one in (matches >= 0, matches < 0))
         assert found["counts"] == [tp.tolist(), fp.tolist(), (total - tp).tolist()], iou
         for kind, curve in enumerate(found["curves"]):
             theirs = expected.eval["precision"][0, :, kind, 0, 0]

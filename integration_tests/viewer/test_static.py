@@ -65,8 +65,37 @@ def test_a_table_with_its_statistics(show: Callable[..., Any], lake: Path) -> No
 
 
 def test_what_needs_a_server_says_so(show: Callable[..., Any], lake: Path) -> None:
-    page = show(dataset=number(lake, "street"), query="labels == 1")
-    page.get_by_text("needs lakebed view").or_(page.get_by_text("needs `lakebed view`")).first.wait_for()
+    page = show(dataset=number(lake, "street"), query="select * order by random()")
+    page.get_by_text("needs `lakebed view`").first.wait_for()
+
+
+def test_a_query_is_answered_in_the_page(show: Callable[..., Any], lake: Path, bucket: Bucket) -> None:
+    ds = lakebed.load(lake / "street", read_only=True)
+    text = "select * where contains(labels, 'car')"
+    bucket.asked.clear()
+    page = show(dataset=number(lake, "street"), query=text)
+    rows_said(page, f"{len(ds.query(text))} rows of 119")
+    painted(page)
+    assert sum(path.endswith("/asked.worker.js") for path, _ in bucket.asked) == 1
+    page.locator("textarea").fill("select labels, shape(boxes)[0] as n, scene order by n desc limit 7")
+    page.keyboard.press("Enter")
+    rows_said(page, "7 rows")
+    most = max(len(row) for row in ds.boxes.numpy(aslist=True))
+    page.locator("[role=gridcell], td, .cell").filter(has_text=re.compile(rf"^\s*{most}\s*$")).first.wait_for()
+
+
+def test_a_wrong_query_is_underlined_at_its_place(show: Callable[..., Any], lake: Path) -> None:
+    page = show(dataset=number(lake, "street"), query="select * where labls == 1")
+    page.get_by_text("did you mean 'labels'").first.wait_for()
+    assert page.locator(".behind .here").inner_text() == "labls"
+
+
+def test_a_click_on_a_value_of_the_statistics_chooses_its_rows(show: Callable[..., Any], lake: Path) -> None:
+    ds = lakebed.load(lake / "street", read_only=True)
+    page = show(dataset=number(lake, "street"), panel="statistics")
+    page.get_by_role("button", name=re.compile(r"^car\b")).first.click()
+    cars = ds.query("SELECT * WHERE contains(labels, 'car')")
+    rows_said(page, f"{len(cars)} rows of 119")
 
 
 def test_another_version(show: Callable[..., Any], lake: Path) -> None:

@@ -231,7 +231,9 @@ def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
     if old.sums is new.sums:
         return n
     total = int(new.sum_ends[n])
-    return int(np.searchsorted(new.sum_ends[1 : n + 1], _equal(old.sums[:total], new.sums[:total]), side="right"))
+    return int(
+        np.searchsorted(new.sum_ends[1 : n + 1], _equal(old.sums[:total], new.sums[:total]), side="right")
+    )
 
 
 def _equal(a: NDArray[Any], b: NDArray[Any]) -> int:

@@ -68,6 +68,11 @@ class Scanner:
     """Reads some columns of the rows that a filter leaves; each reading starts anew.
 
     ``Dataset.scanner`` returns it. It has the methods of ``pyarrow.dataset.Scanner`` that engines call.
+
+    Parameters
+    ----------
+    is_narrow
+        Read the rows that the named columns have, even if other tensors are shorter.
     """
 
     def __init__(
@@ -77,6 +82,8 @@ class Scanner:
         columns: Sequence[str] | Mapping[str, pads.Expression] | None,
         condition: pads.Expression | None,
         batch_size: int = BATCH_ROWS,
+        *,
+        is_narrow: bool = False,
     ) -> None:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
@@ -93,6 +100,8 @@ class Scanner:
             )
         self._read = list(dict.fromkeys(read))
         self._filtered = [] if condition is None else _named([condition], schema)
+        named = {name: None for name in [*self._read, *self._filtered] if name != ROW_ID}
+        self._rows = (table.only(named) if is_narrow and named else table).shared_rows()
         self._kept = pa.schema([schema.field(name) for name in read])
         self.projected_schema: pa.Schema = self._kept
         if self._computed is not None:
@@ -118,7 +127,7 @@ class Scanner:
     def count_rows(self) -> int:
         """Return the number of rows; without a filter nothing is read."""
         if self._condition is None:
-            return len(self._scans.rows)
+            return len(self._rows)
         return sum(len(rows) for rows, _ in self._matching([]))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -137,9 +146,9 @@ class Scanner:
     def _matching(self, wanted: Sequence[str]) -> Iterator[tuple[Part, dict[str, pa.Array]]]:
         """Yield the rows of each window that the filter leaves, with those of its columns that were read already."""
         scans, named = self._scans, self._filtered
-        runs = scans.runs(self._condition, named)
+        runs = scans.runs(self._rows, self._condition, named)
         size = FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS
-        parts = _parts(scans.rows, runs, min(size, self._batch_size))
+        parts = _parts(self._rows, runs, min(size, self._batch_size))
         with scans.ahead(wanted if self._condition is None else named, runs):
             for rows in parts:
                 if self._condition is None:
@@ -237,7 +246,6 @@ class _Scans:
         fields = [pa.field(name, column.kind) for name, column in self.columns.items()]
         # DuckDB reads the first column where it only counts rows.
         self.schema = pa.schema([pa.field(ROW_ID, pa.int64()), *fields] if shown.row_ids else fields)
-        self.rows = table.shared_rows()
 
     def has_files(self, names: Sequence[str]) -> bool:
         return any(self.columns[name].how == "files" for name in names if name in self.columns)
@@ -260,11 +268,11 @@ class _Scans:
         scans = [self._scanned[name] for name in names if name in self._scanned]
         return prefetch([wanted for scan in scans for run in runs for wanted in scan.wanted(run)])
 
-    def runs(self, condition: pads.Expression | None, names: Sequence[str]) -> list[range]:
+    def runs(self, rows: Rows, condition: pads.Expression | None, names: Sequence[str]) -> list[range]:
         """Return the runs of rows in which a filter over some columns may match, by the statistics of chunks."""
-        window = row_window(self.rows)
+        window = row_window(rows)
         if window is None:
-            numbers = np.asarray(self.rows, np.int64)
+            numbers = np.asarray(rows, np.int64)
             window = (int(numbers.min()), int(numbers.max()) + 1)
         whole = [range(*window)] if window[0] < window[1] else []
         told = [] if condition is None else self._told(names)
@@ -404,6 +412,7 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
 
     def __init__(self, table: Table, shown: Shown, condition: pads.Expression | None = None) -> None:
         # Arrow's class has no constructor. Every method of it that could be called is overridden below.
+        table.shared_rows()  # raises an error now, not within an engine
         self._table, self._shown, self._condition = table, shown, condition
 
     @property

@@ -107,7 +107,11 @@ class TableMethods(DatasetBase):
         InvalidInputError
             If the dataset has no such column, or the expression does not fit the columns.
         """
-        return self.to_arrow_dataset(labels=labels, files=files).scanner(columns, filter, batch_size)
+        from lakebed.engines.arrow_dataset import Scanner, Shown
+
+        rows = _rows(self._table(), labels, files)
+        shown = Shown(rows.labels, rows.files)
+        return Scanner(rows.table, shown, columns, filter, batch_size, is_narrow=True)
 
     def to_arrow_dataset(
         self,

@@ -87,7 +87,7 @@ def moments(column: Column, info: Info, name: str) -> Numbers:
         column = Numbers(np.full(column.count, np.asarray(column.value).reshape(())))
     if not isinstance(column, Numbers):
         raise QueryError(f"{name} needs one date or time per row", kind="type")
-    values = column.values.reshape(len(column), -1)[:, 0] if column.values.ndim > 1 else column.values
+    values = column.values.reshape(len(column), -1)[:, 0] if len(column) else column.values.reshape(-1)
     if values.dtype.kind not in "iu":
         raise QueryError(f"{name} needs a date or time, not other numbers", kind="type")
     unit = _unit_in(info.logical or "timestamp[us]")

@@ -5,7 +5,7 @@ import { defineConfig } from "vite";
 export default defineConfig({
   base: "./",
   plugins: [svelte()],
-  worker: { format: "es", rollupOptions: { output: { entryFileNames: "assets/[name].js" } } },
+  worker: { format: "es", rollupOptions: { output: { entryFileNames: "assets/[name].js", chunkFileNames: "assets/[name].js" } } },
   build: {
     target: "es2022",
     modulePreload: { polyfill: false },

@@ -2,39 +2,87 @@
 
 import type { Tensor } from "../reader/src";
 import { kindOf } from "./described";
-import type { Stats } from "./types";
+import { named, textOf } from "./query_text";
+import type { Json, Stats } from "./types";
 
 const MOST_ROWS = 1_000_000;
 const AT_ONCE = 65_536;
 const MOST_TOP = 200;
 const BINS = 50;
+const MOST_LETTERS = 200;
 
-export async function statsOf(tensor: Tensor, signal?: AbortSignal): Promise<Stats> {
-  const blank: Stats = {
-    ...{ tensor: tensor.name, rows: tensor.length, nulls: 0, distinct: null, min: null, max: null, mean: null },
-    ...{ histogram: null, top: null, shapes: null, sampled: tensor.length > MOST_ROWS },
-  };
+/** Statistics of a tensor, of all rows or of some. */
+export async function statsOf(tensor: Tensor, rows: Int32Array | null, signal?: AbortSignal): Promise<Stats> {
+  const own = rows?.filter((row) => row < tensor.length) ?? null;
+  const count = own?.length ?? tensor.length;
   const kind = kindOf(tensor);
-  if (tensor.isSequence || !["scalar", "label", "text"].includes(kind)) return blank;
-  const counts = new Map<number | string, number>();
-  const stop = Math.min(tensor.length, MOST_ROWS);
-  for (let start = 0; start < stop; start += AT_ONCE) {
-    for (const value of await tensor.rows(start, Math.min(stop, start + AT_ONCE), signal)) {
-      if (value === null) blank.nulls++;
-      else if (value.kind === "text") add(counts, value.text);
-      else if (value.kind === "array") for (const one of value.data) add(counts, Number(one));
+  if (tensor.isSequence || !["scalar", "label", "text"].includes(kind)) return blankOf(tensor.name, count);
+  const counter = new Counter(tensor.name, count);
+  for (let start = 0; start < Math.min(count, MOST_ROWS); ) {
+    let stop = Math.min(count, MOST_ROWS, start + AT_ONCE);
+    if (own !== null) for (stop = start + 1; stop < Math.min(count, start + AT_ONCE) && own[stop] === own[stop - 1]! + 1; stop++);
+    const first = own?.[start] ?? start;
+    for (const value of await tensor.rows(first, first + stop - start, signal)) {
+      if (value === null) counter.stats.nulls++;
+      else if (value.kind === "text") counter.add(value.text);
+      else if (value.kind === "array") for (const one of value.data) counter.add(Number(one));
     }
+    start = stop;
   }
-  const found = { ...blank, distinct: counts.size };
-  if (kind === "scalar") return { ...found, ...numbers(counts as Map<number, number>) };
-  const names = tensor.classNames;
-  const ordered = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_TOP);
-  // Conditions are for queries, which this page does not answer.
-  return { ...found, top: ordered.map(([value, count]) => ({ label: typeof value === "number" ? (names[value] ?? `${value}`) : value, count, condition: "" })) };
+  return counter.told(kind === "scalar" && !tensor.info.logical_type, tensor.classNames, kind === "scalar");
 }
 
-function add(counts: Map<number | string, number>, value: number | string): void {
-  counts.set(value, (counts.get(value) ?? 0) + 1);
+/** Statistics of values that a query computed. */
+export function statsOfValues(name: string, values: Json[], classNames: string[]): Stats {
+  const counter = new Counter(name, values.length);
+  for (const value of values) {
+    if (value === null) counter.stats.nulls++;
+    else if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") counter.add(typeof value === "boolean" ? Number(value) : value);
+    else if (classNames.length && Array.isArray(value)) for (const one of value) counter.add(Number(one));
+    else return blankOf(name, values.length);
+  }
+  return counter.told(!classNames.length, classNames, !classNames.length && values.every((value) => typeof value !== "string"));
+}
+
+function blankOf(name: string, rows: number): Stats {
+  return {
+    ...{ tensor: name, rows, nulls: 0, distinct: null, min: null, max: null, mean: null },
+    ...{ histogram: null, top: null, shapes: null, sampled: rows > MOST_ROWS },
+  };
+}
+
+class Counter {
+  readonly stats: Stats;
+  private readonly counts = new Map<number | string, number>();
+
+  constructor(
+    private readonly name: string,
+    rows: number,
+  ) {
+    this.stats = blankOf(name, rows);
+  }
+
+  add(value: number | string): void {
+    this.counts.set(value, (this.counts.get(value) ?? 0) + 1);
+  }
+
+  /** What was counted, the commonest values with the condition that chooses their rows. */
+  told(isWritten: boolean, names: string[], isNumber: boolean): Stats {
+    const found = { ...this.stats, distinct: this.counts.size };
+    const ordered = [...this.counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_TOP);
+    if (!isNumber) return { ...found, top: ordered.map(([value, count]) => this.common(value, count, names)) };
+    const counted = numbers(this.counts as Map<number, number>);
+    const isFew = isWritten && this.counts.size <= BINS && ordered.every(([value]) => Number.isInteger(value));
+    return { ...found, ...counted, ...(isFew ? { top: ordered.map(([value, count]) => this.common(value, count, [])) } : {}) };
+  }
+
+  private common(value: number | string, count: number, names: string[]): NonNullable<Stats["top"]>[number] {
+    if (this.name.includes('"') || this.name.includes("\n")) return { label: String(value), count, condition: "" };
+    const column = named(this.name);
+    if (typeof value === "string") return { label: value.slice(0, MOST_LETTERS), count, condition: `${column} = ${textOf(value)}` };
+    const label = names[value] ?? `${value}`;
+    return { label, count, condition: names.length ? `contains(${column}, ${names[value] === undefined ? value : textOf(label)})` : `${column} = ${value}` };
+  }
 }
 
 function numbers(counts: Map<number, number>): Partial<Stats> {

@@ -1,6 +1,7 @@
 /** What a dataset is, for the page, told from its metadata alone; and values of rows as cells. */
 
 import type { Dataset, Json as Read, Tensor, Value } from "../reader/src";
+import type { Column } from "./asking";
 import type { Cell, Json, Kind, Meta, TensorMeta } from "./types";
 
 const KINDS: { [htype: string]: Kind } = {
@@ -52,7 +53,7 @@ export async function metaOf(ds: Dataset, id: number, name: string): Promise<Met
   };
 }
 
-function tensorOf(tensor: Tensor): TensorMeta {
+export function tensorOf(tensor: Tensor): TensorMeta {
   const { info } = tensor;
   const kind = kindOf(tensor);
   const texts = (found: Read | undefined): string[] => (Array.isArray(found) ? found.map(String) : []);
@@ -75,9 +76,32 @@ function tensorOf(tensor: Tensor): TensorMeta {
     skeleton: isSkeleton ? pairs.map(([from, to]) => [from, to] as [number, number]) : [],
     keypoints: isSkeleton ? texts(info.keypoints) : [],
     over: null,
-    logical: ["timestamp", "date", "time", "duration"].find((word) => stored.startsWith(word)) ?? null,
+    logical: logicalOf(stored),
   };
 }
+
+/** What is known of a column that a query computes. */
+export function metaOfColumn(column: Column, rows: number): TensorMeta {
+  const { name, htype, rank, classNames, logical, dtype } = column;
+  const plain: Kind = column.kind === "text" || column.kind === "json" ? column.kind : column.kind === "array" && (rank ?? 0) > 1 ? "array" : "scalar";
+  const kind = classNames.length ? "label" : htype === "bbox" && !column.isGroup ? "bbox" : plain;
+  return {
+    ...{ name, htype: htype || "generic", kind, dtype, min_shape: [], max_shape: [], rows, sequence: false, link: false, format: null, class_names: classNames },
+    ...{ coords: kind === "bbox" ? { type: "pixel", mode: ["LTRB", "CCWH"].includes(column.coords) ? column.coords : "LTWH" } : null, skeleton: [], keypoints: [], over: null },
+    logical: logicalOf(logical),
+  };
+}
+
+/** The cell of a value that a query computes. */
+export function computedCell(value: Read, column: Column): Cell {
+  if (value === null) return null;
+  const left = { items: ITEMS, cut: false };
+  const isDate = /^(timestamp|date)/.test(column.logical);
+  const found = isDate && (typeof value === "number" || typeof value === "bigint") ? dated(value, column.logical) : told(value, left, 0);
+  return left.cut ? { v: found, cut: true } : { v: found };
+}
+
+const logicalOf = (stored: string): string | null => ["timestamp", "date", "time", "duration"].find((word) => stored.startsWith(word)) ?? null;
 
 function coords(found: Read | undefined): { type: string; mode: string } {
   const given = found !== null && typeof found === "object" && !Array.isArray(found) ? found : {};
@@ -117,12 +141,17 @@ const UNITS: { [unit: string]: number } = { s: 1e3, ms: 1, us: 1e-3, ns: 1e-6, d
 
 function scalar(value: number | bigint, dtype: string, tensor: Tensor): Json {
   const stored = String(tensor.info.logical_type ?? "");
-  const unit = /\[(\w+)/.exec(stored)?.[1] ?? (stored.startsWith("date") ? "d" : "s");
-  if (/^(timestamp|date)/.test(stored) && UNITS[unit] !== undefined) {
-    const text = new Date(Number(value) * UNITS[unit]).toISOString();
-    return unit === "d" || stored.startsWith("date") ? text.slice(0, 10) : text.replace(/\.000Z$|Z$/, "");
-  }
+  if (/^(timestamp|date)/.test(stored)) return dated(value, stored);
   return dtype === "bool" ? value === 1 : number(value);
+}
+
+/** A moment as a text. */
+function dated(value: number | bigint, stored: string): Json {
+  const unit = /\[(\w+)/.exec(stored)?.[1] ?? (stored.startsWith("date") ? "d" : "s");
+  const made = new Date(Number(value) * (UNITS[unit] ?? (unit === "day" ? 864e5 : NaN)));
+  if (Number.isNaN(made.getTime())) return number(value);
+  const text = made.toISOString();
+  return stored.startsWith("date") ? text.slice(0, 10) : text.replace(/\.000Z$|Z$/, "");
 }
 
 /** Numbers that JSON lacks, or that a page would round, are texts. */

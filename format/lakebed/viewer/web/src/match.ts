@@ -149,9 +149,20 @@ const RECALLS = 101;
 export function curves(truth: Objects, predicted: Objects, { truthOf }: Matches, classes: number): (Curve | null)[] {
   const total = new Uint32Array(classes);
   for (const of of truth.classes) total[of]! += 1;
-  const members: number[][] = Array.from({ length: classes }, () => []);
-  predicted.classes.forEach((of, at) => members[of]!.push(at));
-  return members.map((mine, of) => (total[of] ? curve(mine.sort((a, b) => predicted.scores[b]! - predicted.scores[a]!), truthOf, total[of]) : null));
+  return byScore(predicted, classes).map((mine, of) => (total[of] ? curve(mine, truthOf, total[of]) : null));
+}
+
+const ORDERS = new WeakMap<Objects, number[][]>(); // sorting takes longer than matching, and no threshold changes it
+
+/** Return the predictions of each class, the highest score first. */
+function byScore(predicted: Objects, classes: number): number[][] {
+  const known = ORDERS.get(predicted);
+  if (known) return known;
+  const found: number[][] = Array.from({ length: classes }, () => []);
+  predicted.classes.forEach((of, at) => found[of]!.push(at));
+  for (const mine of found) mine.sort((a, b) => predicted.scores[b]! - predicted.scores[a]!);
+  ORDERS.set(predicted, found);
+  return found;
 }
 
 function curve(order: number[], truthOf: Int32Array, total: number): Curve {

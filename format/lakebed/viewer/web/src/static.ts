@@ -2,12 +2,14 @@
 
 import { FormatError, LimitError, MissingError, SourceError, open, traffic, type Dataset, type FileValue, type Tensor, type Value } from "../reader/src";
 import { bitmapOf, labelMap, limitsOf, numbersOf } from "./decoded";
+import { Asker, type Asked } from "./asker";
 import { ProviderError, type Media, type Numbers, type PictureOptions, type Points, type Place, type Provider } from "./provider";
-import { cellOf, isApart, metaOf } from "./described";
-import { statsOf } from "./counted";
+import { cellOf, computedCell, isApart, metaOf } from "./described";
+import { statsOf, statsOfValues } from "./counted";
 import { pointsOf } from "./map/read";
 import { diffOf } from "./static_diff";
-import type { Answer, Cell, Diff, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
+import { KEYWORDS, NAMES } from "../query/src/words";
+import type { Answer, Cell, Diff, Json, Lake, Meta, Rows, Sound, Stats, Window } from "./types";
 
 /** What `lakebed view --static` writes beside the page. */
 export interface Listing {
@@ -22,12 +24,14 @@ export class StaticProvider implements Provider {
   private readonly opened = new Map<string, Promise<Dataset>>();
   private readonly urls = new Map<string, string>();
   private listing: Promise<Listing> | null = null;
+  private readonly asker = new Asker();
   private milliseconds = 0;
 
   constructor(private readonly address: string) {}
 
   get traffic(): { requests: number; bytes: number; milliseconds: number } {
-    return { ...traffic, milliseconds: this.milliseconds };
+    const { requests, bytes } = this.asker.traffic;
+    return { requests: traffic.requests + requests, bytes: traffic.bytes + bytes, milliseconds: this.milliseconds };
   }
 
   async lake(): Promise<Lake> {
@@ -39,7 +43,7 @@ export class StaticProvider implements Provider {
         path: new URL(".", this.address).href,
         single: datasets.length === 1,
         datasets: datasets.map(({ name }, id) => ({ id, name, ...blank })),
-        language: { keywords: [], functions: [] },
+        language: { keywords: KEYWORDS, functions: NAMES },
       };
     });
   }
@@ -54,6 +58,7 @@ export class StaticProvider implements Provider {
 
   rows(place: Place, start: number, count: number, tensors: string[], signal?: AbortSignal): Promise<Rows> {
     return this.asked(async () => {
+      if (place.q !== null) return this.rowsOf(await this.answerOf(place, signal), start, count, tensors, signal);
       const ds = await this.at(place, signal);
       const stop = Math.max(start, Math.min(start + count, ds.longest));
       const ids = Array.from({ length: stop - start }, (_, i) => start + i);
@@ -62,30 +67,75 @@ export class StaticProvider implements Provider {
     });
   }
 
-  query(): Promise<Answer> {
-    return Promise.reject(needed("queries"));
+  query(dataset: number, at: string, text: string, signal?: AbortSignal): Promise<Answer> {
+    return this.asked(async () => (await this.answerOf({ dataset, at, q: text }, signal)).told);
+  }
+
+  /** The answer of a query, whose id is its text. */
+  private async answerOf({ dataset, at, q }: Place, signal?: AbortSignal): Promise<Asked> {
+    const { datasets } = await this.listed();
+    if (/^(view|rows):/.test(q!)) throw needed("a saved view");
+    const others = datasets.map(({ name, address }) => ({ name, address: new URL(address, this.address).href }));
+    const ds = await this.dataset(dataset, at, signal);
+    return this.asker.answer(JSON.stringify([dataset, ds.id, q]), q!, { address: others[dataset]!.address, ref: ds.id, others }, ds, signal);
+  }
+
+  private async rowsOf(asked: Asked, start: number, count: number, names: string[], signal?: AbortSignal): Promise<Rows> {
+    const stop = Math.max(start, Math.min(start + count, asked.told.rows));
+    const rows = asked.rows?.slice(start, stop) ?? new Int32Array(stop - start).fill(-1);
+    const cells = await Promise.all(names.map(async (name) => [name, await this.cellsOf(asked, name, rows, start, signal)] as const));
+    const { groups } = asked.told;
+    const numbers = groups && Array.from(rows, (_, i) => groups.findLastIndex((group) => group.start <= start + i));
+    return { start, ids: Array.from(rows, (row) => (asked.isPlain ? row : -1)), cells: Object.fromEntries(cells), groups: numbers };
+  }
+
+  private async cellsOf(asked: Asked, name: string, rows: Int32Array, start: number, signal?: AbortSignal): Promise<Cell[]> {
+    const known = asked.columns.get(name);
+    const source = known?.source ?? (known === undefined && asked.isPlain ? name : null);
+    const tensor = source === null ? undefined : asked.dataset.tensors.get(source);
+    if (tensor !== undefined) {
+      const cells: Promise<Cell[]>[] = [];
+      for (let first = 0, last = 1; first < rows.length; first = last, last++) {
+        while (last < rows.length && rows[last] === rows[last - 1]! + 1) last++;
+        cells.push(column(tensor, rows[first]!, rows[last - 1]! + 1, signal));
+      }
+      return (await Promise.all(cells)).flat();
+    }
+    if (known === undefined) throw new ProviderError("missing", `the answer has no column ${name}`);
+    return (await this.asker.values(asked.key, name, start, start + rows.length, signal)).map((value) => computedCell(value, known));
+  }
+
+  /** A value of a row: of a tensor, or of a column of an answer. */
+  private async value(place: Place, name: string, row: number, frame: number | undefined, signal?: AbortSignal): Promise<Value> {
+    if (place.q === null) return this.sample((await this.at(place, signal)).tensor(name), row, frame, signal);
+    const asked = await this.answerOf(place, signal);
+    const source = asked.columns.get(name)?.source;
+    const tensor = source == null ? undefined : asked.dataset.tensors.get(source);
+    if (tensor !== undefined && asked.rows !== null) return this.sample(tensor, asked.rows[row] ?? tensor.length, frame, signal);
+    return arrayOf((await this.asker.values(asked.key, name, row, row + 1, signal))[0] ?? null, `${name}[${row}]`);
   }
 
   picture(place: Place, tensor: string, row: number, options: PictureOptions, signal?: AbortSignal): Promise<ImageBitmap> {
     return this.asked(async () => {
-      const found = (await this.at(place, signal)).tensor(tensor);
-      const value = await this.sample(found, row, options.frame, signal);
+      const value = await this.value(place, tensor, row, options.frame, signal);
       if (value === null) throw new ProviderError("missing", `${tensor}[${row}] is empty`);
-      if (/mask|instance_label/.test(found.htype)) return labelMap(await numbersOf(value), found.htype, options);
+      const asked = place.q === null ? null : await this.answerOf(place, signal);
+      const { htype = "" } = (await this.dataset(place.dataset, place.at, signal)).tensors.get(asked?.columns.get(tensor)?.source ?? tensor) ?? {};
+      if (/mask|instance_label/.test(htype)) return labelMap(await numbersOf(value), htype, options);
       return bitmapOf(value, options);
     });
   }
 
   array(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Numbers> {
     return this.asked(async () => {
-      const value = await this.sample((await this.at(place, signal)).tensor(tensor), row, undefined, signal);
+      const value = await this.value(place, tensor, row, undefined, signal);
       const { shape, dtype, data } = await numbersOf(value);
       return { shape, dtype, values: data.slice() as Numbers["values"] }; // not in the memory of its chunk
     });
   }
 
   window(place: Place, tensor: string, row: number, frame: number, signal?: AbortSignal): Promise<Window> {
-    return this.asked(async () => limitsOf(await numbersOf(await this.sample((await this.at(place, signal)).tensor(tensor), row, frame, signal))));
+    return this.asked(async () => limitsOf(await numbersOf(await this.value(place, tensor, row, frame, signal))));
   }
 
   media(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Media> {
@@ -93,7 +143,7 @@ export class StaticProvider implements Provider {
       const key = JSON.stringify([place, tensor, row]);
       let address = this.urls.get(key);
       if (address === undefined) {
-        const file = fileOf(await this.sample((await this.at(place, signal)).tensor(tensor), row, undefined, signal), tensor, row);
+        const file = fileOf(await this.value(place, tensor, row, undefined, signal), tensor, row);
         address = URL.createObjectURL(new Blob([file.bytes], { type: file.mime }));
         this.urls.set(key, address);
         // Each address keeps its file in memory.
@@ -109,7 +159,7 @@ export class StaticProvider implements Provider {
 
   sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound> {
     return this.asked(async () => {
-      const file = fileOf(await this.sample((await this.at(place, signal)).tensor(tensor), row, undefined, signal), tensor, row);
+      const file = fileOf(await this.value(place, tensor, row, undefined, signal), tensor, row);
       const audio = await new OfflineAudioContext(1, 1, 44_100).decodeAudioData(file.bytes.slice().buffer);
       const samples = audio.getChannelData(0);
       const step = Math.max(1, Math.ceil(samples.length / PEAKS));
@@ -124,16 +174,26 @@ export class StaticProvider implements Provider {
   }
 
   stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats> {
-    return this.asked(async () => statsOf((await this.at(place, signal)).tensor(tensor), signal));
+    return this.asked(async () => {
+      if (place.q === null) return statsOf((await this.at(place, signal)).tensor(tensor), null, signal);
+      const asked = await this.answerOf(place, signal);
+      const known = asked.columns.get(tensor);
+      const source = known?.source == null ? undefined : asked.dataset.tensors.get(known.source);
+      if (source !== undefined && asked.rows !== null) return { ...(await statsOf(source, asked.rows, signal)), tensor };
+      return statsOfValues(tensor, await this.asker.values(asked.key, tensor, 0, asked.told.rows, signal), known?.classNames ?? []);
+    });
   }
 
   points(place: Place, tensor: string, signal?: AbortSignal): Promise<Points> {
-    return this.asked(async () => pointsOf((await this.at(place, signal)).tensor(tensor), signal));
+    return this.asked(async () => {
+      if (place.q !== null) throw new ProviderError("missing", "without a server, the map shows the whole dataset: leave the query");
+      return pointsOf((await this.at(place, signal)).tensor(tensor), signal);
+    });
   }
 
   file(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     return this.asked(async () => {
-      const value = await this.sample((await this.at(place, signal)).tensor(tensor), row, undefined, signal);
+      const value = await this.value(place, tensor, row, undefined, signal);
       if (value?.kind !== "file") throw new ProviderError("missing", `${tensor}[${row}] has no file`);
       return value.bytes;
     });
@@ -168,7 +228,6 @@ export class StaticProvider implements Provider {
   }
 
   private at(place: Place, signal?: AbortSignal): Promise<Dataset> {
-    if (place.q !== null) throw needed("queries");
     return this.dataset(place.dataset, place.at, signal);
   }
 
@@ -222,6 +281,16 @@ function fileOf(value: Value, tensor: string, row: number): FileValue {
   if (value?.kind !== "file") throw new ProviderError("missing", `${tensor}[${row}] has no file`);
   if (value.mime === "") throw needed(`a file of the format ${value.format}`);
   return value;
+}
+
+/** Numbers that a query computed, as a sample. */
+function arrayOf(value: Json, what: string): Value {
+  const shape: number[] = [];
+  for (let one: Json | undefined = value; Array.isArray(one); one = one[0]) shape.push(one.length);
+  const flat = (one: Json): number[] => (Array.isArray(one) ? one.flatMap(flat) : [typeof one === "string" || one === null ? NaN : Number(one)]);
+  const data = flat(value);
+  if (value === null || data.some(Number.isNaN) || data.length !== shape.reduce((a, b) => a * b, 1)) throw new ProviderError("missing", `${what} holds no numbers`);
+  return { kind: "array", dtype: "float64", shape, data: Float64Array.from(data) };
 }
 
 /** The cells of one tensor; what cannot be read costs its own cell. */

@@ -33,7 +33,7 @@ async function changed(a: Dataset, old: Tensor | undefined, b: Dataset, now: Ten
   const byId = mine && theirs && joined(theirs, mine);
   const rowsBefore = byId ?? Int32Array.from(all(now), (row) => (row < old.length ? row : -1));
   const kept = new Set(rowsBefore);
-  const [placeBefore, placeNow] = await Promise.all([old.whereabouts(signal), now.whereabouts(signal)]);
+  const [placeBefore, placeNow] = await Promise.all([old.locations(signal), now.locations(signal)]);
   const asked = all(now).filter((row) => rowsBefore[row]! >= 0 && placeBefore(rowsBefore[row]!) !== placeNow(row));
   const updated: number[] = [];
   for (let from = 0; from < asked.length; from += WINDOW) {

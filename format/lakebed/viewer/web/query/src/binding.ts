@@ -10,6 +10,7 @@ import { ANY, FLAG, FUNCTIONS, JSON_INFO, NUMBER, TEXT, countDistinct, isIn, mer
 import { SIGNS, arithmetic, compare, mapped, negative } from "./numbers";
 import { shapeOf, subscript, type Part, type Slice } from "./subscripts";
 import type { Expression, Item } from "./syntax";
+import { NAMES, NOT_HERE } from "./words";
 import { cast, joinedTexts, labelNames, like, matchingClasses } from "./texts";
 
 export interface Entry {
@@ -54,7 +55,6 @@ export class Names {
 export type Prepared = Map<unknown, { values: Val[]; info: Info; rows: number; names: number }>;
 
 const PROPERTIES: { [name: string]: string } = { shape: "SHAPE", size: "COUNT", mean: "AVG", min: "AMIN", max: "AMAX", any: "ANY", all: "ALL" };
-const NOT_HERE = new Set("BM25_SIMILARITY RRF RANDOM SAMPLE_INFO MAXSIM ATAN2 PI NOW TODAY DATE_FORMAT".split(" "));
 const OF_ONE_KIND = new Set(["COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST"]);
 const DISTANCES: { [name: string]: string } = { L1_NORM: "L1_DISTANCE", L2_NORM: "L2_DISTANCE", LINF_NORM: "LINF_DISTANCE" };
 
@@ -110,7 +110,7 @@ export class Binder {
       case "extract": {
         const operand = this.bind(node.operand);
         const unit = placed(this.text, node.at, () => unitOf(node.unit));
-        return this.apply("EXTRACT", (given) => part(unit, given.columns[0]!, given.infos[0]!), [operand], NUMBER, node.at, { cost: 2 });
+        return this.apply("EXTRACT", (given) => part(unit, given.columns[0]!, given.infos[0]!), [operand], NUMBER, node.at, { cost: 2, mayFail: true });
       }
       case "nested": return this.nested(node);
     }
@@ -128,7 +128,7 @@ export class Binder {
     const apart = distance === undefined ? null : difference(operands[0]!);
     if (apart !== null) [made, own] = [FUNCTIONS.get(distance!)!, apart];
     const info = typeof made.info === "function" ? made.info(own.map((operand) => operand.info)) : made.info;
-    return this.apply(made.name, made.compute, own, info, at, { cost: made.cost, mayFail: made.mayFail, key: made.key });
+    return this.apply(made.name, made.compute, own, info, at, { cost: made.cost, mayFail: typeof made.mayFail === "function" ? made.mayFail(own) : made.mayFail, key: made.key });
   }
 
   /** The value of an expression of constants, or else the expression. */
@@ -285,7 +285,7 @@ export class Binder {
       return make(name === "DATA" ? [] : node.operands.map((one) => this.bind(one)));
     }
     const found = FUNCTIONS.get(name);
-    if (found === undefined) throw this.error(at, "unknown_function", `there is no function ${name}${near(name, [...FUNCTIONS.keys()])}`);
+    if (found === undefined) throw this.error(at, "unknown_function", `there is no function ${name}${near(name, [...NAMES, ...NOT_HERE])}`);
     const { least, most } = found;
     if (node.operands.length < least || node.operands.length > most) throw this.error(at, "arity", `${name} takes ${least === most ? least : most === Infinity ? `${least} or more` : `${least} to ${most}`} arguments, not ${node.operands.length}`);
     let operands = node.operands.map((one) => this.bind(one));
@@ -350,6 +350,7 @@ export class Binder {
     const count = given.filter((one) => one !== "...").length;
     if (kind === "array" && rank !== null && count > rank) throw this.error(at, "rank", `${count} indices for samples of ${rank} axes`);
     if (kind === "array" && given.some((one) => typeof one === "object" && "key" in one && !isBound(one))) throw this.error(at, "type", "an array has no keys; a text between brackets is a key of a JSON value");
+    if (kind !== "array" && kind !== "json" && given.includes("...")) throw new NeedsView("... of JSON values");
     const compute = (own: Given): Column => {
       let next = 1;
       return subscript(own.columns[0]!, given.map((one) => (isBound(one) ? own.columns[next++]! : one)));

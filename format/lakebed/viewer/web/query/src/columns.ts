@@ -211,9 +211,21 @@ export function computedRows(column: Column): Val[] {
   const found = rowsOf(column);
   if (column instanceof Items) return column.isText ? found.map((text) => text ?? "") : found;
   if (column instanceof Constant || column.missing === null) return found;
-  const empty = new Nd(column.dtype, [0], room(column.dtype, 0));
+  const empty = nothingOf(column.dtype);
   return found.map((value) => value ?? empty);
 }
+
+const NOTHING = new Map<Dtype, Nd>();
+
+/** The array that stands for a missing sample: identity tells it from one that is stored as empty. */
+export function nothingOf(dtype: Dtype): Nd {
+  let found = NOTHING.get(dtype);
+  if (found === undefined) NOTHING.set(dtype, (found = new Nd(dtype, [0], room(dtype, 0))));
+  return found;
+}
+
+/** An item of a list, null for a missing sample of a group. */
+export const itemOf = (value: Val): Val => (value instanceof Nd && value === nothingOf(value.dtype) ? null : value);
 
 /** The rows that numbers select. */
 export function take(column: Column, rows: Rows): Column {

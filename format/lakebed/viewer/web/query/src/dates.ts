@@ -145,10 +145,10 @@ function named(given: Given, name: string): string {
 
 const changed = (found: Arrays, change: (value: number) => number, missing: Mask = found.missing): Arrays => found.like("int64", (found.data as Float64Array).map(change), missing);
 
-for (const unit of "year quarter month week day hour minute second dow doy epoch".split(" ")) define(unit.toUpperCase(), 1, 1, (given) => part(unit, given.columns[0]!, given.infos[0]!), NUMBER, { cost: 2 });
-define("DATE_PART", 2, 2, (given) => part(named(given, "DATE_PART"), given.columns[1]!, given.infos[1]!), NUMBER, { cost: 2 });
-define("TIMESTAMP", 1, 1, (given) => moments(given.columns[0]!, given.infos[0]!, "TIMESTAMP"), TIME, { cost: 2 });
-define("DATE", 1, 1, (given) => changed(moments(given.columns[0]!, given.infos[0]!, "DATE"), (value) => value - rest(value, DAY)), TIME, { cost: 2 });
+for (const unit of "year quarter month week day hour minute second dow doy epoch".split(" ")) define(unit.toUpperCase(), 1, 1, (given) => part(unit, given.columns[0]!, given.infos[0]!), NUMBER, { cost: 2, mayFail: true });
+define("DATE_PART", 2, 2, (given) => part(named(given, "DATE_PART"), given.columns[1]!, given.infos[1]!), NUMBER, { cost: 2, mayFail: true });
+define("TIMESTAMP", 1, 1, (given) => moments(given.columns[0]!, given.infos[0]!, "TIMESTAMP"), TIME, { cost: 2, mayFail: true });
+define("DATE", 1, 1, (given) => changed(moments(given.columns[0]!, given.infos[0]!, "DATE"), (value) => value - rest(value, DAY)), TIME, { cost: 2, mayFail: true });
 
 define("DATE_TRUNC", 2, 2, (given) => {
   const unit = named(given, "DATE_TRUNC");
@@ -161,7 +161,7 @@ define("DATE_TRUNC", 2, 2, (given) => {
     const { year, month } = dateOf(value);
     return startOf(year, month - (month % months)) * DAY;
   });
-}, TIME, { cost: 2 });
+}, TIME, { cost: 2, mayFail: true });
 
 define("DATE_DIFF", 3, 3, (given) => {
   const unit = named(given, "DATE_DIFF");
@@ -177,7 +177,7 @@ define("DATE_DIFF", 3, 3, (given) => {
     const other = second.data[i] as number;
     return months === undefined ? Math.trunc((other - value) / SIZES[unit]!) + 0 : count(other) - count(value);
   }), missing);
-}, NUMBER, { cost: 2 });
+}, NUMBER, { cost: 2, mayFail: true });
 
 define("DATE_ADD", 3, 3, (given) => {
   const unit = named(given, "DATE_ADD");
@@ -198,4 +198,4 @@ define("DATE_ADD", 3, 3, (given) => {
     if (!Number.isFinite(last)) throw new NeedsView("dates of such years");
     return Math.min(startOf(year, later) + days - startOf(year, month), last) * DAY + rest(value, DAY);
   });
-}, TIME, { cost: 2 });
+}, TIME, { cost: 2, mayFail: true });

@@ -56,8 +56,8 @@ export interface Function {
   compute(given: Given): Column;
   info: Info | ((infos: Info[]) => Info);
   cost: number;
-  /** Whether it may fail for single rows. */
-  mayFail: boolean;
+  /** Whether it may fail for some values of its arguments. */
+  mayFail: boolean | ((operands: { info: Info }[]) => boolean);
   /** The column that ORDER BY sorts by, for values that are not single numbers. */
   key?: (column: Column) => Column;
 }
@@ -100,7 +100,7 @@ const reduction = (given: Given, name: string): Column => reduced(REDUCED[name] 
 
 define("SUM PROD AVG MEAN STD MEDIAN ARG_MIN ARGMIN ARG_MAX ARGMAX", 1, 2, reduction, NUMBER, { mayFail: true });
 define("MIN AMIN MAX AMAX", 1, 2, reduction, sameMeaning, { mayFail: true });
-define("ANY ALL ALL_STRICT", 1, 2, reduction, FLAG);
+define("ANY ALL ALL_STRICT", 1, 2, reduction, FLAG, { mayFail: (operands) => operands.length > 1 });
 define("L1_NORM L2_NORM LINF_NORM", 1, 1, reduction);
 define("LEN LENGTH CHAR_LENGTH", 1, 1, (given) => itemsOf(given.columns[0]!));
 define("VAR", 1, 2, (given) => {
@@ -183,7 +183,11 @@ function even(value: number): number {
 /** A function that grows with its argument: of rounded numbers it is known where both ends have one value. */
 function stepped(column: Column, name: string, compute: (value: number, dtype: Dtype) => number): Column {
   const given = column instanceof Arrays && column.error !== null ? column : null;
-  if (given === null) return mapped(column, name, (dtype) => dtype, (value, dtype) => (isWhole(dtype) ? value : compute(value, dtype)));
+  if (given === null)
+    return mapped(column, name, (dtype) => {
+      if (dtype === "bool") throw new NeedsView(`${name} of true and false`);
+      return dtype;
+    }, (value, dtype) => (isWhole(dtype) ? value : compute(value, dtype)));
   const data = room(given.dtype, given.data.length);
   given.data.forEach((value: number | bigint, i: number) => {
     const [low, high] = [compute(Number(value) - given.error![i]!, given.dtype), compute(Number(value) + given.error![i]!, given.dtype)];
@@ -251,10 +255,11 @@ function sortedList(value: Val[]): Val[] {
 define("SORT", 1, 1, (given) => ofRows(given, (value) => {
   if (Array.isArray(value)) return sortedList(value);
   const found = flat(value);
+  if (value instanceof Nd && value.shape.length === 0) throw rowError("SORT: axis -1 is out of bounds for array of dimension 0");
   if (isWide(found.data)) throw new NeedsView("SORT of integers beyond 2^53");
   if (value instanceof Nd && value.shape.length > 1) throw new NeedsView("SORT of arrays of several axes");
   return new Nd(found.dtype, value instanceof Nd ? value.shape : [], found.data.slice().sort(ascending as never));
-}, false), sameShape, { cost: 1 });
+}, false), sameShape, { cost: 1, mayFail: true });
 define("UNIQUE", 1, 1, (given) => ofRows(given, (value) => {
   if (Array.isArray(value)) return sortedList([...new Set(value)]);
   const found = flat(value);
@@ -375,7 +380,7 @@ define("CONTAINS", 2, 2, (given) => {
   const found = byRow(given.count, [column, wanted], isInside);
   const gone = [column, wanted].map((side) => (side instanceof Items && side.isText ? side.missing : null)).reduce(either);
   return gone === null ? found : flagsOf(truth(found).map((one, i) => one & (1 - gone[i]!)));
-}, FLAG, { cost: 3 });
+}, FLAG, { cost: 3, mayFail: ([column, wanted]) => column!.info.kind === "text" && wanted!.info.kind !== "text" });
 
 // -- vectors ----------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 /** Queries of datasets that lie anywhere, answered where this runs: `await query(text, () => open(address))`. */
 
-import { Arrays, Constant, Nd, Num, isDocument, rowsOf, span, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Nd, Num, rowsOf, span, type Column, type Rows, type Val } from "./columns";
 import "./dates";
 import "./texts";
 import { Execution, type Open } from "./engine";
@@ -8,9 +8,9 @@ import { NeedsView } from "./errors";
 import type { Info } from "./functions";
 import { listed } from "./numbers";
 import { parse } from "./parser";
-import type { Relation } from "./relations";
+import { Picked, Projected, type Relation } from "./relations";
 import { Stored } from "./stored";
-import { Picked, Projected } from "./relations";
+import { columnsOf, type Output, type Query, type Select } from "./syntax";
 
 /** The answer of a query: rows, and columns that are computed when they are read. */
 export class Answer {
@@ -56,29 +56,46 @@ export class Answer {
   }
 }
 
-export function valuesOf(column: Column): Val[] {
-  if (column instanceof Arrays && column.error !== null) column = column.like(column.dtype, column.data);
-  return rowsOf(column instanceof Arrays || column instanceof Constant ? column : column).map(plain);
+/** Values as those of JSON. */
+function valuesOf(column: Column): Val[] {
+  return rowsOf(column instanceof Arrays && column.error !== null ? column.like(column.dtype, column.data) : column).map(plain);
 }
 
 function plain(value: Val): Val {
   if (value instanceof Nd) return listed(value);
   if (value instanceof Num) return value.type === "bool" ? value.value != 0 : value.value;
-  if (Array.isArray(value)) return value.map(plain);
-  if (isDocument(value)) return value;
-  return value;
+  return Array.isArray(value) ? value.map(plain) : value;
 }
 
 export async function query(text: string, open: Open, signal?: AbortSignal): Promise<Answer> {
   if (/^\s*EXPLAIN\b/i.test(text)) throw new NeedsView("EXPLAIN");
   const { query: parsed } = parse(text);
-  const relation = await new Execution(text, open, signal).run(parsed);
+  const names = isAllRows(parsed) ? await shortened(parsed, open) : null;
+  const relation = await new Execution(text, open, signal).run(names === null ? parsed : { ...parsed, body: { ...(parsed.body as Select), items: names } });
   return new Answer(relation, parsed.arrange.flatMap((key) => (key.is === "name" ? [key.column] : [""])));
+}
+
+/** Whether a query chooses rows of the dataset alone, in all columns. */
+function isAllRows({ body }: Query): boolean {
+  return body.is === "select" && body.source === null && !body.expand && !body.group.length && !body.isDistinct && body.items.length === 1 && body.items[0]!.expression === null && !body.items[0]!.items.length && !body.items[0]!.table;
+}
+
+/**
+ * Columns by which `SELECT *` chooses rows where tensors differ in length: a page shows all rows, and those of the
+ * language are in all columns that are asked for. Null where all have the same.
+ */
+async function shortened(parsed: Query, open: Open): Promise<Output[] | null> {
+  const tensors = [...(await open(null, null)).tensors.values()];
+  if (new Set(tensors.map((tensor) => tensor.length)).size < 2) return null;
+  const named = columnsOf({ ...parsed, body: { ...(parsed.body as Select), items: [] } }) ?? new Set();
+  const asked = tensors.filter(({ name }) => named.has(name) || named.has(name.split("/").pop()!));
+  const longest = tensors.reduce((a, b) => (b.length > a.length ? b : a));
+  return (asked.length ? asked : [longest]).map(({ name }) => ({ expression: { is: "name", table: null, column: name, at: 0 }, alias: null, table: null, items: [], at: 0 }));
 }
 
 export { NeedsView, QueryError } from "./errors";
 export { FUNCTIONS } from "./functions";
-export { KEYWORDS } from "./tokens";
+export { NAMES } from "./words";
 export { parse } from "./parser";
 export * as reader from "../../reader/src";
 export type { Open } from "./engine";

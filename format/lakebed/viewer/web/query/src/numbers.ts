@@ -92,6 +92,7 @@ const hasZero = (column: Column): boolean => (column instanceof Arrays ? column.
 export function mapped(column: Column, name: string, dtypeOf: (dtype: Dtype) => Dtype, compute: (value: number, dtype: Dtype) => number, errorOf?: (value: number, error: number) => number): Column {
   if (column instanceof Arrays) {
     if (isWide(column.data)) throw new NeedsView(`${name} of integers beyond 2^53`);
+    if (column.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");
     if (column.error !== null && errorOf === undefined) throw new NeedsView(`${name} of numbers that are rounded`);
     const dtype = dtypeOf(column.dtype);
     const data = room(dtype, column.data.length);

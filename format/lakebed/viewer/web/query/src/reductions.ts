@@ -26,6 +26,7 @@ type Found = [value: number | bigint, error: number];
 export function reduced(name: string, column: Column, axis: number | null = null): Column {
   if (!(column instanceof Arrays)) return ofItems(name, column, axis);
   if (column.error !== null && name !== "COUNT") throw new NeedsView(`${name} of numbers that are rounded`);
+  if (column.dtype === "float16" && name !== "COUNT") throw new NeedsView("numbers of 16 bits with a point");
   if (axis !== null) return alongAxis(name, column, axis);
   const { length, offsets, dtype, data, missing } = column;
   const out = resultDtype(name, dtype);
@@ -104,6 +105,7 @@ function ofItems(name: string, column: Items | Constant, axis: number | null): C
     if (value === null && axis !== null) return null;
     const array = arrayOf(value);
     if (!(array instanceof Nd)) {
+      if (axis !== null || name.startsWith("ARG_")) throw new NeedsView(`${name} of lists of texts`);
       if (name === "AMIN" || name === "AMAX") return array.reduce((a, b) => (compareTexts(a, b) < 0 === (name === "AMIN") ? a : b));
       if (name === "ANY" || name === "ALL" || name === "ALL_STRICT") return true;
       throw rowError("numbers are needed here, not text", "type");

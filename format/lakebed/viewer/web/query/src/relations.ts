@@ -1,7 +1,7 @@
 /** Relations: named columns over rows, read on demand; after Python's `relations/relation.py`. */
 
 import { COUNT_ALL, Scope, evaluate, isByPlace, isTrue, needs, type Bound } from "./bound";
-import { Arrays, Items, collect, computedRows, either, inPlaces, rowsOf, span, take, wholes, type Column, type Mask, type Rows, type Val } from "./columns";
+import { Arrays, Items, Nd, collect, computedRows, either, inPlaces, itemOf, rowsOf, span, take, wholes, type Column, type Mask, type Rows, type Val } from "./columns";
 import { NUMBER, merged, type Info } from "./functions";
 import { shapeOf } from "./subscripts";
 
@@ -287,11 +287,8 @@ export class Unpacked extends Relation {
 
 function itemAt(value: Val, item: number): Val {
   if (value === null) return null;
-  if (Array.isArray(value)) {
-    const found = value[item]!;
-    return found !== null && typeof found === "object" && "shape" in found && "data" in found && (found.data as ArrayLike<number>).length === 0 && (found.shape as number[]).length === 1 ? null : found;
-  }
-  const [, column] = [0, value as { dtype: never; shape: number[]; data: Float64Array }];
+  if (Array.isArray(value)) return itemOf(value[item]!);
+  const column = value as Nd;
   const size = column.data.length / Math.max(1, column.shape[0]!);
   return Arrays.even(column.dtype, column.data.subarray(item * size, (item + 1) * size), 1, column.shape.slice(1)).row(0);
 }

@@ -161,10 +161,16 @@ async function readRows(tensor: Tensor, rows: Rows): Promise<Column> {
     const mine = ordered.filter((row) => row >= start && row < stop);
     return take(await readRun(tensor, start, stop), Int32Array.from(mine, (row) => row - start));
   }));
-  const whole = concatenated(parts);
+  const whole = evened(concatenated(parts), kind);
   if (ordered.length === rows.length && ordered.every((row, i) => row === rows[i])) return whole;
   const places = new Map(Array.from(ordered, (row, i) => [row, i]));
   return take(whole, Int32Array.from(rows, (row) => places.get(row)!));
+}
+
+/** Rows that are picked are arrays of one shape if theirs are equal, as in Python, whatever the other rows have. */
+function evened(column: Column, kind: string): Column {
+  if (kind !== "array" || !(column instanceof Arrays) || column.shape !== null) return column;
+  return collect(Array.from({ length: column.length }, (_, i) => column.row(i)));
 }
 
 function nothing(tensor: Tensor): Column {

@@ -1,6 +1,6 @@
 /** `x[...]`: parts of arrays and items of JSON values; after Python's `values/subscripts.py`. */
 
-import { Arrays, Constant, Items, Nd, Num, byRow, isDocument, isWhole, product, room, rowError, type Column, type Data, type Val } from "./columns";
+import { Arrays, Constant, Items, Nd, Num, byRow, isDocument, itemOf, isWhole, product, room, rowError, type Column, type Data, type Val } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 
 export interface Slice {
@@ -40,7 +40,7 @@ function partOf(value: Val, keys: Key[]): Val {
   const isNamed = keys[0] !== null && typeof keys[0] === "object" && "key" in keys[0];
   if (!(value instanceof Nd) || isNamed || typeof keys[0] === "string" && keys[0] !== "...") {
     if (!(Array.isArray(value) || isDocument(value) || typeof value === "string" || value instanceof Nd)) return null;
-    return keys.reduce((found: Val, key) => itemOf(found, key), value);
+    return keys.reduce((found: Val, key) => memberOf(found, key), value);
   }
   const numbered = keys.map((key) => (key instanceof Num ? Number(key.value) : key instanceof Nd && key.shape.length === 0 && key.dtype !== "bool" ? wholeOf(key.data[0]!) : key));
   const isNull = numbered.some((key) => key === null || (typeof key === "number" && Number.isNaN(key)));
@@ -105,7 +105,7 @@ function ofNumbers(value: Nd, key: Nd): Val {
   return gathered(value, Int32Array.from(index), [...key.shape, ...rest]);
 }
 
-function itemOf(value: Val, key: Key): Val {
+function memberOf(value: Val, key: Key): Val {
   if (key !== null && typeof key === "object" && "key" in key && !(key instanceof Nd)) {
     const name = (key as { key: string }).key;
     return isDocument(value) && Object.hasOwn(value, name) ? (value[name] as Val) : null;
@@ -115,9 +115,7 @@ function itemOf(value: Val, key: Key): Val {
   if (!(Array.isArray(value) || typeof value === "string")) return null;
   const items: Val[] = typeof value === "string" ? Array.from(value) : value;
   if (typeof one === "number") {
-    const found = items[one < 0 ? one + items.length : one] ?? null;
-    // A missing sample of a group is an empty array there.
-    return found instanceof Nd && found.data.length === 0 && found.shape.length === 1 ? null : found;
+    return itemOf(items[one < 0 ? one + items.length : one] ?? null);
   }
   if (one === null || one === "..." || typeof one !== "object" || !("start" in one)) return null;
   const places = sliced(one as Slice, items.length);

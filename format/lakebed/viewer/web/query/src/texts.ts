@@ -4,12 +4,15 @@ import {
   Arrays, Constant, Items, Nd, Num, byRow, collect, flagsOf, isDocument, isWhole, isWide, kindOf, rowError, rowsOf, texts as column, wholes, type Column, type Dtype, type Val,
 } from "./columns";
 import { NeedsView, QueryError, near } from "./errors";
-import { ANY, FLAG, JSON_INFO, NUMBER, TEXT, TIME, define, textOf, wholeNumber, type Function, type Given } from "./functions";
+import { ANY, FLAG, JSON_INFO, NUMBER, TEXT, TIME, define, textOf, wholeNumber, type Function, type Given, type Info } from "./functions";
 import { isTime, moments } from "./dates";
 import { listed, mapped } from "./numbers";
 import { lettersOf } from "./reductions";
 
 const LONGEST = 1 << 16;
+
+/** Whether a function of texts is given other values, of which some may be no text. */
+const ofOthers = ([operand]: { info: Info }[]): boolean => operand!.info.kind !== "text";
 
 /** A column of texts, which JSON values may be. */
 function textsIn(given: Column, name: string): (string | null)[] {
@@ -19,7 +22,7 @@ function textsIn(given: Column, name: string): (string | null)[] {
 }
 
 const each = (given: Given, name: string, compute: (text: string) => string | null): Items => column(textsIn(given.columns[0]!, name).map((text) => (text === null ? null : compute(text))));
-const ofText = (name: string, compute: (text: string) => string): void => define(name, 1, 1, (given) => each(given, name, compute), TEXT, { cost: 1 });
+const ofText = (name: string, compute: (text: string) => string): void => define(name, 1, 1, (given) => each(given, name, compute), TEXT, { cost: 1, mayFail: ofOthers });
 
 /** Change each letter by itself, as Arrow does: letters that become several, or of other tables, are not answered. */
 function lettered(text: string, name: string, change: (letter: string) => string): string {
@@ -60,12 +63,12 @@ export const joinedTexts = (given: Given): Column => {
     return own.includes(null as never) ? null : own.join("");
   }));
 };
-define("CONCAT", 1, Infinity, joinedTexts, TEXT, { cost: 1 });
+define("CONCAT", 1, Infinity, joinedTexts, TEXT, { cost: 1, mayFail: ofOthers });
 define("CONCAT_WS", 2, Infinity, (given) => {
   const separator = textOf(given, 0, "CONCAT_WS puts a text between others");
   const parts = given.columns.slice(1).map(asText);
   return column(Array.from({ length: given.count }, (_, i) => parts.map((part) => part[i]!).filter((text) => text !== null).join(separator)));
-}, TEXT, { cost: 1 });
+}, TEXT, { cost: 1, mayFail: ofOthers });
 
 /** Letters of a text from a place to before another, cut as in Python. */
 function letters(text: string, start: number, stop?: number): string {
@@ -82,16 +85,16 @@ define("SUBSTR SUBSTRING", 2, 3, (given, name) => {
     if (count === null) return letters(text, from);
     return from + count === 0 && from < 0 ? letters(text, from) : letters(text, from, from + count);
   });
-}, TEXT, { cost: 1 });
+}, TEXT, { cost: 1, mayFail: ofOthers });
 define("LEFT RIGHT", 2, 2, (given, name) => {
   const count = wholeNumber(given, 1, name);
   return each(given, name, (text) => (count <= 0 ? "" : name === "LEFT" ? letters(text, 0, count) : letters(text, -count)));
-}, TEXT, { cost: 1 });
+}, TEXT, { cost: 1, mayFail: ofOthers });
 define("REPLACE", 3, 3, (given) => {
   const old = textOf(given, 1, "REPLACE needs a text to look for, not the empty one", false);
   const other = textOf(given, 2, "REPLACE puts text in the place of text");
   return each(given, "REPLACE", (text) => text.replaceAll(old, () => other));
-}, TEXT, { cost: 2 });
+}, TEXT, { cost: 2, mayFail: ofOthers });
 define("LPAD RPAD", 2, 3, (given, name) => {
   const width = lengthOf(given, 1, name);
   const fill = given.columns.length > 2 ? textOf(given, 2, `${name} fills with text`, false) : " ";
@@ -99,11 +102,11 @@ define("LPAD RPAD", 2, 3, (given, name) => {
     const more = letters(fill.repeat(Math.max(0, width - lettersOf(text))), 0, Math.max(0, width - lettersOf(text)));
     return letters(name === "LPAD" ? more + text : text + more, 0, width);
   });
-}, TEXT, { cost: 4 });
+}, TEXT, { cost: 4, mayFail: ofOthers });
 define("REPEAT", 2, 2, (given) => {
   const count = lengthOf(given, 1, "REPEAT");
   return each(given, "REPEAT", (text) => text.repeat(count));
-}, TEXT, { cost: 4 });
+}, TEXT, { cost: 4, mayFail: ofOthers });
 
 function lengthOf(given: Given, at: number, name: string): number {
   const value = wholeNumber(given, at, name);
@@ -114,21 +117,21 @@ function lengthOf(given: Given, at: number, name: string): number {
 define("SPLIT", 2, 2, (given) => {
   const separator = textOf(given, 1, "SPLIT needs a text to split at", false);
   return new Items(textsIn(given.columns[0]!, "SPLIT").map((text) => text?.split(separator) ?? null));
-}, JSON_INFO, { cost: 5 });
+}, JSON_INFO, { cost: 5, mayFail: ofOthers });
 define("SPLIT_PART", 3, 3, (given) => {
   const message = "SPLIT_PART needs a text to split at, and counts parts from 1";
   const separator = textOf(given, 1, message, false);
   const number = wholeNumber(given, 2, "SPLIT_PART");
   if (number === 0) throw new QueryError("type", message);
   return each(given, "SPLIT_PART", (text) => text.split(separator).at(number > 0 ? number - 1 : number) ?? "");
-}, TEXT, { cost: 4 });
+}, TEXT, { cost: 4, mayFail: ofOthers });
 define("STRPOS INSTR", 2, 2, (given) => {
   const pattern = textOf(given, 1, "STRPOS looks for text");
   return wholes(textsIn(given.columns[0]!, "STRPOS").map((text) => {
     const at = (text ?? "").indexOf(pattern);
     return at < 0 ? 0 : lettersOf((text ?? "").slice(0, at)) + 1;
   }));
-}, NUMBER, { cost: 3 });
+}, NUMBER, { cost: 3, mayFail: ofOthers });
 
 const told = (given: Given, name: string, test: (text: string) => boolean): Column => flagsOf(Uint8Array.from(textsIn(given.columns[0]!, name), (text) => (text !== null && test(text) ? 1 : 0)));
 define("STARTS_WITH ENDS_WITH MATCHES REGEXP_MATCHES", 2, 2, (given, name) => {
@@ -137,13 +140,13 @@ define("STARTS_WITH ENDS_WITH MATCHES REGEXP_MATCHES", 2, 2, (given, name) => {
   if (name === "ENDS_WITH") return told(given, name, (text) => text.endsWith(pattern));
   const expression = expressionOf(pattern, name);
   return told(given, name, (text) => expression.test(text));
-}, FLAG, { cost: 2 });
+}, FLAG, { cost: 2, mayFail: ofOthers });
 define("REGEXP_REPLACE", 3, 3, (given, name) => {
   const [pattern, other] = [1, 2].map((at) => textOf(given, at, `${name} takes a pattern and a text`)) as [string, string];
   if (other.includes("\\") || /[*?|]/.test(pattern)) throw new NeedsView("REGEXP_REPLACE with such patterns");
   const expression = new RegExp(expressionOf(pattern, name).source, "gu");
   return each(given, name, (text) => text.replace(expression, () => other));
-}, TEXT, { cost: 4 });
+}, TEXT, { cost: 4, mayFail: ofOthers });
 
 /** Patterns that mean the same in JavaScript and in RE2. */
 function expressionOf(pattern: string, name: string): RegExp {

@@ -2,6 +2,7 @@
 
 import { QueryError, errorAt, near } from "./errors";
 import type { Query } from "./syntax";
+import { KEYWORDS } from "./words";
 
 const OPERATORS = ["...", "==", "!=", "<>", "<=", ">=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]", ",", ".", ":", "?", ";"];
 const MAX_LENGTH = 1 << 22;
@@ -34,13 +35,6 @@ export const RESERVED = new Set(
     "join inner left right full outer cross natural and or not in is isnull like ilike between case when then else end " +
     "as asc desc nulls across overlap with by").split(" "),
 );
-
-export const KEYWORDS = (
-  "SELECT DISTINCT TOP FROM WHERE EXPAND BY OVERLAP GROUP HAVING ACROSS UNGROUP SPLIT ORDER ASC DESC " +
-  "NULLS FIRST LAST LIMIT OFFSET PERCENT SAMPLE REPLACE SEED ARRANGE UNION INTERSECT EXCEPT ALL WITH AS " +
-  "JOIN INNER LEFT RIGHT FULL OUTER CROSS NATURAL ON USING AND OR NOT IN IS NULL ISNULL LIKE ILIKE " +
-  "BETWEEN CASE WHEN THEN ELSE END CAST EXTRACT EXISTS ARRAY TRUE FALSE VERSION DIFF"
-).split(" ");
 
 function matched(pattern: RegExp, text: string, at: number): string | null {
   pattern.lastIndex = at;

@@ -8,8 +8,6 @@ import type { Source } from "./source";
 import { Tensor } from "./tensor";
 import { FIRST, Tree, type Commit } from "./tree";
 
-const IDS = 65_536; // that are read together
-
 export type Info = { [key: string]: Json };
 
 /** Files of one version by their keys, without its folder. */
@@ -118,12 +116,8 @@ export class Dataset {
     const { length, isSequence } = this.tensor(name);
     const ids = this.companion(name, "id");
     if (isSequence || ids?.length !== length) return null;
-    const found = new BigUint64Array(length);
-    for (let from = 0; from < length; from += IDS) {
-      const values = await ids.rows(from, Math.min(length, from + IDS), signal);
-      values.forEach((value, at) => (found[from + at] = value?.kind === "array" ? BigInt(value.data[0] ?? 0) : 0n));
-    }
-    return found;
+    const { data } = await ids.column(0, length, signal);
+    return data instanceof BigUint64Array ? data : null;
   }
 
   tensor(name: string): Tensor {

@@ -209,11 +209,11 @@ export class Tensor {
 
   /** 1 for each row from `start` to before `stop` that is marked as null; null where none is. */
   async nullMask(start: number, stop: number, signal?: AbortSignal): Promise<Uint8Array | null> {
-    if (this.nulls === null) return null;
-    this.marks ??= await Tensor.open(this.version, this.nulls, this.nulls, null, true, signal);
-    const end = Math.min(stop, this.marks.length);
+    const marked = await this.marked(signal);
+    if (marked === null) return null;
+    const end = Math.min(stop, marked.length);
     const mask = new Uint8Array(stop - start);
-    for (const { row, data, ends, count } of await this.marks.runs(start, Math.max(start, end), signal))
+    for (const { row, data, ends, count } of await marked.runs(start, Math.max(start, end), signal))
       for (let i = 0; i < count; i++) for (let at = ends[i]!; at < ends[i + 1]!; at++) if (data[at] !== 0) mask[row - start + i] = 1;
     return mask.includes(1) ? mask : null;
   }
@@ -274,10 +274,10 @@ export class Tensor {
   }
 
   /** Return where rows lie, as text: rows of two versions that lie at the same places are equal. */
-  async whereabouts(signal?: AbortSignal): Promise<(row: number) => string> {
+  async locations(signal?: AbortSignal): Promise<(row: number) => string> {
     const { chunks: index, sequence } = this.index;
     const paths = await Promise.all(Array.from({ length: index.length }, (_, row) => this.path(row, signal)));
-    const marks = await (await this.marked(signal))?.whereabouts(signal);
+    const marks = await (await this.marked(signal))?.locations(signal);
     const placeOf = (sample: number): string => {
       let row = rowOf(index.last, sample);
       let found = `${paths[row]} ${sample - index.span(row)[0]}`;
