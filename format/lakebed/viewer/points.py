@@ -15,7 +15,8 @@ from lakebed.viewer.cells import kind_of
 _MOST_ROWS = 1_000_000
 _PIECE = 1 << 24  # numbers in memory at a time
 _WORK = 1 << 30  # limit of multiplications to find the basis
-_FEWEST, _MOST_SAMPLED = 100, 20_000
+_FEWEST = 100
+_MOST_SAMPLED = 20_000
 
 Floats = NDArray[np.float32]
 
