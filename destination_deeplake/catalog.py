@@ -181,7 +181,7 @@ def _plan(entry: object, position: int, choose: Choose, mapping: NamespaceMappin
     if not isinstance(name, str):
         raise ConfigError(f"{where} has no name.")
     if namespace is not None and not isinstance(namespace, str):
-        raise ConfigError(f"{where} ({name!r}) has a namespace that is no string.")
+        raise ConfigError(f"{where} ({name!r}) has a namespace that is not a string.")
     schema = stream.get("json_schema")
     if (reads := entry.get("sync_mode")) is not None and reads not in _SYNC_MODES:
         raise ConfigError(
@@ -249,4 +249,4 @@ def _integer(entry: Mapping[str, Any], key: str, name: str) -> int | None:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ConfigError(f"The stream {name!r} has a {key} that is no integer.")
+    raise ConfigError(f"The stream {name!r} has a {key} that is not an integer.")

@@ -81,9 +81,8 @@ class DestinationDeeplake(Destination):
         except GeneratorExit:
             running.stop()
             raise
-        except (
-            Exception
-        ):  # of the sync, or of the caller's iterator: states of earlier publishes still go out
+        except Exception:
+            # An error of the sync or of the caller's iterator; states of earlier publishes still go out.
             running.stop()
             yield from out.drain()
             raise

@@ -8,7 +8,7 @@
                       finds it as full as before, and every retry delivers rows again
     transient_error   another writer holds the dataset, a lost race, a device or network that did not answer,
                       a source that stopped before it was done
-    system_error      everything else, input that is no Airbyte protocol included
+    system_error      everything else, including input that violates the protocol
 
 The trace messages have the fields of `AirbyteTracedException` of the CDK, so a platform sees no difference
 between the two entry points (`run` and `destination`). The text of an unexpected exception is left out, because it may
@@ -51,7 +51,7 @@ class IncompleteSourceError(ConnectorError):
 
 
 class SourceProtocolError(ConnectorError):
-    """The input holds a line that is no Airbyte message."""
+    """The input holds a line that is not an Airbyte message."""
 
 
 class Failure(NamedTuple):

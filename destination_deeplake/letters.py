@@ -6,7 +6,7 @@ r"""Dead letters: invalid lines, and values that do not fit, in a dataset beside
     stream         its name; null for a line of which nobody can tell
     field          of a value: the column, its parts joined by dots; null for a line
     reason         what is wrong with it
-    text           the line, or the value as JSON, as the source wrote it; bytes that are no UTF-8 as `\xff`
+    text           the line, or the value as JSON, as the source wrote it; bytes that are not UTF-8 as `\xff`
     bytes          size of the whole; `text` holds the first 1 MiB of a line, 64 KiB of a value
     raw_id         of a value: `_airbyte_raw_id` of its row
     emitted_at     of a value: when the source emitted the record; microseconds UTC
@@ -96,7 +96,7 @@ class DeadLetters:
         self._values: list[pa.Table] = []
 
     def line(self, rejected: Rejected) -> None:
-        """Add a line that is no message."""
+        """Add a line that is not a message."""
         key = rejected.key
         namespace, stream = (None, None) if key is None else self._names.get(key, key)
         text = rejected.raw.decode("utf-8", "backslashreplace")

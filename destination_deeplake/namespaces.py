@@ -100,5 +100,5 @@ def read_mapping(environ: Mapping[str, str]) -> NamespaceMapping:
 def _text(values: Mapping[str, Any], key: str, path: str) -> str:
     value = values.get(key)
     if value is not None and not isinstance(value, str):
-        raise ConfigError(f"The {_VARIABLE} file {path} has a {key} that is no text.")
+        raise ConfigError(f"The {_VARIABLE} file {path} has a {key} that is not text.")
     return value or ""

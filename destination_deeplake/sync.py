@@ -187,7 +187,7 @@ class Sync:
         Raises
         ------
         SourceProtocolError
-            If a line is no message; `stop` publishes and acknowledges everything before it.
+            If a line is not a message; `stop` publishes and acknowledges everything before it.
         """
         self.take_in(0, self.wires[0].feed(block), len(block))
 
@@ -247,7 +247,7 @@ class Sync:
         Raises
         ------
         SourceProtocolError
-            If the last line is no message.
+            If the last line is not a message.
         ConfigError
             If the input had records of streams that are not in the catalog.
         IncompleteSourceError
@@ -315,7 +315,7 @@ class Sync:
             raise unreadable(error) from None
 
     def _reject(self, rejected: Refused) -> None:
-        """Keep a line that is no message as a dead letter; called in the reading thread."""
+        """Keep a line that is not a message as a dead letter; called in the reading thread."""
         if self._letters is None:
             return
         with self._letters_lock:
@@ -445,10 +445,10 @@ def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError
     """Return the failure for an invalid line, or an invalid message of a socket."""
     if path is not None:
         return SourceProtocolError(
-            f"Message {error.line_number} of the socket {path} is no Airbyte message ({error.reason}). What came whole "
-            "is written; the source must be repaired."
+            f"Message {error.line_number} of the socket {path} is not an Airbyte message ({error.reason}). What came "
+            "whole is written; the source must be repaired."
         )
     return SourceProtocolError(
-        f"Line {error.line_number} of the input is no Airbyte message ({error.reason}). Everything before it is "
+        f"Line {error.line_number} of the input is not an Airbyte message ({error.reason}). Everything before it is "
         "written; the source, or what carries its output here, must be repaired."
     )

@@ -11,7 +11,7 @@ unknown. Tolerated are a byte order mark before the first line, CR before a newl
 last one counts), unknown keys, and a last line without a newline.
 
 In Protocol Buffers, a record is also invalid if the number of its values differs from that of the stream's fields, or
-if a text is no UTF-8; lengths beyond the input, and an end inside of a message, end the input.
+if a text is not UTF-8; lengths beyond the input, and an end inside of a message, end the input.
 """
 
 from collections import Counter, defaultdict
@@ -30,7 +30,7 @@ _SCOPES = ("STREAM", "GLOBAL", "LEGACY")
 
 
 class WireError(Exception):
-    """A line is no Airbyte message.
+    """A line is not an Airbyte message.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class StatusEvent:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A line that is no message.
+    """A line that is not a message.
 
     Attributes
     ----------

@@ -444,7 +444,7 @@ def test_a_file_larger_than_a_sample_is_left_out_and_named(
         ({"file_size_bytes": 4}, "has 3 bytes, not 4"),
         ({"staging_file_url": "/nowhere/at/all"}, "is not there"),
         ({"staging_file_url": "relative"}, "no absolute path"),
-        ({"staging_file_url": "/dev/null"}, "is no file"),
+        ({"staging_file_url": "/dev/null"}, "is not a file"),
     ],
 )
 def test_a_file_that_is_not_as_promised_ends_the_sync_and_may_be_tried_again(

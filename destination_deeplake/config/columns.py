@@ -95,7 +95,7 @@ def _htype(form: Section) -> tuple[str | None, Decoding | None]:
             )
         htype, decoding = htype.removeprefix("link[").removesuffix("]"), Decoding.URL
     if htype is not None and htype not in HTYPES:
-        raise form.error("htype", f"{htype!r} is no htype of a column; write {one_of(HTYPES)}.")
+        raise form.error("htype", f"{htype!r} is not an htype of a column; write {one_of(HTYPES)}.")
     return htype, decoding
 
 

@@ -173,7 +173,7 @@ def read_config(path: str) -> DestinationConfig:
     Raises
     ------
     ConfigError
-        If the file cannot be read, is no JSON object or holds an invalid value.
+        If the file cannot be read, is not a JSON object or holds an invalid value.
     """
     return DestinationConfig.from_mapping(read_json_object(path, "configuration"))
 

@@ -131,7 +131,7 @@ def _given(chosen: Section, method: str, scheme: str) -> dict[str, Any]:
     if "account_key" in values and not _is_base64(values["account_key"]):
         raise chosen.error(
             "account_key",
-            "is no key of a storage account, which is base64; copy the whole key, without its name.",
+            "is not a key of a storage account, which is base64; copy the whole key, without its name.",
         )
     if ("aws_access_key_id" in values) != ("aws_secret_access_key" in values):
         has_id = "aws_access_key_id" in values
@@ -142,7 +142,7 @@ def _given(chosen: Section, method: str, scheme: str) -> dict[str, Any]:
     arn = values.get("role_arn")
     if arn is not None and not arn.startswith("arn:"):
         raise chosen.error(
-            "role_arn", f"{arn!r} is no ARN; write for example arn:aws:iam::123456789012:role/lake."
+            "role_arn", f"{arn!r} is not an ARN; write for example arn:aws:iam::123456789012:role/lake."
         )
     _check_url(chosen, "sts_endpoint_url", values.get("sts_endpoint_url"))
     return values
@@ -202,5 +202,5 @@ def _check_url(form: Section, key: str, value: str | None) -> None:
     if has_password:
         raise form.error(key, "must hold no user name, password or query; write secrets into credentials.")
     if not is_whole:
-        # Not quoted, because a value that is no address may be a secret.
-        raise form.error(key, "is no address of a server; write for example https://s3.example.org.")
+        # Not quoted, because a value that is not an address may be a secret.
+        raise form.error(key, "is not an address of a server; write for example https://s3.example.org.")

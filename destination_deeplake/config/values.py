@@ -75,7 +75,7 @@ class Section:
         for key in self._values:
             if key not in asked and key not in also and key in self:
                 raise self.error(
-                    key[:_LONGEST_NAME], f"is no field of the configuration; {_instead(key, asked, also)}."
+                    key[:_LONGEST_NAME], f"is not a field of the configuration; {_instead(key, asked, also)}."
                 )
 
     def text(self, key: str) -> str | None:

@@ -25,19 +25,19 @@ NO_REFUSED = Refused(0, 0)
 """Counts of a column without refused values."""
 
 _OF_KIND = {
-    Kind.TEXT: "that are no text of Unicode",
-    Kind.INT64: "that are no whole numbers of 64 bits",
-    Kind.FLOAT64: "that are no numbers of 64 bits",
+    Kind.TEXT: "that are not text of Unicode",
+    Kind.INT64: "that are not whole numbers of 64 bits",
+    Kind.FLOAT64: "that are not numbers of 64 bits",
     Kind.BOOL: "that are neither true nor false",
-    Kind.TIMESTAMP_TZ: "that are no timestamps",
-    Kind.TIMESTAMP: "that are no timestamps",
-    Kind.DATE: "that are no dates",
-    Kind.TIME_TZ: "that are no times of day",
-    Kind.TIME: "that are no times of day",
-    Kind.JSON: "that are no JSON of Unicode",
-    Kind.EXACT: "that are no numbers",
-    Kind.BYTES: "that are no base64",
-    Kind.FLOATS: "that are no arrays of numbers",
+    Kind.TIMESTAMP_TZ: "that are not timestamps",
+    Kind.TIMESTAMP: "that are not timestamps",
+    Kind.DATE: "that are not dates",
+    Kind.TIME_TZ: "that are not times of day",
+    Kind.TIME: "that are not times of day",
+    Kind.JSON: "that are not JSON of Unicode",
+    Kind.EXACT: "that are not numbers",
+    Kind.BYTES: "that are not base64",
+    Kind.FLOATS: "that are not arrays of numbers",
 }
 
 
@@ -170,11 +170,11 @@ def _shaped(column: Column) -> str:
 def _beyond(of_type: TensorType) -> str:
     """Return the reason why a tensor of this type refuses values that the table accepted."""
     if of_type.is_link:
-        return "that are no addresses of files"
+        return "that are not addresses of files"
     if of_type.takes_files:
-        return f"that are no whole files of {of_type.sample_compression or of_type.htype}"
+        return f"that are not whole files of {of_type.sample_compression or of_type.htype}"
     if of_type.htype == "class_label":
-        return "that are no index of a label"
+        return "that are not an index of a label"
     if of_type.htype == "json":
         return "that are nested too deeply"
     return f"beyond {of_type.dtype}"

@@ -3,8 +3,8 @@
     stored as                     what does not fit
     generic of a narrow dtype     a number beyond its range
     array of numbers              one with a number beyond the range of the dtype
-    class_label                   a number that is no index; every text fits
-    link                          anything that is no address with a scheme that links may have
+    class_label                   a number that is not an index; every text fits
+    link                          anything that is not an address with a scheme that links may have
     json                          one that is nested too deeply for readers
     file                          see `files`
 

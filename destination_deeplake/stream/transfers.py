@@ -113,7 +113,7 @@ def sizes_of(taken: Mapping[str, pa.Array], stream: str) -> NDArray[np.int64]:
         except PermissionError:
             raise _unreadable(stream) from None
         if not stat.S_ISREG(found.st_mode):
-            raise _lost(stream, "is no file")
+            raise _lost(stream, "is not a file")
         if size is not None and found.st_size != size:
             raise _lost(stream, f"has {found.st_size} bytes, not {size} as its record says")
         sizes[row] = found.st_size

@@ -228,7 +228,7 @@ class StreamWriter:
         if self._misfits is None:
             found = self._columns.misfits
             found += [
-                Misfit(name, refused.count, None, refused.first, "that are no objects")
+                Misfit(name, refused.count, None, refused.first, "that are not objects")
                 for name, refused in self.table.broken_objects().items()
             ]
             return sorted(found, key=lambda misfit: -misfit.count)

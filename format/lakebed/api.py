@@ -123,7 +123,7 @@ def load(
     CheckoutError
         If the version does not exist, or the branch had no commit at that time.
     InvalidInputError
-        If ``as_of`` is no time.
+        If ``as_of`` is not a time.
     DatasetCorruptError
         If its metadata is damaged.
     """
@@ -406,7 +406,7 @@ def ls(path: Path = ".", creds: Creds | None = None) -> list[dict[str, Any]]:
     Raises
     ------
     InvalidInputError
-        If a local path is no folder.
+        If a local path is not a folder.
     DatasetHandlerError
         If no dataset exists at a ``mem://`` or web address.
 

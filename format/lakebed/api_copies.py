@@ -310,7 +310,7 @@ def unpack(
     Raises
     ------
     InvalidInputError
-        If ``src`` is no packed dataset.
+        If ``src`` is not a packed dataset.
     DatasetHandlerError
         If the file does not exist, or a dataset exists at ``dest`` and ``overwrite`` is false.
     ChecksumError

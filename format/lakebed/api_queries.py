@@ -59,7 +59,7 @@ def query(
     QueryError
         If it does not fit the data, or a limit is reached.
     QuerySyntaxError
-        If it is no query; the message points at the place.
+        If it is not a query; the message points at the place.
     """
     del token
     check_options(options)
@@ -97,7 +97,7 @@ def prepare(
     QueryError
         If it does not fit the data.
     QuerySyntaxError
-        If it is no query.
+        If it is not a query.
 
     Examples
     --------

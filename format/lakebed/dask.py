@@ -96,7 +96,7 @@ def read_array(ds: Dataset, tensor: str, *, partitions: int | None = None) -> An
     Raises
     ------
     InvalidInputError
-        If samples differ in shape, are null, or are no arrays.
+        If samples differ in shape, are null, or are not arrays.
     """
     import dask.array
 
@@ -105,7 +105,7 @@ def read_array(ds: Dataset, tensor: str, *, partitions: int | None = None) -> An
     is_number = reader.is_scalar and not reader.is_nullable and table.companion(tensor, "null") is None
     if not reader.is_fixed or not (is_number or has_arrays(table, tensor)):
         raise InvalidInputError(
-            f"the samples of tensor {tensor!r} are no arrays of one shape: read them as a bag"
+            f"the samples of tensor {tensor!r} are not arrays of one shape: read them as a bag"
         )
     shape, dtype = tuple(reader.state.meta.max_shape), reader.known_dtype()
     cuts = _windows(table, partitions)
@@ -141,7 +141,7 @@ def write(collection: Any, ds: Dataset, tensor: str | None = None, *, skip_ok: b
     SampleExtendError
         If a value does not fit.
     InvalidInputError
-        If it is no collection of Dask.
+        If it is not a collection of Dask.
     """
     table = ds._table(None if tensor is None else [tensor])  # noqa: SLF001
     pieces = _pieces(collection)

@@ -74,7 +74,7 @@ class Described:
 
     @classmethod
     def from_json(cls, value: Any) -> Described | None:
-        """Parse a text or an object; return None if it is no description."""
+        """Parse a text or an object; return None if it is not a description."""
         try:
             found = load_object(value.encode(), "a description") if isinstance(value, str) else value
             if not isinstance(found, Mapping) or not isinstance(found.get("htype"), str):

@@ -79,10 +79,10 @@ def test_without_the_variable_nothing_changes(environ: dict[str, str]) -> None:
         ("{", "is not valid JSON"),
         ("{}", "has the namespaceDefinitionType None; write source, destination, customformat"),
         ('{"namespaceDefinitionType": "mine"}', "has the namespaceDefinitionType 'mine'"),
-        ('{"namespaceDefinitionType": "source", "streamPrefix": 3}', "has a streamPrefix that is no text"),
+        ('{"namespaceDefinitionType": "source", "streamPrefix": 3}', "has a streamPrefix that is not text"),
         (
             '{"namespaceDefinitionType": "source", "namespaceFormat": {}}',
-            "has a namespaceFormat that is no text",
+            "has a namespaceFormat that is not text",
         ),
     ],
 )

@@ -273,7 +273,7 @@ def test_what_is_ignored_is_counted_and_warned_of_once_without_content(tmp_path:
     assert warnings[-1] == "Left out 1 records: 1 records of unknown stream unknown."
     assert "1 values of fields that its schema does not have" in out.logged
     assert (
-        "Stream 'a', column 'id': 1 of 2 values that are no whole numbers of 64 bits, first at record 2. They are "
+        "Stream 'a', column 'id': 1 of 2 values that are not whole numbers of 64 bits, first at record 2. They are "
         "stored as null; _airbyte_meta.changes of their rows names the column."
     ) in warnings
     assert "secret" not in json.dumps(out.all)

@@ -61,7 +61,7 @@ class ImageChunkCodec:
         """
         if array.ndim not in (2, 3):
             raise SampleCompressionError(
-                f"a sample of shape {array.shape} is no image; chunks compressed as {self.name} hold "
+                f"a sample of shape {array.shape} is not an image; chunks compressed as {self.name} hold "
                 "samples of shape (height, width) or (height, width, channels)"
             )
         probe = getattr(self._codec, "check", None)
@@ -74,7 +74,7 @@ class ImageChunkCodec:
         Raises
         ------
         SampleCompressionError
-            If they are no images of one number of channels, or the format cannot hold them.
+            If they are not images of one number of channels, or the format cannot hold them.
         """
         ndim = next((block.ndim for block in blocks if block.ndim is not None), None)
         if ndim is None:
@@ -157,7 +157,7 @@ class ImageChunkCodec:
         """Return an image of zeros for these samples; None if none has a pixel."""
         if shapes.shape[1] not in (2, 3):
             raise SampleCompressionError(
-                f"samples of rank {shapes.shape[1]} are no images; chunks compressed as {self.name} hold "
+                f"samples of rank {shapes.shape[1]} are not images; chunks compressed as {self.name} hold "
                 "samples of shape (height, width) or (height, width, channels)"
             )
         full = shapes[shapes.prod(axis=1) > 0]

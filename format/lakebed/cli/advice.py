@@ -35,7 +35,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
         "`lakebed branch URL NAME` starts a branch.",
     ),
     (r", or open it with read_only=True", ""),
-    (r"with force=True", "with --force"),
+    (r"; force=True removes", "; --force removes"),
     (
         r"Use conflict_resolution='ours', 'theirs', or a function that chooses\.",
         "Choose with --conflict ours or --conflict theirs.",

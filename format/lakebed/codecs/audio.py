@@ -43,7 +43,7 @@ class Audio(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            If the data is no sound, or a longer one than this process allows.
+            If the data is not a sound, or a longer one than this process allows.
         """
         with open_container(data, self.name) as container:
             return FileFacts(_Track(container, self.name).shape, "float32")

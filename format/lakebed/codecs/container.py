@@ -32,7 +32,7 @@ _LIST_SLACK = 1 << 20
 
 
 def demuxer_of(data: Buffer | Elsewhere) -> str | None:
-    """Name FFmpeg's demuxer for a file with these first bytes; None if it is no supported video or sound."""
+    """Name FFmpeg's demuxer for a file with these first bytes; None if it is not a supported video or sound."""
     head = bytes(data[:64])
     if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"):
         return "mp4"
@@ -159,7 +159,7 @@ def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
     """
     demuxer = demuxer_of(data)
     if demuxer is None:
-        raise FormatError(f"{len(data)} bytes are no {name} file: they begin with {bytes(data[:12]).hex()}")
+        raise FormatError(f"{len(data)} bytes are not in the format {name}: they begin with {bytes(data[:12]).hex()}")
     if demuxer == "wav" and not isinstance(data, Elsewhere):
         _check_lists(data)
     with decoding(f"a {name} file of {len(data)} bytes"):

@@ -45,7 +45,7 @@ class Dicom(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            If the data is no DICOM file with pixels, or a larger one than this process allows.
+            If the data is not a DICOM file with pixels, or a larger one than this process allows.
         """
         with _reading(data):
             return _facts(_dataset(data), len(data))
@@ -90,7 +90,7 @@ def _reading(data: Buffer) -> Iterator[None]:
         try:
             yield
         except (InvalidDicomError, BytesLengthException) as error:
-            raise FormatError(f"{len(data)} bytes are no DICOM file: {error}") from error
+            raise FormatError(f"{len(data)} bytes are not a DICOM file: {error}") from error
 
 
 def _dataset(data: Buffer) -> pydicom.Dataset:

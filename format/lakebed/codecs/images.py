@@ -227,7 +227,7 @@ class Image(PictureCodec):
         Raises
         ------
         CorruptedSampleError
-            If it is no file of this kind.
+            If it is not a file of this kind.
         """
         self._check_promise(data)
         with self._image(data) as image:
@@ -253,7 +253,7 @@ class Image(PictureCodec):
             raise _too_large(self.name, error) from error
         except DAMAGE as error:
             told = _of_pixels(error)
-            reason = told or f"{len(data)} bytes are no {self.name} file, or a damaged one: {error}"
+            reason = told or f"{len(data)} bytes are not in the format {self.name}, or damaged: {error}"
             raise CorruptedSampleError(reason) from error
 
 
@@ -446,7 +446,7 @@ def _png_header(data: Buffer) -> tuple[int, int, int, int, int, int]:
     try:
         return native.png_header(data)
     except ValueError as error:
-        raise CorruptedSampleError(f"{len(data)} bytes are no PNG file, or a damaged one: {error}") from error
+        raise CorruptedSampleError(f"{len(data)} bytes are not a PNG file, or a damaged one: {error}") from error
 
 
 def _png_facts(data: Buffer) -> FileFacts:
@@ -487,7 +487,7 @@ def _check_tiles(data: Buffer) -> None:
     raw = bytes(data)
     at = raw.find(b"\xff\x4f\xff\x51")
     if at < 0 or len(raw) < at + 40:
-        raise CorruptedSampleError(f"{len(raw)} bytes are no jpeg2000 file, or a damaged one: no SIZ segment")
+        raise CorruptedSampleError(f"{len(raw)} bytes are not a jpeg2000 file, or a damaged one: no SIZ segment")
     right, bottom, _, _, width, height, left, top = struct.unpack_from(">8I", raw, at + 8)
     if not width or not height or -(-(right - left) // width) * -(-(bottom - top) // height) * 14 > len(raw):
         raise CorruptedSampleError(

@@ -116,7 +116,7 @@ class Jpeg(PictureCodec):
             header = native.jpeg_header(data)
         except ValueError as error:
             raise CorruptedSampleError(
-                f"{len(data)} bytes are no {self.name} file, or a damaged one: {error}"
+                f"{len(data)} bytes are not in the format {self.name}, or damaged: {error}"
             ) from error
         if header[2] not in (1, 3, 4):
             raise CorruptedSampleError(f"a {self.name} file with {header[2]} channels")

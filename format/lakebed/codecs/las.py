@@ -52,7 +52,7 @@ class Las(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            If the data is no LAS file, or a larger one than this process allows.
+            If the data is not a LAS file, or a larger one than this process allows.
         """
         header = _header(data)
         return FileFacts((header.point_count, len(_names(header))), "float32")
@@ -136,7 +136,7 @@ def _header(data: Buffer) -> laspy.LasHeader:
     """
     head = bytes(data[:375])
     if head[:4] != b"LASF" or len(head) < _HEADER:
-        raise FormatError(f"{len(data)} bytes are no LAS file: they begin with {head[:4].hex()}")
+        raise FormatError(f"{len(data)} bytes are not a LAS file: they begin with {head[:4].hex()}")
     size, start, records = struct.unpack_from("<HII", head, 94)
     kind, length = struct.unpack_from("<BH", head, 104)
     limits.check("MAX_HEADER_BYTES", start, "a LAS file, before its points")

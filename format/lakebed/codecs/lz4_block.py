@@ -67,7 +67,7 @@ class Lz4(ByteCodec):
         if head == _FRAME_MAGIC:
             return None
         if len(data) < 5:
-            raise FormatError(f"{len(data)} bytes are no lz4 block: the size prefix alone takes 4")
+            raise FormatError(f"{len(data)} bytes are not an lz4 block: the size prefix alone takes 4")
         promised = int.from_bytes(head, "little")
         if promised > limit:
             raise LimitError(

@@ -42,7 +42,7 @@ class Nifti(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            If the data is no NIfTI file, or a larger one than this process allows.
+            If the data is not a NIfTI file, or a larger one than this process allows.
         """
         scan = _Scan(data)
         return FileFacts(scan.shape, scan.dtype.name)
@@ -151,7 +151,7 @@ def _header(head: bytes) -> Any:
                 break
             with decoding("the header of a NIfTI file"):
                 return kind.from_fileobj(io.BytesIO(head[:size]), check=False)
-    raise FormatError(f"{len(head)} bytes are no NIfTI file: they begin with {head[:8].hex()}")
+    raise FormatError(f"{len(head)} bytes are not a NIfTI file: they begin with {head[:8].hex()}")
 
 
 def _unpack(data: Buffer, length: int) -> bytes:

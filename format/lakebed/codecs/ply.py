@@ -107,7 +107,7 @@ class Ply(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            If the data is no PLY file, or a larger one than this process allows.
+            If the data is not a PLY file, or a larger one than this process allows.
         """
         header = _header(data)
         return FileFacts((header.vertices.rows, len(header.names())), "object")
@@ -178,7 +178,7 @@ class Ply(FileCodec):
 def _header(data: Buffer) -> _Header:
     head = bytes(data[:_MAX_HEADER])
     if not _MAGIC.match(head):
-        raise FormatError(f"{len(data)} bytes are no PLY file: they begin with {head[:4].hex()}")
+        raise FormatError(f"{len(data)} bytes are not a PLY file: they begin with {head[:4].hex()}")
     size, form, comments = 0, "", []
     elements: list[tuple[str, int, list[_Property]]] = []
     for raw in head.splitlines(keepends=True):
@@ -476,7 +476,7 @@ def _of_microsoft(word: bytes) -> float:
     try:
         return float(word)
     except ValueError as error:
-        raise FormatError(f"a PLY file holds a word that is no number: {error}") from error
+        raise FormatError(f"a PLY file holds a word that is not a number: {error}") from error
 
 
 def _corners(counts: NDArray[np.int64], items: NDArray[Any], stored: int) -> dict[str, NDArray[Any]]:

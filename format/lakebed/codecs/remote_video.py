@@ -54,7 +54,7 @@ class RemoteVideo:
         Raises
         ------
         FormatError, LimitError
-            If the data is no video, or a larger one than this process allows.
+            If the data is not a video, or a larger one than this process allows.
         """
         with open_container(file, self.name) as container:
             segments = _Segments.of(container, self.name, file)

@@ -125,7 +125,7 @@ class Sample:
         Raises
         ------
         CorruptedSampleError
-            If the content is no known kind of file.
+            If the content is not a known kind of file.
         """
         if self._is_file and self._kind is None:
             data = self.buffer
@@ -134,7 +134,7 @@ class Sample:
                 if not len(data):
                     raise CorruptedSampleError(f"{self._place()}: an empty file, of 0 bytes")
                 raise CorruptedSampleError(
-                    f"{self._place()}: {len(data)} bytes that are no known kind of file; "
+                    f"{self._place()}: {len(data)} bytes that are not a known kind of file; "
                     "if you know the compression, name it when you read the file"
                 )
         return self._kind
@@ -254,7 +254,7 @@ class Sample:
             return PIL.Image.fromarray(self.array)
         except (TypeError, ValueError, LookupError) as error:
             raise InvalidInputError(
-                f"{self._place()}: values of shape {self.shape} and dtype {self.dtype} are no image"
+                f"{self._place()}: values of shape {self.shape} and dtype {self.dtype} are not an image"
             ) from error
 
     def compressed_bytes(self, compression: str | None) -> Buffer:
@@ -345,7 +345,7 @@ class Sample:
                 raise FormatError(f"{self._place()}: {len(data)} bytes, but {wanted} were expected")
             return np.frombuffer(data, dtype=facts.dtype).reshape(facts.shape)
         except TypeError as error:
-            raise InvalidInputError(f"{self._place()}: {facts.dtype!r} is no dtype") from error
+            raise InvalidInputError(f"{self._place()}: {facts.dtype!r} is not a dtype") from error
 
     def _place(self) -> str:
         return "sample" if self.path is None else f"sample {self.path}"

@@ -43,7 +43,7 @@ class Stl(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            If the data is no STL file, or a larger one than this process allows.
+            If the data is not an STL file, or a larger one than this process allows.
         """
         count = _binary_count(data)
         if count is None:
@@ -106,7 +106,7 @@ def _binary_count(data: Buffer) -> int | None:
     if bytes(data[:5]) == b"solid" and len(data) != _HEADER + _TRIANGLE.itemsize * count:
         return None
     if count < 0:
-        raise FormatError(f"{len(data)} bytes are no STL file: its header takes {_HEADER}")
+        raise FormatError(f"{len(data)} bytes are not an STL file: its header takes {_HEADER}")
     limits.check("MAX_POINTS", count, f"an STL file of {count} triangles")
     # Some writers append bytes to the triangles; bytes after no triangle are another kind of file.
     if len(data) < _HEADER + _TRIANGLE.itemsize * count or (count == 0 and len(data) != _HEADER):

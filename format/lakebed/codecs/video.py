@@ -46,7 +46,7 @@ class Video(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            If the data is no video, or a larger one than this process allows.
+            If the data is not a video, or a larger one than this process allows.
         """
         with _opened_video(data, self.name) as reader:
             return FileFacts(reader.shape, "uint8")

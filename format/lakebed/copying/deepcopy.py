@@ -65,9 +65,8 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
     if target.stat(TREE_KEY) is None:
         target.put(TREE_KEY, tree)
     at = read_tree_at(target)
-    had = (
-        digests_of(at.tree) if tensors is None else {}
-    )  # a manifest names all tensors, so all must be written anew
+    # A manifest names all tensors, so without some of them all must be written anew.
+    had = digests_of(at.tree) if tensors is None else {}
     digests = digests_of(
         add_digests(target, at, sums)
         if tensors is None

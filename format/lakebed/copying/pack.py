@@ -126,6 +126,6 @@ def check_packed(path: Path) -> None:
     found = without_cache(open_storage(path))
     if not isinstance(found, PackedStorage):
         raise InvalidInputError(
-            f"{found.url} is no packed dataset, which is one file whose name ends in {PACKED_SUFFIX}; copy a folder "
+            f"{found.url} is not a packed dataset, which is one file whose name ends in {PACKED_SUFFIX}; copy a folder "
             "with lakebed.deepcopy"
         )

@@ -124,7 +124,7 @@ def _answer(ask: Callable[[], Given | None], what: str) -> Given | LakebedError 
     except (BotoCoreError, OSError) as error:
         return StorageUnavailableError(f"the {what} of AWS cannot be asked for: {type(error).__name__}")
     except ValueError:
-        return InvalidInputError(f"the {what} of AWS cannot be asked for: manager_endpoint is no address")
+        return InvalidInputError(f"the {what} of AWS cannot be asked for: manager_endpoint is not an address")
     if code in _ABSENT:
         return ManagedCredentialsNotFoundError(f"AWS has no {what} ({code})")
     if code in _DENIED:

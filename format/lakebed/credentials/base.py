@@ -56,7 +56,7 @@ class Provider(Protocol):
 
 
 def entry(value: Any) -> Given | None:
-    """Cover the secrets of an entry; None if it is no dictionary of text, numbers and lists."""
+    """Cover the secrets of an entry; None if it is not a dictionary of text, numbers and lists."""
     if not isinstance(value, Mapping) or not value or not all(isinstance(key, str) for key in value):
         return None
     if not all(_is_usable(item) for item in value.values()):

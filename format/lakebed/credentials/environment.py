@@ -15,7 +15,7 @@ from lakebed.storage.credentials import Given
 
 PREFIX = "LAKEBED_CREDS_"
 FILE = "LAKEBED_CREDS_FILE"
-"""Variable that names a file with credentials, and is no entry itself."""
+"""Variable that names a file with credentials, and is not an entry itself."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 _OTHER = re.compile(r"[^A-Z0-9]")

@@ -46,7 +46,7 @@ class OwnersFile:
         StoragePermissionError
             If others can read the file, or it belongs to another user.
         InvalidInputError
-            If the file is no TOML, or the entry holds no credentials.
+            If the file is not TOML, or the entry holds no credentials.
         """
         tables = _tables(path())
         if key not in tables:
@@ -54,7 +54,7 @@ class OwnersFile:
         found = tables[key]
         if found is None:
             raise InvalidInputError(
-                f"[{key}] in {path()} is no table of credentials: it takes text, numbers, lists and tables of text"
+                f"[{key}] in {path()} is not a table of credentials: it takes text, numbers, lists and tables of text"
             )
         return found
 
@@ -98,7 +98,7 @@ def path() -> Path:
 
 
 def _tables(place: Path) -> dict[str, Given | None]:
-    """Return the tables by name, None for one that is no entry, without the text of the file in this frame."""
+    """Return the tables by name, None for one that is not an entry, without the text of the file in this frame."""
     problem, tables = _parsed(place)
     if problem is not None:
         raise InvalidInputError(f"{place} cannot be used: {problem}")
@@ -113,11 +113,11 @@ def _parsed(place: Path) -> tuple[str | None, dict[str, Given | None]]:
     try:
         return None, {key: entry(value) for key, value in tomllib.loads(data.decode("utf-8")).items()}
     except UnicodeDecodeError:
-        return "it is no UTF-8", {}
+        return "it is not UTF-8", {}
     except tomllib.TOMLDecodeError as error:
         # The message may quote the line that it is about.
         where = str(error).rpartition("(at ")[2].rstrip(")") if "(at " in str(error) else "its end"
-        return f"it is no TOML at {where}", {}
+        return f"it is not TOML at {where}", {}
 
 
 def _content(place: Path) -> bytes | None:
@@ -135,7 +135,7 @@ def _content(place: Path) -> bytes | None:
 def _check_private(place: Path, status: os.stat_result) -> None:
     problem = mend = ""
     if not stat.S_ISREG(status.st_mode):
-        problem = "is no file"
+        problem = "is not a file"
     elif status.st_uid not in (os.geteuid(), 0):
         problem = "belongs to somebody else"
     elif status.st_mode & _OTHERS:

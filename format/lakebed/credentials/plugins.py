@@ -46,7 +46,7 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
 
 
 def _asked(point: EntryPoint, key: str, options: Given | None) -> Given | CredentialSource | str | None:
-    """Return the provider's answer, or the name of its type if it is no credentials."""
+    """Return the provider's answer, or the name of its type if it is not credentials."""
     found = point.load()(key, {} if options is None else plain(options))
     if isinstance(found, CredentialSource) or found is None:
         return found

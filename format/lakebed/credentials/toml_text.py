@@ -34,7 +34,7 @@ def with_table(text: str, name: str, values: Mapping[str, Any] | None) -> str | 
 
 
 def _path(line: str) -> list[str]:
-    """Return the names in a header; [] if the line is no header."""
+    """Return the names in a header; [] if the line is not a header."""
     try:
         found: Any = tomllib.loads(line)
     except tomllib.TOMLDecodeError:

@@ -142,7 +142,7 @@ def _is_inside(name: str) -> bool:
 
 def _entry(path: str, ds: Dataset) -> dict[str, Any]:
     """Return the entry of ``lakebed.ls`` for the branch that is checked out."""
-    session = ds._session
+    session = ds._session  # noqa: SLF001
     commit = last_commit(session.tree, session.snapshot.version_id)
     last = {"commit": None, "time": "-", "message": "-"}
     if commit is not None:

@@ -150,7 +150,7 @@ def _asked(one: Any) -> Table | Relation:
         return keys_once(one.relation)
     if one.index.inside:
         raise InvalidInputError(
-            "a query asks whole samples, and this view shows a part of each: query the rows, ds[rows].query(...), and "
+            "a query reads whole samples, but this view shows a part of each: query the rows, ds[rows].query(...), and "
             "say the part in the query (SELECT image[0:2]) or of its result"
         )
     table: Table = one._table()  # noqa: SLF001

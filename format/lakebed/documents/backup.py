@@ -97,7 +97,7 @@ class BackupPoint:
             If a member is missing or of the wrong type.
         """
         if not isinstance(doc, dict) or type(doc.get("time")) not in (int, float):
-            raise FormatError(f"{_CATALOG}: {doc!r:.60} is no point")
+            raise FormatError(f"{_CATALOG}: {doc!r:.60} is not a point")
         counts = {
             name: members.count(doc, name, _CATALOG)
             for name in ("files", "bytes", "added_files", "added_bytes", "commits", "damaged")
@@ -146,7 +146,7 @@ class Run:
             If a member is missing or of the wrong type.
         """
         if not isinstance(doc, dict) or type(doc.get("seen")) not in (int, float):
-            raise FormatError(f"{_CATALOG}: {doc!r:.60} is no run")
+            raise FormatError(f"{_CATALOG}: {doc!r:.60} is not a run")
         return cls(
             id=_id(doc.get("id"), _CATALOG),
             token=members.text(doc, "token", _CATALOG, ""),
@@ -358,13 +358,13 @@ def _sum(data: bytes) -> str:
 
 def _id(value: Any, what: str) -> str:
     if not isinstance(value, str) or _ID.fullmatch(value) is None:
-        raise FormatError(f"{what}: {value!r:.60} is no id of a point")
+        raise FormatError(f"{what}: {value!r:.60} is not an id of a point")
     return value
 
 
 def _file(entry: Any, runs: list[str]) -> StoredFile:
     if not isinstance(entry, list) or len(entry) != len(fields(StoredFile)):
-        raise FormatError(f"{_POINT}: {entry!r:.60} is no file")
+        raise FormatError(f"{_POINT}: {entry!r:.60} is not a file")
     key, size, digest, run, etag = entry
     if not (
         isinstance(key, str)
@@ -376,11 +376,11 @@ def _file(entry: Any, runs: list[str]) -> StoredFile:
         and 0 <= run < len(runs)
         and isinstance(etag, str)
     ):
-        raise FormatError(f"{_POINT}: {entry!r:.60} is no file")
+        raise FormatError(f"{_POINT}: {entry!r:.60} is not a file")
     return StoredFile(members.checked_key(key, _POINT), size, digest, runs[run], etag)
 
 
 def _keys(numbers: Any, keys: list[str]) -> tuple[str, ...]:
     if not isinstance(numbers, list) or not all(type(n) is int and 0 <= n < len(keys) for n in numbers):
-        raise FormatError(f"{_POINT}: {numbers!r:.60} are no numbers of files")
+        raise FormatError(f"{_POINT}: {numbers!r:.60} are not numbers of files")
     return tuple(keys[n] for n in numbers)

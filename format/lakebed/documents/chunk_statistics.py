@@ -94,7 +94,7 @@ def from_bytes(data: bytes, tensor: str) -> dict[bytes, Pieces]:
     name = tensor.encode()
     begin = len(_MAGIC) + 4 + len(name) + 4
     if len(data) < begin + 8 or not data.startswith(_MAGIC):
-        raise FormatError("this is no file of statistics")
+        raise FormatError("this is not a file of statistics")
     body = memoryview(data)[:-8]
     if xxhash.xxh3_64_intdigest(body) != struct.unpack("<Q", data[-8:])[0]:
         raise FormatError("the statistics are damaged: their checksum is wrong")

@@ -75,7 +75,7 @@ class CommitNode:
             If a member is missing or of the wrong type.
         """
         if not isinstance(doc, dict):
-            raise FormatError(f"{what}: version {id} is no object")
+            raise FormatError(f"{what}: version {id} is not an object")
         missing = [name for name in _REQUIRED if name not in doc]
         if missing:
             raise FormatError(f"{what}: version {id} has no {missing[0]}")

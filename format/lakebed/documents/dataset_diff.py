@@ -31,7 +31,7 @@ class DatasetDiff:
         Raises
         ------
         FormatError
-            If it ends early or late, or a name is no text.
+            If it ends early or late, or a name is not text.
         LimitError
             If it is longer than this process allows.
         """
@@ -91,4 +91,4 @@ class _Reader:
         try:
             return self.read_bytes(n).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise FormatError(f"{_WHAT} holds a name that is no text: {error}") from error
+            raise FormatError(f"{_WHAT} holds a name that is not text: {error}") from error

@@ -92,7 +92,7 @@ def checked_key(key: Any, what: str) -> str:
         If it could lead out of the dataset's folder.
     """
     if not isinstance(key, str) or _KEY.fullmatch(key) is None:
-        raise FormatError(f"{what}: {key!r:.60} is no tensor key")
+        raise FormatError(f"{what}: {key!r:.60} is not a tensor key")
     return key
 
 
@@ -105,5 +105,5 @@ def checked_version(id: Any, what: str) -> str:  # noqa: A002
         If it cannot.
     """
     if not isinstance(id, str) or _VERSION.fullmatch(id) is None:
-        raise FormatError(f"{what}: {id!r:.60} is no version id")
+        raise FormatError(f"{what}: {id!r:.60} is not a version id")
     return id

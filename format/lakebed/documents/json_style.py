@@ -127,7 +127,7 @@ def load(data: bytes | bytearray | memoryview, what: str) -> Any:
     Raises
     ------
     FormatError
-        If the bytes are no JSON.
+        If the bytes are not JSON.
     LimitError
         If they are longer or nested deeper than this process allows.
     """
@@ -137,7 +137,7 @@ def load(data: bytes | bytearray | memoryview, what: str) -> Any:
     try:
         return json.loads(raw.decode("utf-8"))
     except ValueError as error:
-        raise FormatError(f"{what} is no JSON document: {error}") from error
+        raise FormatError(f"{what} is not a JSON document: {error}") from error
     except RecursionError as error:
         raise FormatError(f"{what} is nested too deeply") from error
 
@@ -163,7 +163,7 @@ def load_object(data: bytes | bytearray | memoryview, what: str) -> dict[str, An
     """
     value = load(data, what)
     if not isinstance(value, dict):
-        raise FormatError(f"{what} is no JSON object")
+        raise FormatError(f"{what} is not a JSON object")
     return value
 
 

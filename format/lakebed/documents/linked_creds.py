@@ -96,7 +96,7 @@ class LinkedCreds:
         AlreadyExistsError
             If it is there already.
         InvalidInputError
-            If it is no text, or empty.
+            If it is not text, or empty.
         """
         if check_name(name) in self.keys:
             raise AlreadyExistsError(f"Creds key {name} already exists")
@@ -112,7 +112,7 @@ class LinkedCreds:
         MissingCredsError
             If the name does not exist.
         InvalidInputError
-            If the new one is no text, or empty.
+            If the new one is not text, or empty.
         """
         self.check(old)
         check_name(new)
@@ -161,7 +161,7 @@ def check_name(name: Any) -> str:
     Raises
     ------
     InvalidInputError
-        If it is no text, empty, or cannot be written.
+        If it is not text, empty, or cannot be written.
     """
     if not isinstance(name, str):
         raise InvalidInputError(f"a credentials key is text, not {type(name).__name__}")

@@ -222,7 +222,7 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
     """
     limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
     if data[:8] != magic or len(data) < 20:
-        raise FormatError("this is no manifest of a layout that this release reads")
+        raise FormatError("this is not a manifest of a layout that this release reads")
     if digest_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
         raise FormatError("the manifest is damaged: its checksum is wrong")
     start = 20 + int.from_bytes(data[16:20], "little")
@@ -307,7 +307,7 @@ def numbers(data: memoryview, kind: type[N], count: int, at: int) -> NDArray[N]:
 def _nbytes(entry: Any) -> int:
     """Return the number of payload bytes of a tensor's chunk places."""
     if not isinstance(entry, dict):
-        raise FormatError("the manifest is damaged: the chunks of a tensor are no object")
+        raise FormatError("the manifest is damaged: the chunks of a tensor are not an object")
     rows, sums = entry["rows"], entry["sums"]
     if not (type(rows) is int and type(sums) is int and rows >= 0 and sums >= 0):
         raise FormatError("the manifest is damaged: it does not count the chunks of a tensor")

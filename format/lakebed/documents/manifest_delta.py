@@ -318,7 +318,7 @@ class _Added:
     @classmethod
     def from_json(cls, entry: Any) -> _Added:
         if not isinstance(entry, dict):
-            raise FormatError("the manifest is damaged: the chunks of a tensor are no object")
+            raise FormatError("the manifest is damaged: the chunks of a tensor are not an object")
         folders = tuple(
             (fields.checked_version(commit, _WHAT), fields.checked_key(key, _WHAT))
             for commit, key in entry["folders"]

@@ -41,7 +41,7 @@ class SavedView:
             If a member is missing or of the wrong type, or the folder could lead out of the dataset.
         """
         if not isinstance(doc, dict) or not isinstance(doc.get("id"), str):
-            raise FormatError(f"{what}: an entry is no object with the id of a view")
+            raise FormatError(f"{what}: an entry is not an object with the id of a view")
         named = f"{what}: view {doc['id']!r:.60}"
         fields.optional(doc, str, ("message", "query", "tql_query", "path", "source-dataset"), named)
         fields.optional(doc, bool, (_FLAG, "first-index-subscriptable"), named)
@@ -112,11 +112,11 @@ class SavedViews:
         Raises
         ------
         FormatError
-            If it is no list, or an entry is damaged.
+            If it is not a list, or an entry is damaged.
         """
         docs = json_style.load(data, FILE)
         if not isinstance(docs, list):
-            raise FormatError(f"{FILE} is no list")
+            raise FormatError(f"{FILE} is not a list")
         return cls(tuple(map(SavedView.from_json, docs)))
 
     def to_bytes(self) -> bytes:

@@ -80,7 +80,7 @@ class TensorMeta:
         links = fields.mapping(doc, "links", _WHAT)
         for key, link in links.items():
             if not isinstance(link, dict):
-                raise FormatError(f"{_WHAT}: the link {key!r:.60} is no object")
+                raise FormatError(f"{_WHAT}: the link {key!r:.60} is not an object")
             fields.checked_key(key, _WHAT)
         low, high = fields.shape(doc, "min_shape", _WHAT), fields.shape(doc, "max_shape", _WHAT)
         if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):

@@ -27,7 +27,7 @@ class InvalidFileExtension(IngestionError, InvalidInputError):
 
 
 class InvalidPandasDataframeError(IngestionError, TypeError):
-    """The source of an import is no data frame."""
+    """The source of an import is not a data frame."""
 
 
 class ExternalCommandError(IngestionError, RuntimeError):

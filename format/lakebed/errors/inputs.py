@@ -11,7 +11,7 @@ class InvalidInputError(LakebedError, ValueError):
 
 
 class InvalidKeyError(InvalidInputError):
-    """A storage key is no relative path that stays inside the root."""
+    """A storage key is not a relative path that stays inside the root."""
 
 
 class UnsupportedUrlError(InvalidInputError):

@@ -48,7 +48,7 @@ class HubComposeEmptyListError(TransformError, InvalidInputError):
 
 
 class HubComposeIncompatibleFunction(TransformError, InvalidInputError):
-    """``compose`` was given an object that is no call of a function made by ``compute``."""
+    """``compose`` was given an object that is not a call of a function made by ``compute``."""
 
 
 class InvalidInputDataError(TransformError, InvalidInputError):

@@ -78,10 +78,10 @@ def _check_changeable(session: Session) -> None:
 def _check_name(name: object) -> None:
     """Refuse a name that is not allowed in addresses, or has another meaning there."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
-        raise InvalidInputError(f"{name!r:.60} is no name of a tag: it has 1 to {_LONGEST} characters")
+        raise InvalidInputError(f"{name!r:.60} is not a name of a tag: it has 1 to {_LONGEST} characters")
     if not name.isprintable() or name != name.strip() or any(c in _FORBIDDEN for c in name) or name == HEAD:
         raise InvalidInputError(
-            f"{name!r} is no name of a tag: no blanks around it, no control characters, none of {_FORBIDDEN}, and "
+            f"{name!r} is not a name of a tag: no blanks around it, no control characters, none of {_FORBIDDEN}, and "
             f"not {HEAD}"
         )
 

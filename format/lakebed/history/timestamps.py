@@ -43,7 +43,7 @@ def posix_seconds(timestamp: Timestamp) -> float:
         return _parsed(timestamp.strip())
     if isinstance(timestamp, Real) and not isinstance(timestamp, bool) and math.isfinite(timestamp):
         return float(timestamp)
-    raise InvalidInputError(f"{timestamp!r:.80} is no moment: give a datetime, POSIX seconds, or ISO text")
+    raise InvalidInputError(f"{timestamp!r:.80} is not a time: give a datetime, POSIX seconds, or ISO text")
 
 
 def _parsed(text: str) -> float:
@@ -51,7 +51,7 @@ def _parsed(text: str) -> float:
         found = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidInputError(
-            f"{text!r:.80} is no ISO time; write 2026-11-21, 2026-11-21 09:30, or 2026-11-21T09:30:00+01:00"
+            f"{text!r:.80} is not an ISO time; write 2026-11-21, 2026-11-21 09:30, or 2026-11-21T09:30:00+01:00"
         ) from error
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)

@@ -61,11 +61,11 @@ class Place:
         Raises
         ------
         ValueError
-            If it is no web address, or names no host.
+            If it is not a web address, or names no host.
         """
         parts = urlsplit(url)
         if parts.scheme not in _PORTS:
-            raise ValueError("it is no http or https address")
+            raise ValueError("it is not an http or https address")
         if not parts.hostname:
             raise ValueError("it names no host")
         host = parts.hostname
@@ -267,7 +267,7 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             found.append(list(dict.fromkeys(ip_address(cast("str", info[4][0])) for info in infos)))
         except (OSError, UnicodeError) as error:
-            found.append(error if isinstance(error, OSError) else OSError(f"{host!r} is no host name"))
+            found.append(error if isinstance(error, OSError) else OSError(f"{host!r} is not a host name"))
 
     # In a thread, since the system's resolver keeps no deadline.
     thread = threading.Thread(target=ask, name="lakebed-resolve", daemon=True)

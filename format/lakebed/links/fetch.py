@@ -126,7 +126,7 @@ def _part_of(
     Raises
     ------
     FormatError
-        If the file ends before the part does, or the part is no base64 where it should be.
+        If the file ends before the part does, or the part is not base64 where it should be.
     """
     first, count = span.where(start, length)
     limits.check("MAX_FETCH_BYTES", count, f"part of {shown(url)}, in bytes")

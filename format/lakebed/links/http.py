@@ -141,7 +141,7 @@ class Http:
             there = _joined(here.url, answer, url)
             if scheme_of(there) not in WEB:
                 raise UnableToReadFromUrlError(
-                    f"{shown(url)} redirects to {shown(there)}, which is no web address"
+                    f"{shown(url)} redirects to {shown(there)}, which is not a web address"
                 )
             if policy is not None:
                 policy.check_downgrade(here.url, there)

@@ -59,13 +59,13 @@ def allow(place: str) -> str:
     Raises
     ------
     InvalidInputError
-        If it is no folder.
+        If it is not a folder.
     StoragePermissionError
         If the configuration cannot be written.
     """
     path = _real(place)
     if not os.path.isdir(path) or "\n" in path:  # noqa: PTH112
-        raise InvalidInputError(f"{place!r} is no folder that links could lead into")
+        raise InvalidInputError(f"{place!r} is not a folder that links could lead into")
     with _changing(folder() / "allowed-links") as fd:
         if path not in _lines(_content(fd)):
             _append(fd, f"{path}\n")

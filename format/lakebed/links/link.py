@@ -142,7 +142,7 @@ def link(path: str | os.PathLike[str], creds_key: str | None = None) -> LinkedSa
     Raises
     ------
     InvalidInputError
-        If ``path`` is no path.
+        If ``path`` is not a path.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def _utf8(path: str) -> bytes:
         return path.encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError(
-            f"the path {path!r} is no valid Unicode text, so it cannot be stored; rename the file"
+            f"the path {path!r} is not valid Unicode text, so it cannot be stored; rename the file"
         ) from error
 
 
@@ -266,7 +266,7 @@ def decode_link(data: Buffer) -> str:
     try:
         return bytes(data).decode()
     except UnicodeDecodeError as error:
-        raise FormatError(f"a link is no UTF-8 text: {error}") from error
+        raise FormatError(f"a link is not UTF-8 text: {error}") from error
 
 
 def encode_tiled(paths: NDArray[np.str_], ndim: int) -> bytes:

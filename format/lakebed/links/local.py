@@ -35,7 +35,7 @@ def read_file(path: str, policy: Policy | None = None) -> bytes:
     UnsafePathError
         If the policy does not allow the file.
     OSError
-        If it does not exist, is no regular file, or not readable.
+        If it does not exist, is not a regular file, or not readable.
     LimitError
         If it is larger than ``limits.MAX_FETCH_BYTES``.
     """

@@ -67,11 +67,11 @@ def plain_host(host: str) -> str:
     try:
         text = host.encode("idna").decode("ascii").lower() if not host.isascii() else host.lower()
     except UnicodeError as error:
-        raise ValueError(f"{host!r} is no host name") from error
+        raise ValueError(f"{host!r} is not a host name") from error
     text = text.removesuffix(".")
     labels = text.split(".")
     if len(text) > 253 or not all(len(label) < 64 and _LABEL.fullmatch(label) for label in labels):
-        raise ValueError(f"{host!r} is no host name")
+        raise ValueError(f"{host!r} is not a host name")
     if _NUMBER.fullmatch(labels[-1]):
         return str(IPv4Address(text))
     return text
@@ -141,7 +141,7 @@ def hosts(entries: tuple[str, ...]) -> Hosts:
             names.append((text if text == "*" else star + plain_host(rest), port))
         except ValueError:
             raise InvalidInputError(
-                f"{entry!r} is no host for links: give a name, *.name, an address or a network such as "
+                f"{entry!r} is not a host for links: give a name, *.name, an address or a network such as "
                 "10.1.0.0/16, with :port at its end if only that one is meant"
             ) from None
     return Hosts(tuple(names), tuple(networks))

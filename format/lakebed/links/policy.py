@@ -164,7 +164,7 @@ class Policy:
         if port < 1024 and port not in _WEB_PORTS:
             raise _forbidden(url, f"port {port} is that of another service than the web", f"{plain}:{port}")
         if address is not None and not is_public(address):
-            raise _forbidden(url, f"{plain} is no public address", f"{plain}:{port}")
+            raise _forbidden(url, f"{plain} is not a public address", f"{plain}:{port}")
         return False
 
     def check_addresses(self, url: str, host: str, port: int, addresses: Iterable[Address]) -> None:
@@ -232,9 +232,9 @@ class Policy:
             or ".." in bucket
             or literal(bucket) is not None
         ):
-            raise _forbidden(url, f"{bucket!r:.80} is no name of a bucket")
+            raise _forbidden(url, f"{bucket!r:.80} is not a name of a bucket")
         if not key or any(part in ("", ".", "..") for part in key.removesuffix("/").split("/")):
-            raise _forbidden(url, "its key is no plain name in the bucket")
+            raise _forbidden(url, "its key is not a plain name in the bucket")
         return scheme, bucket, key
 
 
@@ -308,7 +308,7 @@ def _is_folder(text: str) -> bool:
 def _folder(text: str) -> str:
     path = os.path.realpath(path_of(text))
     if not os.path.isdir(path):  # noqa: PTH112
-        raise InvalidInputError(f"{text!r} is no folder that links could lead into, and no host")
+        raise InvalidInputError(f"{text!r} is not a folder that links could lead into, and no host")
     return path
 
 

@@ -65,11 +65,11 @@ class Span:
             return data
         where = f"bytes {self.first} to {self.first + self.length - 1}"
         if b"=" in data:
-            raise FormatError(f"{where} are no base64 without the = at its end")
+            raise FormatError(f"{where} are not base64 without the = at its end")
         try:
             decoded = binascii.a2b_base64(data + b"=" * (-len(data) % 4), strict_mode=True)
         except binascii.Error as error:
-            raise FormatError(f"{where} are no base64: {error}") from error
+            raise FormatError(f"{where} are not base64: {error}") from error
         return decoded[start % 3 : start % 3 + length]
 
     def __str__(self) -> str:

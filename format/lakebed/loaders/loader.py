@@ -495,8 +495,8 @@ class Loader:
             )
         if self.table.index.inside or name in self.decode:
             raise InvalidInputError(
-                f"operations on tensor {name!r} begin with its whole images; they go neither with a selection inside "
-                "of samples nor with decode="
+                f"operations on tensor {name!r} need its whole images; they cannot be combined with a selection inside "
+                "samples, or with decode="
             )
         from lakebed.loaders.shaped import Shaped
 

@@ -213,7 +213,7 @@ class DocumentCheck:
             if state is not None:
                 tensors[key] = state
         for key in {*meta.hidden_tensors, *meta.tensor_names.values()} - set(meta.tensors):
-            self._damaged(f"it names {key!r}, which is no tensor", node, key="dataset_meta.json")
+            self._damaged(f"it names {key!r}, which is not a tensor", node, key="dataset_meta.json")
         self._companions(node, names, tensors)
         self._findings.tensors += len(tensors)
         if len(self._findings.damage) == known:
@@ -223,9 +223,7 @@ class DocumentCheck:
     def _opening(self, node: CommitNode) -> None:
         """Open the version as a reader does, to report errors that only this finds."""
         try:
-            list(
-                open_version(self._storage, self._tree, node.id).tensors.values()
-            )  # this parses all manifests
+            list(open_version(self._storage, self._tree, node.id).tensors.values())  # parses every tensor
         except (FormatError, LimitError) as error:
             self._damaged(str(error), node)
 

@@ -273,7 +273,7 @@ class Repairer:
         try:
             return damage(self._reader(name, state), row)
         except LakebedError:
-            return None  # a missing package is no damage
+            return None  # a missing package is not damage
 
     _cached: tuple[TensorState, SampleReader] | None = None
 

@@ -335,7 +335,7 @@ class Merger:
         if apart:
             raise MergeMismatchError(
                 f"rows of {', '.join(map(repr, apart))} would no longer line up with those of {names[0]!r}: other rows "
-                "of them were removed on one line. Nothing was changed; force=True merges each tensor by itself."
+                "of them were removed on one line. Nothing was changed; with force=True each tensor is merged alone."
             )
 
     def _result_ids(self) -> NDArray[np.uint64]:

@@ -306,5 +306,5 @@ def _codec(storing: Storing, url: str, data: bytes) -> FileCodec | None:
     name = sniff(data, path=url)
     codec = None if name is None else file_codec(name)
     if codec is None:
-        raise FormatError("the file is of no kind that samples can have")
+        raise FormatError("the kind of the file is unknown, or not supported for samples")
     return codec

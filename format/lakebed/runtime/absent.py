@@ -16,7 +16,7 @@ _INDEX = (
 _OF_INDEXES = _INDEX.replace("{name}", "embedding")
 _CLOUD = "it belongs to the service of Deep Lake's vendor, of which nothing is needed here"
 _SUBMODULE = "`import lakebed.compat` first makes `import deeplake` and its submodules lead here"
-_IMPORTED = "it is no part of the API: import it from where it is"
+_IMPORTED = "it is not part of the API: import it from where it is"
 
 _MODULE = {
     "Config": "of botocore: lakebed.config.REQUESTS, STALL_SECONDS and RETRY_SECONDS say how stores are asked",

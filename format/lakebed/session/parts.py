@@ -400,7 +400,7 @@ def _adopt_one(draft: Draft, part: Part, source: ChunkSource) -> None:
             continue
         key = draft.schema.meta.tensor_names.get(name, name)
         if key not in draft.tensors:
-            raise InvalidOperationError(f"a part holds rows of tensor {name!r}, which is not there any more")
+            raise InvalidOperationError(f"a part holds rows of tensor {name!r}, which no longer exists")
         mine = draft.tensors.seen[key].state
         rank = len(mine.meta.max_shape)
         if rank not in (0, len(state.meta.max_shape)) and incoming.held(state.key).null_marks().all():

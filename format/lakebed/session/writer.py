@@ -346,8 +346,8 @@ class Writer(Checkout):
             if problem is not None:
                 self.discard()
                 raise DatasetCorruptError(
-                    f"what was changed in {self.storage.url} since it was published last contradicts itself "
-                    f"({problem}); it was dropped, and nothing was published. Please report what led to this",
+                    f"the unpublished changes of {self.storage.url} contradict each other ({problem}); they were "
+                    "dropped, and nothing was published. Please report what led to this",
                     dataset=self.storage.url,
                 )
 

@@ -83,7 +83,7 @@ class StorageTraits:
     local
         A request costs no round trip over a network.
     folder
-        Path of the folder whose files are the objects, by the same names; empty if objects are no files.
+        Path of the folder whose files are the objects, by the same names; empty if objects are not files.
     system_locks
         The writer's lock of :mod:`lakebed.storage.lock` ends with the process that holds it. Without it, writers keep
         lock files in the dataset, which expire.
@@ -472,7 +472,7 @@ def check_key(key: str) -> str:
         If a part is empty, `.` or `..`, or the key holds a NUL, a backslash, a drive or invalid Unicode.
     """
     if not key or key[0] == "/" or "\0" in key or "\\" in key or (key[1:3] == ":/" and key[0].isalpha()):
-        raise InvalidKeyError(f"storage key {key!r} is no relative path; use names joined by '/'")
+        raise InvalidKeyError(f"storage key {key!r} is not a relative path; use names joined by '/'")
     for part in key.split("/"):
         if part in ("", ".", ".."):
             raise InvalidKeyError(f"storage key {key!r} has a part {part!r}; use plain names joined by '/'")
@@ -480,7 +480,7 @@ def check_key(key: str) -> str:
         try:
             key.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InvalidKeyError(f"storage key {key!r} is no valid Unicode text") from error
+            raise InvalidKeyError(f"storage key {key!r} is not valid Unicode text") from error
     return key
 
 

@@ -454,7 +454,7 @@ class LocalStorage(Storage):
             os.close(fd)
             if stat_module.S_ISDIR(found.st_mode):
                 raise KeyNotFound(f"{key!r} is a folder in {self._root}")
-            raise UnsafePathError(f"{path} is no regular file; remove it")
+            raise UnsafePathError(f"{path} is not a regular file; remove it")
         return fd, found.st_size, path
 
     def _create(self, path: str, fresh: set[str] | None = None) -> tuple[int, str]:

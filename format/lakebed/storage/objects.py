@@ -402,7 +402,7 @@ class ObjectStorage(Storage):
         if self._scheme != "gs":
             return self._write(key, data, {"e_tag": f'"{etag}"' if is_quoted else etag})[0]
         if not etag.isdigit():
-            raise PreconditionFailed(f"{key!r} in {self.url} is not what was read: {etag!r} is no generation")
+            raise PreconditionFailed(f"{key!r} in {self.url} is not what was read: {etag!r} is not a generation")
         return self._write(key, data, {"version": etag})[0]
 
     def _conditional_puts(self) -> ConditionalPuts:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lakebed.storage.stores.traffic import Traffic
 
 COMMENT = "lakebed 1 {begin:020d}"
-"""Comment of our archives: offset of the first object that is no chunk."""
+"""Comment of our archives: offset of the first object that is not a chunk."""
 
 FIXED_HEADER = 30
 """Bytes of a member's own header before its name."""
@@ -111,7 +111,7 @@ class _OpenFile:
         self._close = weakref.finalize(self, os.close, self._fd)
         found = os.fstat(self._fd)
         if not stat_module.S_ISREG(found.st_mode):
-            raise InvalidInputError(f"{path} is no regular file")
+            raise InvalidInputError(f"{path} is not a regular file")
         self._stat = Stat(found.st_size, f"{found.st_ino:x}-{found.st_mtime_ns:x}", found.st_mtime_ns)
 
     def get_range(self, _: str, start: int, length: int) -> bytes:
@@ -151,7 +151,7 @@ class _Window:
         self._at = 0
         told = _COMMENT.search(tail.data[-64:])
         self.documents = int(told[1]) if told else None
-        """Begin of the objects that are no chunks; None in archives of other programs."""
+        """Begin of the objects that are not chunks; None in archives of other programs."""
         if self.documents is not None and self.stat.size - _MOST_KEPT < self.documents < self.begin:
             self.data = self._read(self.documents, self.begin - self.documents) + self.data
             self.begin = self.documents
@@ -201,7 +201,7 @@ class PackedStorage(Storage):
     KeyNotFound
         If the file does not exist.
     CorruptError
-        If it is no ZIP archive, or its members contradict each other.
+        If it is not a ZIP archive, or its members contradict each other.
     InvalidInputError
         If its members are compressed or encrypted.
     """
@@ -376,7 +376,7 @@ def _members(window: _Window, url: str) -> dict[str, zipfile.ZipInfo]:
         raise
     except (zipfile.BadZipFile, struct.error, UnicodeDecodeError, NotImplementedError, OSError) as error:
         raise CorruptError(
-            f"{url} is no packed dataset, or cut short: {error}; fetch or pack it again", dataset=url
+            f"{url} is not a packed dataset, or cut short: {error}; fetch or pack it again", dataset=url
         ) from error
     members: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
@@ -385,7 +385,7 @@ def _members(window: _Window, url: str) -> dict[str, zipfile.ZipInfo]:
         try:
             check_key(info.filename)
         except InvalidKeyError as error:
-            raise CorruptError(f"{url} is no packed dataset: {error}", dataset=url) from error
+            raise CorruptError(f"{url} is not a packed dataset: {error}", dataset=url) from error
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise InvalidInputError(
                 f"{info.filename!r} in {url} is compressed or encrypted, so that it cannot be read in place: unzip the "

@@ -148,7 +148,7 @@ class StorageConformance:
         expect(storage.get("k") == b"short")
 
     def test_missing_object_is_an_error_of_three_kinds(self, storage: Storage) -> None:
-        """KeyNotFound is also a KeyError; a folder of objects is no object."""
+        """KeyNotFound is also a KeyError; a folder of objects is not an object."""
         storage.put("a/b", b"")
         for key in ("missing", "a", "a/b/c", "a/c"):
             with pytest.raises(KeyNotFound, match=key):

@@ -318,7 +318,7 @@ def _open(running: Iterable[_Running]) -> list[Any]:
 def _failed(task: Task, who: str, error: BaseException) -> Outcome:
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     died = WorkerDied(
-        f"{who} items {task.start} to {task.stop - 1} ended ({first}). The memory of a node that runs out, or a "
-        "library that the function calls, ends them: see the logs of Ray"
+        f"{who} items {task.start} to {task.stop - 1} ended ({first}). Usually a node ran out of memory, or a "
+        "library that the function calls crashed: see the logs of Ray"
     )
     return Outcome(task, failure=Failure(task.start, None, died))

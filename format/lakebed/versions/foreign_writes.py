@@ -201,9 +201,8 @@ def _is_unmodified_folder(
     for key in telling:
         if is_younger(f"{key}/{TILES}"):
             told = True
-        elif not _is_empty(
-            manifest.files.get(f"{key}/tensor_meta.json", b"")
-        ):  # an empty tensor need not have one
+        # An empty tensor need not have one.
+        elif not _is_empty(manifest.files.get(f"{key}/tensor_meta.json", b"")):
             if not is_gone(key):
                 return True
             told = True

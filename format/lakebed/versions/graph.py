@@ -43,7 +43,7 @@ def newest_first(parents: Mapping[str, Sequence[str]], times: Mapping[str, float
     Parameters
     ----------
     parents
-        Parents of each commit; those that are no keys are left out.
+        Parents of each commit; those that are not keys are left out.
     times
         When each commit was made.
     """

@@ -238,9 +238,9 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError("the request is no JSON") from error
+        raise InvalidInputError("the request is not JSON") from error
     if not isinstance(found, dict):
-        raise InvalidInputError("the request is no object of JSON")
+        raise InvalidInputError("the request is not an object of JSON")
     return found
 
 
@@ -255,10 +255,8 @@ async def _failed(request: Request, error: Exception) -> Response:
     message = str(error) or kind
     if not isinstance(error, QueryError):
         return failure(kind, message, status)
-    message, text = (
-        message.partition("\n")[0],
-        getattr(request.state, "text", None),
-    )  # the page marks the place itself
+    message = message.partition("\n")[0]  # the page marks the place itself
+    text = getattr(request.state, "text", None)
     if not text or error.line is None or error.column is None:
         return failure(kind, message, status)
     before = text.split("\n")[: error.line - 1]

@@ -101,7 +101,7 @@ def pieces(file: File) -> Any:
 def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
     """Return the place of a video or a sound."""
     if isinstance(found, np.ndarray):
-        raise InvalidInputError("what a query computes is no film or sound")
+        raise InvalidInputError("what a query computes is not a film or sound")
     opened, name, row = found
     tensor = opened.tensor(name)
     if tensor.base_htype not in htypes or tensor.is_sequence:

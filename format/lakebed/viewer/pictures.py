@@ -47,7 +47,7 @@ def picture(found: Found, asked: Asked) -> Picture:
     """
     if isinstance(found, np.ndarray):
         if found.ndim < 2 or not found.size:
-            raise NotFoundError(f"an array of shape {found.shape} is no picture")
+            raise NotFoundError(f"an array of shape {found.shape} is not a picture")
         values = found[min(asked.frame, len(found) - 1)] if found.ndim == 4 else found
         return _encoded(values[_part(list(values.shape), asked)], asked)
     opened, name, row = found
@@ -276,7 +276,7 @@ def _encoded(pixels: NDArray[Any], asked: Asked, size: tuple[int, int] | None = 
     if pixels.ndim == 3 and pixels.shape[2] not in (3, 4):
         pixels = pixels[:, :, 0]
     if pixels.ndim not in (2, 3):
-        raise FormatError(f"an array of shape {pixels.shape} is no picture")
+        raise FormatError(f"an array of shape {pixels.shape} is not a picture")
     height, width = pixels.shape[:2]
     is_photo = pixels.dtype == np.uint8 and pixels.shape[2:] in ((), (3,))
     image = Image.fromarray(_windowed(pixels, asked.low, asked.high))

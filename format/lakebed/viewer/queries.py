@@ -122,7 +122,7 @@ class Answers:
         if text is not None:
             answer = self.answer(opened, text)
             if answer.rows is None or answer.opened is not opened:
-                told = "these are no rows of this version: they can not be saved as a view of it"
+                told = "these are not rows of this version: they can not be saved as a view of it"
                 raise InvalidInputError(told)
             rows = answer.rows.tolist()
         ds = self._lake.writable(opened)

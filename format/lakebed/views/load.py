@@ -121,7 +121,7 @@ def rows_of(data: Session) -> NDArray[np.uint64]:
     found = np.asarray(table.scan(INDEX).column(0, table.length)).reshape(-1)
     if len(found) and (found.dtype.kind not in "iu" or int(found.max()) >= 1 << 63):
         raise DatasetCorruptError(
-            f"{INDEX} of {data.storage.url} holds no numbers of rows", dataset=data.storage.url
+            f"{INDEX} of {data.storage.url} holds no row numbers", dataset=data.storage.url
         )
     return found.astype(np.uint64)
 
@@ -139,7 +139,7 @@ def _of_source(
     last = int(rows.max()) if len(rows) else -1
     if last >= whole.longest:
         raise DatasetCorruptError(
-            f"view {entry.id!r} of {storage.url} has row {last}, and its commit {whole.longest} rows",
+            f"view {entry.id!r} of {storage.url} has row {last}, but its commit has {whole.longest} rows",
             dataset=storage.url,
         )
     pad = last >= whole.length

@@ -93,11 +93,11 @@ def test_one_choice_implies_another(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"htype": "picture"}, "htype: 'picture' is no htype of a column; write generic, text,"),
+        ({"htype": "picture"}, "htype: 'picture' is not an htype of a column; write generic, text,"),
         ({"htype": 3}, "htype: must be a string, not a number."),
         ({"htype": "link[embedding]"}, "htype: embedding does not go with decoding url"),
         ({"htype": "link[image.rgb]"}, "htype: image.rgb does not go with decoding url; write image, video,"),
-        ({"htype": "link[]"}, "htype: '' is no htype"),
+        ({"htype": "link[]"}, "htype: '' is not an htype"),
         ({"htype": "link[image]", "decoding": "base64"}, "decoding: base64 does not go with link[image]"),
         ({"decoding": "gzip"}, "decoding: 'gzip' is not possible; write base64, url, numbers or exact."),
         ({"dtype": "int63"}, "dtype: 'int63' is not possible; write float16"),

@@ -119,13 +119,13 @@ def test_a_misspelt_field_is_refused_wherever_it_stands(
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         config(**values)
-    assert str(caught.value).startswith(f"{field}: is no field of the configuration; did you mean {meant}?")
+    assert str(caught.value).startswith(f"{field}: is not a field of the configuration; did you mean {meant}?")
     assert "hunter2" not in str(caught.value)
 
 
 def test_a_field_that_resembles_none_is_refused_with_those_that_exist() -> None:
     with pytest.raises(
-        ConfigError, match=r"^exclude: is no field of the configuration; remove it, or write "
+        ConfigError, match=r"^exclude: is not a field of the configuration; remove it, or write "
     ):
         config(exclude=["email"])
 
@@ -188,7 +188,7 @@ def test_whatever_comes_is_a_configuration_or_an_error_that_names_a_field(values
     except ConfigError as error:
         field = str(error).partition(":")[0]
         names = (
-            set() if "is no field" in str(error) else {name.rpartition(".")[2] for name, _ in fields(FORM)}
+            set() if "is not a field" in str(error) else {name.rpartition(".")[2] for name, _ in fields(FORM)}
         )
         assert field.rpartition(".")[2].partition("[")[0] in names
     else:

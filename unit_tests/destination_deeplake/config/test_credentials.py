@@ -136,9 +136,9 @@ def test_lakebed_takes_what_the_form_gives(monkeypatch: pytest.MonkeyPatch) -> N
         (
             "az://box",
             {"method": "azure_key", "account_name": "lake", "account_key": "hunter2!"},
-            "credentials.account_key: is no key of a storage account, which is base64",
+            "credentials.account_key: is not a key of a storage account, which is base64",
         ),
-        ("s3://lake", {"method": "aws_role", "role_arn": "lake"}, "role_arn: 'lake' is no ARN"),
+        ("s3://lake", {"method": "aws_role", "role_arn": "lake"}, "role_arn: 'lake' is not an ARN"),
         (
             "s3://lake",
             {"method": "aws_role", "role_arn": "arn:x", "aws_access_key_id": "AKIAHUNTER2"},
@@ -181,9 +181,9 @@ def test_wrong_credentials_are_refused_with_the_field_and_without_secrets(
         (
             "s3://x",
             {"endpoint_url": "minio:9000"},
-            "endpoint_url: is no address of a server; write for example",
+            "endpoint_url: is not an address of a server; write for example",
         ),
-        ("s3://x", {"endpoint_url": "http://[x"}, "endpoint_url: is no address of a server"),
+        ("s3://x", {"endpoint_url": "http://[x"}, "endpoint_url: is not an address of a server"),
         ("s3://x", {"endpoint_url": "https://u:hunter2@h"}, "endpoint_url: must hold no user name"),
         ("s3://x", {"encryption": "AES"}, "encryption: 'AES' is not possible; write AES256, aws:kms or"),
         ("s3://x", {"kms_key_id": "k"}, "kms_key_id: goes with encryption"),

@@ -59,37 +59,37 @@ SMALL = {"type": "object", "properties": {"x": {"type": "number"}}}
             plan(INT16),
             "qty",
             [1, 2**20, "x"],
-            "2 of 3 values that are no whole numbers of 64 bits or beyond int16, first at record 2",
+            "2 of 3 values that are not whole numbers of 64 bits or beyond int16, first at record 2",
         ),
         (
             plan(),
             "qty",
             [True, "x", "1"],
-            "2 of 3 values that are no whole numbers of 64 bits, first at record 1",
+            "2 of 3 values that are not whole numbers of 64 bits, first at record 1",
         ),
         (
             plan(ColumnChoice("t", decoding=Decoding.NUMBERS, shape=(2,))),
             "t",
             [[1, 2], [1], "x"],
-            "2 of 3 values that are no arrays of numbers of shape 2, first at record 2",
+            "2 of 3 values that are not arrays of numbers of shape 2, first at record 2",
         ),
         (
             plan(ColumnChoice("t", htype="image", decoding=Decoding.BASE64)),
             "t",
             [base64.b64encode(b"no picture").decode()] * 2,
-            "2 of 2 values that are no whole files of image, first at record 1",
+            "2 of 2 values that are not whole files of image, first at record 1",
         ),
         (
             plan(ColumnChoice("t", htype="image", decoding=Decoding.URL)),
             "t",
             ["https://example.org/a.jpg", "a.jpg"],
-            "1 of 2 values that are no addresses of files, first at record 2",
+            "1 of 2 values that are not addresses of files, first at record 2",
         ),
         (
             plan(t={"type": "string", "format": "date"}),
             "t",
             ["2024-05-06", "yesterday"],
-            "1 of 2 values that are no dates, first at record 2",
+            "1 of 2 values that are not dates, first at record 2",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_records_are_counted_over_publishes_and_columns_with_most_misfits_come_f
     sync.complete()
     assert warned(out) == [
         "Stream 's', column 'qty': 2 of 4 values beyond int16, first at record 4",
-        "Stream 's', column 't': 1 of 1 values that are no dates, first at record 3",
+        "Stream 's', column 't': 1 of 1 values that are not dates, first at record 3",
     ]
 
 
@@ -123,7 +123,7 @@ def test_what_stands_in_the_place_of_an_object_is_told_of_under_its_name(tmp_pat
     sync = begin(tmp_path, replace(plan(a=SMALL), choices=StreamChoices(flatten=True)), out)
     feed(sync, *rows("a", {"x": 1}, "no object"))
     sync.complete()
-    assert warned(out) == ["Stream 's', column 'a': 1 values that are no objects, first at record 2"]
+    assert warned(out) == ["Stream 's', column 'a': 1 values that are not objects, first at record 2"]
 
 
 UNFIT = {
@@ -205,7 +205,7 @@ def test_a_type_that_nobody_chose_is_the_sources_affair(tmp_path: Path) -> None:
     sync = begin(tmp_path, plan(ColumnChoice("qty", tensor="amount")), out)
     feed(sync, *rows("qty", *["x"] * 2 * MOST_LEADING))
     sync.complete()
-    assert "2,000 of 2,000 values that are no whole numbers of 64 bits" in out.logged
+    assert "2,000 of 2,000 values that are not whole numbers of 64 bits" in out.logged
 
 
 def test_where_rejected_values_are_kept_the_sync_goes_on(tmp_path: Path) -> None:

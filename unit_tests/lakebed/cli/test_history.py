@@ -213,7 +213,7 @@ def test_no_tags(tmp_path: Path) -> None:
     [
         (["v1"], "there is already a tag 'v1'"),
         (["main"], "there is a branch 'main'"),
-        (["a/b"], "no name of a tag"),
+        (["a/b"], "not a name of a tag"),
         (["new", "nobody"], "Address nobody not found"),
         (["-d", "nobody"], "no tag 'nobody'; there are: v1"),
         (["-d"], "NAME"),

@@ -146,7 +146,7 @@ def test_no_number_as_microsoft_spells_it() -> None:
     body = "".join(f"{word} 0 0\n" for word in words)
     found = Ply().decode(_file(f"element vertex {len(words)}\n" + XYZ + "end_header\n" + body))[:, 0]
     np.testing.assert_array_equal(found, [np.nan] * 6 + [np.inf, -np.inf, np.inf])
-    with pytest.raises(FormatError, match="no number"):
+    with pytest.raises(FormatError, match="not a number"):
         Ply().decode(_file("element vertex 1\n" + XYZ + "end_header\n1.#X 0 0\n"))
 
 

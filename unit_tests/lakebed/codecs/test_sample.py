@@ -112,7 +112,7 @@ def test_raw_values_need_their_shape_and_dtype() -> None:
     assert np.array_equal(sample.array, RGB)
     with pytest.raises(FormatError, match="expected"):
         _ = Sample(buffer=b"123", shape=(4,), dtype="int32").array
-    with pytest.raises(InvalidInputError, match="no dtype"):
+    with pytest.raises(InvalidInputError, match="not a dtype"):
         _ = Sample(buffer=b"1234", shape=(1,), dtype="what").array
     with pytest.raises(InvalidInputError, match="shape and dtype"):
         _ = Sample(buffer=b"1234", compression="lz4").shape
@@ -141,9 +141,9 @@ def test_a_local_file_tells_its_path_until_it_is_read() -> None:
 
 def test_damage_names_the_file() -> None:
     """Unknown content, another kind than was said, and a file that is cut."""
-    with pytest.raises(CorruptedSampleError, match=r"x\.jpg.*no known kind"):
+    with pytest.raises(CorruptedSampleError, match=r"x\.jpg.*not a known kind"):
         _ = Sample(path="x.jpg", fetch=lambda: b"hello world").shape
-    with pytest.raises(CorruptedSampleError, match=r"x\.jpg.*no jpeg file"):
+    with pytest.raises(CorruptedSampleError, match=r"x\.jpg.*not in the format jpeg"):
         _ = Sample(path="x.jpg", compression="jpeg", fetch=lambda: saved("PNG")).dtype
     cut = saved("PNG")[:-60]
     with pytest.raises(SampleDecompressionError, match=r"x\.png.*damaged png"):
@@ -166,7 +166,7 @@ def test_samples_are_equal_by_path_or_content() -> None:
 def test_images_come_as_pillow_images() -> None:
     """Values that are no image do not."""
     assert Sample(buffer=saved("PNG")).pil.size == (24, 16)
-    with pytest.raises(InvalidInputError, match="no image"):
+    with pytest.raises(InvalidInputError, match="not an image"):
         _ = Sample(array=np.zeros((2, 3, 4, 5))).pil
 
 

@@ -150,7 +150,7 @@ def test_a_frame_that_is_not_there() -> None:
 
 def test_what_is_no_video() -> None:
     """Other bytes, sounds and truncated files are format errors that say so."""
-    with pytest.raises(FormatError, match="no mp4 file"):
+    with pytest.raises(FormatError, match="not in the format mp4"):
         Video("mp4").facts(b"\x89PNG\r\n\x1a\n" + bytes(50))
     with pytest.raises(FormatError):
         Video("mp4").facts(b"")

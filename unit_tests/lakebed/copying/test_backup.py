@@ -284,7 +284,7 @@ def test_points_are_chosen_by_id_or_time(source: MemoryStorage, tmp_path: Path) 
     for at in ("ffffffffffff", "2001-01-01", 5.0):
         with pytest.raises(InvalidInputError, match=first.id):
             lakebed.restore(place, tmp_path / "3", at=at, **how)
-    with pytest.raises(InvalidInputError, match="no ISO time"):
+    with pytest.raises(InvalidInputError, match="not an ISO time"):
         lakebed.restore(place, tmp_path / "3", at="yesterday", **how)
     with pytest.raises(DatasetNotFoundError, match="no backups"):
         lakebed.restore(tmp_path / "nothing", tmp_path / "3", **how)

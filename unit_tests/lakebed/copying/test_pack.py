@@ -130,7 +130,7 @@ def test_what_is_in_the_way(folder: Path, tmp_path: Path) -> None:
         lakebed.load(folder)[3:].pack(tmp_path / "c.lake")
     with pytest.raises(DatasetNotFoundError):
         lakebed.pack(tmp_path / "none", tmp_path / "c.lake", progressbar=False)
-    with pytest.raises(InvalidInputError, match="no packed dataset"):
+    with pytest.raises(InvalidInputError, match="not a packed dataset"):
         lakebed.unpack(folder, tmp_path / "f", progressbar=False)
     with pytest.raises(DatasetExistsError):
         lakebed.unpack(tmp_path / "a.lake", folder, progressbar=False)

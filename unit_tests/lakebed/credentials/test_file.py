@@ -59,7 +59,7 @@ def test_a_file_that_others_reach_is_refused(place: Path, mode: int) -> None:
 def test_what_is_no_file_is_refused(place: Path) -> None:
     place.parent.mkdir()
     os.mkfifo(place, 0o600)
-    with pytest.raises(StoragePermissionError, match="is no file"):
+    with pytest.raises(StoragePermissionError, match="is not a file"):
         OwnersFile().find("lab")
 
 

@@ -91,14 +91,14 @@ MISTAKES: list[tuple[Call, str]] = [
     (_set("n", 0, 2**40), "1099511627776 does not fit int32"),
     # pictures, files and links
     (lambda ds: ds.img.append("cut.jpg"), "To append data from a file, pass lakebed.read(path)"),
-    (lambda ds: ds.img.append(lakebed.read("cut.jpg")), "sample cut.jpg: 300 bytes are no jpeg file"),
+    (lambda ds: ds.img.append(lakebed.read("cut.jpg")), "sample cut.jpg: 300 bytes are not in the format jpeg"),
     (lambda _: lakebed.read("cut.jpg", verify=True), "ends inside a marker segment"),
     (lambda _: lakebed.read("nofile.jpg"), "nofile.jpg: the file does not exist"),
     (
         lambda ds: ds.img.append(lakebed.read("notes.txt")),
-        "notes.txt: 2 bytes that are no known kind of file",
+        "notes.txt: 2 bytes that are not a known kind of file",
     ),
-    (lambda ds: ds.img.append(lakebed.read(b"\xff\xd8\xff" + b"0" * 200)), "203 bytes are no jpeg file"),
+    (lambda ds: ds.img.append(lakebed.read(b"\xff\xd8\xff" + b"0" * 200)), "203 bytes are not in the format jpeg"),
     (
         lambda ds: ds.img.append(np.zeros((4, 4, 3), "f4")),
         "dtype float32 cannot be stored as jpeg; jpeg takes",
@@ -204,12 +204,12 @@ def test_the_message_helps(ds: lakebed.Dataset, mistake: Call, words: str) -> No
 
 
 WARNED: list[tuple[Call, str]] = [
-    (lambda ds: ds.lab.append(99), "has the names of 2 classes, and the label 99 is none of them"),
-    (lambda ds: ds.lab.extend([2]), "the label 2 is none of them"),
-    (lambda ds: ds.lab.extend([[0, 5]]), "the label 5 is none of them"),
-    (lambda ds: ds.lab.extend([np.array([7], np.uint32)]), "the label 7 is none of them"),
-    (lambda ds: ds.lab.extend(np.array([3], np.uint32)), "the label 3 is none of them"),
-    (lambda ds: [ds.lab.append(1), ds.lab.append(3)], "the label 3 is none of them"),
+    (lambda ds: ds.lab.append(99), "has names for 2 classes, and the label 99 has none"),
+    (lambda ds: ds.lab.extend([2]), "the label 2 has none"),
+    (lambda ds: ds.lab.extend([[0, 5]]), "the label 5 has none"),
+    (lambda ds: ds.lab.extend([np.array([7], np.uint32)]), "the label 7 has none"),
+    (lambda ds: ds.lab.extend(np.array([3], np.uint32)), "the label 3 has none"),
+    (lambda ds: [ds.lab.append(1), ds.lab.append(3)], "the label 3 has none"),
     (lambda ds: ds.box.append(np.ones((2, 5), "f4")), "has 4 numbers, and a sample has the shape (2, 5)"),
 ]
 

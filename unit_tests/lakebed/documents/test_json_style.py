@@ -142,7 +142,7 @@ def test_random_bytes(data: bytes) -> None:
 def test_objects_only() -> None:
     """A document that must be an object is no list."""
     assert json_style.load_object(b"{}", "x") == {}
-    with pytest.raises(FormatError, match="no JSON object"):
+    with pytest.raises(FormatError, match="not a JSON object"):
         json_style.load_object(b"[]", "x")
 
 

@@ -155,7 +155,7 @@ def test_a_merged_branch_is_deleted_only_by_force_and_what_was_merged_stays(ds: 
     ds.commit("many")
     ds.checkout("main")
     ds.merge("side")
-    with pytest.raises(VersionControlError, match="previously merged into main; with force=True"):
+    with pytest.raises(VersionControlError, match="previously merged into main; force=True"):
         ds.delete_branch("side")
     ds.delete_branch("side", force=True)
     again = lakebed.load(ds.path)

@@ -95,7 +95,7 @@ def test_names_that_are_taken(url: str) -> None:
 )
 def test_names_that_no_address_could_hold(url: str, name: object) -> None:
     """What would not be found again is refused."""
-    with pytest.raises(lakebed.InvalidInputError, match="no name of a tag"):
+    with pytest.raises(lakebed.InvalidInputError, match="not a name of a tag"):
         lakebed.load(url).create_tag(name)  # type: ignore[arg-type]
 
 

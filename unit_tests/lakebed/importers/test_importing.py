@@ -55,7 +55,7 @@ def test_what_is_left_out_is_counted_and_remembered(photos: Path, tmp_path: Path
     report = lakebed.import_from("folder", photos, tmp_path / "lake", progressbar=False)
     assert sum(report.reasons.values()) == 1
     assert report.left_out[0]["where"] == "train/dog/broken.jpg"
-    assert "no known kind of file" in report.left_out[0]["reason"]
+    assert "not a known kind of file" in report.left_out[0]["reason"]
     assert report.file is None  # the report says it all
     (remembered,) = lakebed.load(tmp_path / "lake").info[INFO]
     assert remembered["state"] == "done"

@@ -125,7 +125,7 @@ def test_redirects(web: Web) -> None:
     assert fetch(f"{web.url}/redirect/5") == b"arrived"
     with pytest.raises(UnableToReadFromUrlError, match="more than 5 times"):
         fetch(f"{web.url}/redirect/6")
-    with pytest.raises(UnableToReadFromUrlError, match="no web address"):
+    with pytest.raises(UnableToReadFromUrlError, match="not a web address"):
         fetch(f"{web.url}/ftp")
 
 

@@ -337,7 +337,7 @@ def test_what_is_remembered_of_a_dataset_is_listed_and_taken_back(tmp_path: Path
 
 def test_what_is_no_folder_cannot_be_allowed(tmp_path: Path, photos: Path) -> None:
     for place in (str(tmp_path / "nowhere"), str(photos / "0.png")):
-        with pytest.raises(InvalidInputError, match="no folder"):
+        with pytest.raises(InvalidInputError, match="not a folder"):
             kept.allow(place)
     assert run() != (0, "")
 

@@ -83,7 +83,7 @@ def test_content_that_is_no_known_file(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no picture")
     sample = read(tmp_path / "text")
     for look in ("shape", "compression", "array"):
-        with pytest.raises(SampleDecompressionError, match="no known kind"):
+        with pytest.raises(SampleDecompressionError, match="not a known kind"):
             getattr(sample, look)
     with pytest.raises(SampleDecompressionError):
         read(tmp_path / "text", verify=True)

@@ -21,7 +21,7 @@ from lakebed.query.engine.sources import Sources
 from lakebed.query.functions import registry
 from lakebed.query.language import syntax
 from lakebed.query.language.lexer import OPERATORS, tokens
-from lakebed.query.language.parser import parse_uncached, parse_expression
+from lakebed.query.language.parser import parse_expression, parse_uncached
 from lakebed.query.language.token_stream import KEYWORDS
 from lakebed.query.values.limits import Limits, Watch
 from unit_tests.lakebed.query.cases import cases, query_of

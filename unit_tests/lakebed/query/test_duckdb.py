@@ -118,7 +118,7 @@ def test_nothing_chosen_is_an_empty_view(ds: lakebed.Dataset) -> None:
     [
         (
             pa.table({"x": [1]}),
-            r"no column 'row_id' of row numbers, but x: make the relation by ds.to_duckdb\(row_ids",
+            r"no column 'row_id' of row numbers, only x: make the relation by ds.to_duckdb\(row_ids",
         ),
         (pa.table({"row_id": ["a"]}), "holds string, no row numbers"),
         (pa.table({"row_id": [1.0]}), "holds double, no row numbers"),

@@ -238,7 +238,7 @@ def test_images_have_no_statistics_and_empty_tensors_none_yet() -> None:
     ds.create_tensor("later", dtype="int64")
 
     assert ds.update_statistics() == [("later", 0, 0)]
-    with pytest.raises(lakebed.errors.InvalidInputError, match="'photo' has no statistics"):
+    with pytest.raises(lakebed.errors.InvalidInputError, match="'photo' cannot have statistics"):
         ds.update_statistics(["later", "photo"])
     with pytest.raises(lakebed.errors.TensorDoesNotExistError):
         ds.update_statistics(["y"])

@@ -150,7 +150,7 @@ def test_what_a_version_records() -> None:
         (np.ones((2, 2)), {"dtype": "float64"}, {"htype": "text"}, "json can hold them"),
         (STAMP, {}, {"dtype": "float64"}, "timestamp"),
         (pa.array([date(2024, 2, 3)]), {}, {"dtype": "int64"}, "date32"),
-        ([1], {"dtype": "int8", "sample_compression": "lz4"}, {"dtype": "int16"}, "each sample by itself"),
+        ([1], {"dtype": "int8", "sample_compression": "lz4"}, {"dtype": "int16"}, "each sample separately"),
         ([[1], [2]], {"htype": "sequence[generic]", "dtype": "int64"}, {"htype": "json"}, "sequences"),
         (
             [np.ones((4, 4, 3), "u1")],

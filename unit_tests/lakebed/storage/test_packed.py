@@ -172,7 +172,7 @@ def test_what_cannot_be_read_in_place(tmp_path: Path) -> None:
     for name in ("../out", "/etc/passwd", "a//b"):
         with zipfile.ZipFile(tmp_path / "b.lake", "w") as file:
             file.writestr(name, b"x")
-        with pytest.raises(CorruptError, match="no packed dataset"):
+        with pytest.raises(CorruptError, match="not a packed dataset"):
             PackedStorage(str(tmp_path / "b.lake"))
     with zipfile.ZipFile(tmp_path / "c.lake", "w") as file:
         file.writestr("a", b"x")
@@ -180,7 +180,7 @@ def test_what_cannot_be_read_in_place(tmp_path: Path) -> None:
             file.writestr("a", b"y")
     with pytest.raises(CorruptError, match="twice"):
         PackedStorage(str(tmp_path / "c.lake"))
-    with pytest.raises(CorruptError, match="no packed dataset"):
+    with pytest.raises(CorruptError, match="not a packed dataset"):
         on_disk(tmp_path, b"no archive at all")
 
 

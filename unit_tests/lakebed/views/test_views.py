@@ -182,7 +182,7 @@ def test_copies_of_parts_are_what_the_view_shows(tmp_path: Path, way: str) -> No
 
 
 def test_parts_that_are_no_samples_are_told(disk: lakebed.Dataset, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="a query asks whole samples"):
+    with pytest.raises(InvalidInputError, match="a query reads whole samples"):
         disk[2:5, 0:2].query("SELECT *")
     with pytest.raises(DatasetExistsError):
         disk[2:5, 0:2].copy(disk.copy(tmp_path / "there", progressbar=False).path, progressbar=False)

@@ -59,8 +59,8 @@ class CompatMethods(DatasetBase):
         self._check_changeable("rename")
         if isinstance(new_name, Mapping) or columns:
             raise RenameError(
-                "ds.rename is of a dataset's name: ds.rename_columns({'age': 'years'}) shows columns by other names, "
-                "and ds.rename_tensor('age', 'years') stores them"
+                "ds.rename would rename the dataset itself: ds.rename_columns({'age': 'years'}) shows columns by other "
+                "names, and ds.rename_tensor('age', 'years') stores them"
             )
         raise RenameError(
             f"Rename is not available for non-managed datasets: a dataset's name is its path. Move its folder to "

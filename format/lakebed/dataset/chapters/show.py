@@ -113,7 +113,7 @@ class TensorShowMethods(TensorBase):
 
         if not self._index.is_single:
             raise InvalidOperationError(
-                f"pil() is of one sample: {self._name}[0].pil(); lakebed.show(...) draws several"
+                f"pil() takes one sample: {self._name}[0].pil(); lakebed.show(...) draws several"
             )
         if self._reader.storing is not Storing.ARRAY or self._state.meta.is_sequence:
             raise InvalidOperationError(f"tensor {self._name!r} holds no pictures")

@@ -78,7 +78,7 @@ def _address(path: str, out: Path) -> str:
         bucket, _, key = location.path.partition("/")
         return _BUCKETS[location.scheme].format(bucket=bucket, key=quote(key))
     raise InvalidInputError(
-        f"{path}: say with --address at which https address browsers find it, relative to the page or absolute"
+        f"{path}: pass --address: the https address at which browsers find it, absolute or relative to the page"
     )
 
 

@@ -372,7 +372,7 @@ class ReadMethods(TensorBase):
         if self._state.meta.htype not in ("video", "audio"):
             raise InvalidOperationError("Only supported for video and audio tensors.")
         if not self._index.is_single:
-            raise InvalidOperationError(f"play() is of one sample: {self._name}[0].play()")
+            raise InvalidOperationError(f"play() takes one sample: {self._name}[0].play()")
         from lakebed.dataset.display.viewing import visualize
 
         return visualize(self._handle, {"primary": self._name, "row": int(self._rows()[0])})

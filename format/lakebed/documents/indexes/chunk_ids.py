@@ -73,7 +73,7 @@ class ChunkIds:
         Raises
         ------
         FormatError
-            If the length is no whole number of rows or `last` decreases.
+            If the length is not a whole number of rows or `last` decreases.
         LimitError
             If a row promises more samples than one chunk may hold.
         """

@@ -47,7 +47,7 @@ class ChunkSet(Mapping[str, Place]):
         try:
             text = bytes(data).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise FormatError(f"{_WHAT} is no text: {error}") from error
+            raise FormatError(f"{_WHAT} is not text: {error}") from error
         if "::" in text or ":," in text or text.endswith(":"):
             raise FormatError(f"{_WHAT}: an entry has an empty part")
         known: dict[str, Place] = {"": HERE}
@@ -87,9 +87,9 @@ def _parse_place(text: str) -> Place:
         or "/" in commit
         or "\\" in commit
     ):
-        raise FormatError(f"{_WHAT}: {commit!r:.60} is no version")
+        raise FormatError(f"{_WHAT}: {commit!r:.60} is not a version")
     if colon and ":" in key:
-        raise FormatError(f"{_WHAT}: {key!r:.60} is no tensor key")
+        raise FormatError(f"{_WHAT}: {key!r:.60} is not a tensor key")
     return commit, checked_key(key, _WHAT) if colon else None
 
 

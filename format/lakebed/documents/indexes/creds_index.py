@@ -45,7 +45,7 @@ class CredsIndex:
         Raises
         ------
         FormatError
-            If the length is no whole number of rows or `last` does not grow.
+            If the length is not a whole number of rows or `last` does not grow.
         """
         _, offset = version_prefix.split(data, _WHAT)
         codes, last = tables.read(data, offset, 4, 2, _WHAT)

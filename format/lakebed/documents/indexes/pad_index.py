@@ -53,7 +53,7 @@ class PadIndex:
         Raises
         ------
         FormatError
-            If the length is no whole number of bounds.
+            If the length is not a whole number of bounds.
         """
         _, offset = version_prefix.split(data, _WHAT)
         (bounds,) = tables.read(data, offset, 4, 1, _WHAT)

@@ -52,7 +52,7 @@ class SequenceIndex:
         Raises
         ------
         FormatError
-            If the length is no whole number of rows, `last` does not grow, or a row does not start where
+            If the length is not a whole number of rows, `last` does not grow, or a row does not start where
             the one before ends.
         """
         _, offset = version_prefix.split(data, _WHAT)

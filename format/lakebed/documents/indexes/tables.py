@@ -28,7 +28,7 @@ def read(data: bytes | memoryview, offset: int, width: int, columns: int, what: 
     Raises
     ------
     FormatError
-        If the bytes are no whole number of rows.
+        If the bytes are not a whole number of rows.
     LimitError
         If it has more rows than this process allows.
     """

@@ -25,7 +25,7 @@ def split(data: bytes | memoryview, what: str) -> tuple[str, int]:
     Raises
     ------
     FormatError
-        If the bytes end inside the prefix, or it is no version.
+        If the bytes end inside the prefix, or it is not a version.
     """
     n = data[0] if len(data) else 0
     raw = bytes(data[1 : 1 + n])
@@ -41,9 +41,9 @@ def numbers(version: str, what: str) -> tuple[int, ...]:
     Raises
     ------
     FormatError
-        If a component is no number.
+        If a component is not a number.
     """
     parts = version.split(".")
     if not all(part.isdecimal() and part.isascii() and len(part) < 10 for part in parts):
-        raise FormatError(f"{what} has the version {version!r}, which is no list of numbers")
+        raise FormatError(f"{what} has the version {version!r}, which is not a list of numbers")
     return tuple(int(part) for part in parts)

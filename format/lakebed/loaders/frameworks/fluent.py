@@ -162,7 +162,7 @@ class DataLoader:
         view = self.dataset.query(query_string)
         if not hasattr(view, "_source"):
             raise InvalidOperationError(
-                "the query computes columns, which a loader does not: store its result with materialize(path), and "
+                "the query computes columns, which a loader cannot do: store its result with materialize(path), and "
                 "load that"
             )
         return replace(self, dataset=view, make_source=view._source)  # noqa: SLF001

@@ -61,7 +61,7 @@ def shared(infos: Sequence[Info]) -> Info | None:
     if times:
         if len({kind for kind, _ in times}) > 1:
             kinds = " and a ".join(sorted({kind for kind, _ in times}))
-            raise QueryError(f"a {kinds} are not compared, and make no column", kind="type")
+            raise QueryError(f"a {kinds} cannot be compared, nor share a column", kind="type")
         has_text = has_text and times[0][0] == "moment"
         logicals = {info.logical for info in infos if time_of(info) is not None}
         if not has_text and len(logicals) == 1:
@@ -178,8 +178,8 @@ def _rescaled(values: NDArray[Any], factor: int) -> NDArray[Any]:
     most = np.iinfo(np.int64).max // factor
     if int(values.max()) > most or int(values.min()) < -most:
         raise QueryError(
-            "nanoseconds cannot count up to a moment so far away, and the other side has nanoseconds: say TIMESTAMP(x) "
-            "there, which counts microseconds",
+            "the moment is out of range for nanoseconds, which the other side has: write TIMESTAMP(x) there, which has "
+            "microseconds",
             kind="runtime",
         )
     return values * factor

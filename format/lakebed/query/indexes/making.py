@@ -190,7 +190,7 @@ def _checked(table: Table, tensor: str, kind: str) -> TensorState:
     state = reader.state
     if reader.is_link or state.sequence is not None:
         held = "links" if reader.is_link else "sequences"
-        raise InvalidInputError(f"{tensor!r} holds {held}: these have no index")
+        raise InvalidInputError(f"{tensor!r} holds {held}: these cannot have an index")
     if kind == "bm25":
         if reader.storing is not Storing.TEXT:
             message = f"an index of words needs texts (htype 'text'), which {tensor!r} does not hold"

@@ -233,7 +233,7 @@ def read_segment(
             raise _damaged(storage, index, "one of its files is gone") from None
         raise
     if len(data) != entry.size or xxhash.xxh3_64_hexdigest(data) != entry.sum:
-        raise _damaged(storage, index, "the checksum of one of its files does not hold")
+        raise _damaged(storage, index, "one of its files has a wrong checksum")
     try:
         found = made(Segment.from_bytes(data))
     except (FormatError, KeyError) as error:

@@ -344,8 +344,8 @@ def gathered(table: Table, *, is_chosen: bool, progressbar: bool) -> list[Tensor
     if is_chosen and len(telling) < len(columns):
         wrong = next(column.name for column in columns if column not in telling)
         raise InvalidInputError(
-            f"tensor {wrong!r} has no statistics: numbers and texts have, whose samples are not compressed one by one; "
-            "leave it out, or name no tensors"
+            f"tensor {wrong!r} cannot have statistics: they need numbers or texts without compression of single "
+            "samples; leave it out, or name no tensors"
         )
     load(telling)
     found = []

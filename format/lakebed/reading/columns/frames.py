@@ -195,7 +195,7 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
     found = pa.table(table)
     if name not in found.column_names:
         raise InvalidInputError(
-            f"the table has no column {name!r} of row numbers, but {', '.join(found.column_names)}: {hint}"
+            f"the table has no column {name!r} of row numbers, only {', '.join(found.column_names)}: {hint}"
         )
     if found.column_names.count(name) > 1:
         raise InvalidInputError(

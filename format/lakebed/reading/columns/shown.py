@@ -135,8 +135,8 @@ class ShownColumn:
         links = self.scan.reader.links
         if links.is_grid(row):
             raise InvalidOperationError(
-                f"sample {row} of tensor {self.scan.reader.name!r} is made of several linked files and has no one "
-                'address; pass files="arrays", or leave it out with tensors=[...]'
+                f"sample {row} of tensor {self.scan.reader.name!r} is made of several linked files and has no "
+                'single address; pass files="arrays", or leave it out with tensors=[...]'
             )
         return str(links.path(row)) or None
 

@@ -132,7 +132,7 @@ def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
         if text is not None:
             if key == "account_key" and not _is_base64(text):
                 raise InvalidInputError(
-                    f"account_key of {provider} is no base64, which keys of storage accounts are: copy the whole key"
+                    f"account_key of {provider} is not base64, which keys of storage accounts are: copy the whole key"
                 )
             values = {key: text}
             return Renewal(lambda values=values: Grant(values), provider)  # type: ignore[misc]

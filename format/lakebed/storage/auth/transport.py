@@ -33,7 +33,7 @@ def client_options(values: Mapping[str, Any], endpoint: str | None, ca_bundle: s
     Raises
     ------
     InvalidInputError
-        If the endpoint is no http address, or the file cannot be read.
+        If the endpoint is not an http address, or the file cannot be read.
     """
     options: dict[str, Any] = {}
     if endpoint is not None:

@@ -102,7 +102,7 @@ class Folders:
         return known
 
     def _is_plain(self, folder: str, path: str) -> bool:
-        """Tell whether a folder is no link, or does not exist yet, inside a folder that is known to be safe."""
+        """Tell whether a folder is not a link, or does not exist yet, inside a folder that is known to be safe."""
         if not folder:
             return False
         self.folder(folder.rpartition("/")[0])

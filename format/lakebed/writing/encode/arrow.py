@@ -158,7 +158,8 @@ def _encode_bytes(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Enco
     """Encode a binary array as one-dimensional samples of uint8, as lists of that would be."""
     if meta.dtype not in (None, "uint8") or len(meta.max_shape) > 1:
         raise TensorDtypeMismatchError(
-            f"bytes go into a tensor of dtype uint8 and one dimension; this one has {meta.dtype}, {len(meta.max_shape)}"
+            f"bytes need a tensor of dtype uint8 and one dimension; this one has dtype {meta.dtype} and "
+            f"{len(meta.max_shape)} dimensions"
         )
     from lakebed.htypes.arrow import bytes_block
 

@@ -82,7 +82,7 @@ def _warn_of_unnamed(rows: Samples, names: Any, meta: TensorMeta) -> None:
     largest = _largest(rows)
     if largest >= len(names):
         warnings.warn(
-            f"tensor {meta.name!r} has the names of {len(names):,} classes, and the label {largest} is none of them; "
+            f"tensor {meta.name!r} has names for {len(names):,} classes, and the label {largest} has none; "
             "names are in info.class_names",
             UnusualSampleWarning,
             stacklevel=2,
