@@ -38,7 +38,8 @@ _MOVE = """(seconds) => new Promise((done) => {
         const share = (now - began) / 1000;
         if (share > seconds) return done(gaps);
         const middle = { ...at(width / 2, height / 2), cancelable: true };
-        if (share % 4 < 2) target.dispatchEvent(new WheelEvent("wheel", { ...middle, deltaY: share % 2 < 1 ? -30 : 30 }));
+        const deltaY = share % 2 < 1 ? -30 : 30;
+        if (share % 4 < 2) target.dispatchEvent(new WheelEvent("wheel", { ...middle, deltaY }));
         else {
             target.dispatchEvent(new PointerEvent("pointerdown", at(400, 300)));
             for (const far of [5, 10]) target.dispatchEvent(new PointerEvent("pointermove", at(400 + far, 300 + far)));
@@ -69,7 +70,7 @@ def main() -> None:
             spent = 1000 * (sum(map(used, drawing)) - before) / len(gaps)
         median, slow = statistics.median(gaps), sum(gap > BAR for gap in gaps) / len(gaps)
         lines = [
-            f"{ROWS:,} points of {AXES} axes, on {len(os.sched_getaffinity(0))} cores with a load of {os.getloadavg()[0]:.1f}:",
+            f"{ROWS:,} points of {AXES} axes, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}:",
             "",
             f"* opened, the plane found and all points drawn, in {opened:.1f} s",
             f"* median frame while zooming and moving {median:.1f} ms (bar {BAR:.1f}: 30 a second), {slow:.0%} above",

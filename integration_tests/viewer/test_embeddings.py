@@ -22,7 +22,9 @@ from lakebed.viewer.points import plane
 pytestmark = pytest.mark.viewer
 ROWS = 600
 GROUPS = ["a", "b", "c"]
-SEEN = "document.querySelector('.map canvas').getContext('2d').getImageData(0, 0, 9999, 9999).data.some(Boolean)"
+SEEN = (
+    "document.querySelector('.map canvas').getContext('2d').getImageData(0, 0, 9999, 9999).data.some(Boolean)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,9 @@ def drawn(page: Any, words: str = f"{ROWS} points") -> np.ndarray[Any, Any]:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data.partition(",")[2]))))
 
 
-def test_vectors_are_drawn_on_their_plane(server: Served, open_page: Callable[..., Any], vectors: Path) -> None:
+def test_vectors_are_drawn_on_their_plane(
+    server: Served, open_page: Callable[..., Any], vectors: Path
+) -> None:
     page = open_page(server.at(**look("wide")))
     pixels = drawn(page)
     colours = {tuple(one) for one in pixels[pixels[..., 3] > 0][:, :3].tolist()}

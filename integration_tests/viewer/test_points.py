@@ -28,7 +28,7 @@ def las(places: np.ndarray[Any, Any], colour: tuple[int, int, int]) -> bytes:
     header = laspy.LasHeader(point_format=2, version="1.2")
     header.offsets, header.scales = [4e6, 5e6, 0], [0.001] * 3
     cloud = laspy.LasData(header)
-    cloud.x, cloud.y, cloud.z = (places + [4e6, 5e6, 0]).T
+    cloud.x, cloud.y, cloud.z = (places + np.array([4e6, 5e6, 0])).T
     cloud.red, cloud.green, cloud.blue = (np.full(len(places), 257 * one) for one in colour)
     out = io.BytesIO()
     cloud.write(out)
@@ -41,7 +41,9 @@ def ply(form: str) -> bytes:
     head += "property uchar red\nproperty uchar green\nproperty uchar blue\n"
     head += "element face 6\nproperty list uchar int vertex_indices\nend_header\n"
     if form == "ascii":
-        rows = [f"{x} {y} {z} 250 20 20" for x, y, z in CUBE] + [f"4 {' '.join(map(str, one))}" for one in SIDES]
+        rows = [f"{x} {y} {z} 250 20 20" for x, y, z in CUBE] + [
+            f"4 {' '.join(map(str, one))}" for one in SIDES
+        ]
         return (head + "\n".join(rows) + "\n").encode()
     vertices = np.zeros(8, [("place", "<f4", 3), ("colour", "u1", 3)])
     vertices["place"], vertices["colour"] = CUBE, (250, 20, 20)
@@ -133,7 +135,9 @@ def test_a_cloud_of_a_file_with_its_boxes(
         assert state(page).get("hidden", []) == []
     assert found[0] == found[1]
     across, down = (found[0][end] - found[0][begin] for begin, end in (("left", "right"), ("top", "bottom")))
-    assert across / down == pytest.approx(2, rel=0.03), "4 wide and 2 high: no digit is lost far from the origin"
+    assert across / down == pytest.approx(2, rel=0.03), (
+        "4 wide and 2 high: no digit is lost far from the origin"
+    )
 
 
 def test_a_mesh_is_turned_and_the_address_follows(
@@ -144,7 +148,9 @@ def test_a_mesh_is_turned_and_the_address_follows(
         for at, address in enumerate(addresses("meshes", row=row, orbit=FRONT)):
             page = open_page(address, refused=True)
             found[row, at] = seen(page, "8 vertices, 12 triangles")
-    assert found[0, 0] == found[0, 1] == found[1, 0] == found[1, 1], "text and bytes, with a server and without"
+    assert found[0, 0] == found[0, 1] == found[1, 0] == found[1, 1], (
+        "text and bytes, with a server and without"
+    )
     square = found[0, 0]
     assert square["right"] - square["left"] == pytest.approx(square["bottom"] - square["top"], abs=2)
     assert set(square["colours"]) == {"250,20,20"}, "seen from the front, one side is lit in full"
@@ -181,7 +187,9 @@ def test_a_damaged_file_costs_its_view_only(
     ds.commit()
     served = serve(tmp_path / "bad")
     page = open_page(served.at(dataset=0, row=0))
-    page.route("**/media/mesh/0*", lambda route: route.fulfill(body=ply("ascii").replace(b"4 0 1 3 2", b"4 0 1 3 9")))
+    page.route(
+        "**/media/mesh/0*", lambda route: route.fulfill(body=ply("ascii").replace(b"4 0 1 3 2", b"4 0 1 3 9"))
+    )
     page.reload()
     page.locator(".space", has_text="corners that are no vertices").wait_for()
     page.get_by_label("Values").get_by_text("the name of the mesh").wait_for()

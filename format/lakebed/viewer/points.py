@@ -15,6 +15,7 @@ from lakebed.viewer.cells import kind_of
 _MOST_ROWS = 1_000_000
 _PIECE = 1 << 24  # numbers in memory at a time
 _WORK = 1 << 30  # limit of multiplications to find the basis
+_FEWEST = 100
 _MOST_SAMPLED = 20_000
 
 Floats = NDArray[np.float32]
@@ -51,7 +52,7 @@ def points(tensor: lakebed.Tensor) -> tuple[Floats, int, float]:
     axes = int(shape[0]) if is_vector else 1
     if axes <= 3:
         return np.concatenate([np.empty((0, axes), np.float32), *_pieces(tensor, step, axes)]), step, 1.0
-    some = min(_MOST_SAMPLED, max(100, _WORK // axes**2))
+    some = min(_MOST_SAMPLED, max(_FEWEST, _WORK // axes**2))
     sampled = np.concatenate(list(_pieces(tensor, max(step, -(-len(tensor) // some)), axes)))
     mean, basis, share = plane(sampled.astype(np.float64))
     made = [((piece - mean) @ basis).astype(np.float32) for piece in _pieces(tensor, step, axes)]

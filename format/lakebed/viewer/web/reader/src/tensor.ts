@@ -222,15 +222,16 @@ export class Tensor {
     return this.nulls !== null;
   }
 
-  /** Rows as one array with a new first axis, where all have the largest shape; zeros for those without numbers, which are `missing`. */
-  async column(start: number, stop: number, signal?: AbortSignal): Promise<NumberArray & { missing: number[] }> {
+  /** Rows as one array with a new first axis, where all have the largest shape; zeros for those without numbers, which are `missing`. Bytes of that length, `into`, are filled instead of new ones. */
+  async column(start: number, stop: number, signal?: AbortSignal, into: Bytes | null = null): Promise<NumberArray & { missing: number[] }> {
     this.checkRows(start, stop);
-    if (!this.isArray || this.isSequence) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
+    if (!this.isArray || this.isSequence || this.index.tiles.size > 0) throw new UnsupportedError(`${this.name} holds other things than arrays of one shape`);
     const { sample } = this.storing;
     const dtype = this.dtype ?? "uint8";
     const size = product(this.maxShape) * itemSize(dtype);
     check("sampleBytes", size * (stop - start), this.name);
-    const out = new Uint8Array(size * (stop - start));
+    if (into !== null && into.length !== size * (stop - start)) throw new RangeError(`${into.length} bytes are no room for ${size * (stop - start)}`);
+    let out = into;
     const without = new Set(await this.missing(start, stop, signal));
     const { last } = this.index.chunks;
     let next = stop > start ? rowOf(last, start) : last.length;
@@ -241,22 +242,32 @@ export class Tensor {
         const [begin, count] = this.index.chunks.span(row);
         const [first, behind] = [Math.max(begin, start), Math.min(begin + count, stop)];
         const { header, data } = await this.load(row, count, signal);
-        if (header.isUnwritten(data.length)) continue;
         const isWhole = sample === null && header.allOf(size) && data.length >= count * size;
+        if (isWhole && into === null && behind - first === stop - start) {
+          out = data.subarray((first - begin) * size, (behind - begin) * size);
+          continue;
+        }
+        out ??= new Uint8Array(size * (stop - start));
+        if (header.isUnwritten(data.length)) {
+          out.fill(0, (first - start) * size, (behind - start) * size);
+          continue;
+        }
         if (isWhole) out.set(data.subarray((first - begin) * size, (behind - begin) * size), (first - start) * size);
         for (let at = first; at < behind && !isWhole; at++) {
           const [from, to] = header.place(at - begin);
           const stored = cut(data, from, to - from, this.what(at));
           const bytes = sample === null ? stored : decodeSized(stored, this.what(at));
           if (bytes.length === size) out.set(bytes, (at - start) * size);
-          else if (bytes.length === 0) without.add(at);
-          else throw new UnsupportedError(`${this.name} has samples of several shapes`);
+          else if (bytes.length === 0) {
+            without.add(at);
+            out.fill(0, (at - start) * size, (at + 1 - start) * size);
+          } else throw new UnsupportedError(`${this.name} has samples of several shapes`);
         }
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     const missing = [...without].map((row) => row - start).sort((a, b) => a - b);
-    return { kind: "array", dtype, shape: [stop - start, ...this.maxShape], data: numbers(out, dtype), missing };
+    return { kind: "array", dtype, shape: [stop - start, ...this.maxShape], data: numbers(out ?? NO_BYTES, dtype), missing };
   }
 
   /** Shapes of rows, without their data: null where a row is null; of sequences the largest of their items, and how many. */

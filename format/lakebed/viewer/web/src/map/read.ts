@@ -21,9 +21,10 @@ export async function pointsOf(tensor: Tensor, signal?: AbortSignal): Promise<Po
       for (let axis = 0; axis < width; axis += 1) rows[((start + row) / step) * width + axis] = Number(from[at + axis]);
     };
     if (isEven || axes === 1) {
-      const { data, missing } = await tensor.column(start, stop, signal);
+      const isRoom = step === 1 && tensor.dtype === "float32";
+      const { data, missing } = await tensor.column(start, stop, signal, isRoom ? new Uint8Array(rows.buffer, 4 * start * width, 4 * (stop - start) * width) : null);
       const without = new Set(missing);
-      if (step === 1 && data instanceof Float32Array && !missing.length) rows.set(data, start * width);
+      if (isRoom) for (const row of missing) rows.fill(NaN, (start + row) * width, (start + row + 1) * width);
       else for (let row = 0; row < stop - start; row += step) if (!without.has(row)) put(row, data, row * axes);
     } else {
       const values = await tensor.rows(start, stop, signal);
