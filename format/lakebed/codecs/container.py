@@ -159,7 +159,9 @@ def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
     """
     demuxer = demuxer_of(data)
     if demuxer is None:
-        raise FormatError(f"{len(data)} bytes are not in the format {name}: they begin with {bytes(data[:12]).hex()}")
+        raise FormatError(
+            f"{len(data)} bytes are not in the format {name}: they begin with {bytes(data[:12]).hex()}"
+        )
     if demuxer == "wav" and not isinstance(data, Elsewhere):
         _check_lists(data)
     with decoding(f"a {name} file of {len(data)} bytes"):

@@ -308,7 +308,10 @@ class ObjectStorage(Storage):
 
         try:
             return self._requests.read("read", key, ask)
-        except (NoPartError, TruncatedReadError):  # an empty object has no part; some stores cannot read from the end
+        except (
+            NoPartError,
+            TruncatedReadError,
+        ):  # an empty object has no part; some stores cannot read from the end
             found = existing(self, key)
         return self._exact_tail(key, length, found)
 
@@ -402,7 +405,9 @@ class ObjectStorage(Storage):
         if self._scheme != "gs":
             return self._write(key, data, {"e_tag": f'"{etag}"' if is_quoted else etag})[0]
         if not etag.isdigit():
-            raise PreconditionFailed(f"{key!r} in {self.url} is not what was read: {etag!r} is not a generation")
+            raise PreconditionFailed(
+                f"{key!r} in {self.url} is not what was read: {etag!r} is not a generation"
+            )
         return self._write(key, data, {"version": etag})[0]
 
     def _conditional_puts(self) -> ConditionalPuts:

@@ -119,7 +119,9 @@ def test_a_misspelt_field_is_refused_wherever_it_stands(
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         config(**values)
-    assert str(caught.value).startswith(f"{field}: is not a field of the configuration; did you mean {meant}?")
+    assert str(caught.value).startswith(
+        f"{field}: is not a field of the configuration; did you mean {meant}?"
+    )
     assert "hunter2" not in str(caught.value)
 
 

@@ -91,14 +91,20 @@ MISTAKES: list[tuple[Call, str]] = [
     (_set("n", 0, 2**40), "1099511627776 does not fit int32"),
     # pictures, files and links
     (lambda ds: ds.img.append("cut.jpg"), "To append data from a file, pass lakebed.read(path)"),
-    (lambda ds: ds.img.append(lakebed.read("cut.jpg")), "sample cut.jpg: 300 bytes are not in the format jpeg"),
+    (
+        lambda ds: ds.img.append(lakebed.read("cut.jpg")),
+        "sample cut.jpg: 300 bytes are not in the format jpeg",
+    ),
     (lambda _: lakebed.read("cut.jpg", verify=True), "ends inside a marker segment"),
     (lambda _: lakebed.read("nofile.jpg"), "nofile.jpg: the file does not exist"),
     (
         lambda ds: ds.img.append(lakebed.read("notes.txt")),
         "notes.txt: 2 bytes that are not a known kind of file",
     ),
-    (lambda ds: ds.img.append(lakebed.read(b"\xff\xd8\xff" + b"0" * 200)), "203 bytes are not in the format jpeg"),
+    (
+        lambda ds: ds.img.append(lakebed.read(b"\xff\xd8\xff" + b"0" * 200)),
+        "203 bytes are not in the format jpeg",
+    ),
     (
         lambda ds: ds.img.append(np.zeros((4, 4, 3), "f4")),
         "dtype float32 cannot be stored as jpeg; jpeg takes",

@@ -346,7 +346,9 @@ def test_datasets_that_are_not_in_the_list(served: Served, tmp_path: Path, what:
         f'SELECT * FROM {other[:-1]}@main"',
     ):
         told = served.post(number, what, text=text, name="x")
-        assert (told.status, "not a dataset of this lake" in told.json["error"]["message"]) == (400, True), text
+        assert (told.status, "not a dataset of this lake" in told.json["error"]["message"]) == (400, True), (
+            text
+        )
     assert served.post(number, "query", text='SELECT span FROM "birds"').json["rows"] == 12
 
 
