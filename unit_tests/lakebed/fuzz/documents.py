@@ -183,14 +183,12 @@ def _prefix(case: Case) -> None:
 
 def _manifest(case: Case) -> None:
     """Read a manifest as it is (its checksum tells) and as somebody would sign it who wants to do harm."""
-    for data in (case.data, _signed(case.data)):
-        try:
-            manifest = Manifest.from_bytes(data)
-        except LimitError:
-            continue
-        for places in manifest.chunks.values():
-            assert len(places.folder_of) == len(places.sizes) == len(places.own) == len(places.sum_counts())
-        assert Manifest.from_bytes(manifest.to_bytes()).files == manifest.files
+    with contextlib.suppress(FormatError, LimitError):
+        Manifest.from_bytes(case.data)
+    manifest = Manifest.from_bytes(_signed(case.data))
+    for places in manifest.chunks.values():
+        assert len(places.folder_of) == len(places.sizes) == len(places.own) == len(places.sum_counts())
+    assert Manifest.from_bytes(manifest.to_bytes()).files == manifest.files
 
 
 def _delta(case: Case) -> None:
