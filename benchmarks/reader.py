@@ -33,7 +33,7 @@ def main() -> None:
     blocks = draws.integers(0, 256, (6000, 16, 8, 3), np.uint8).repeat(4, 1).repeat(8, 2)
     numbers = np.arange(8_000_000) // 3
     vectors = draws.standard_normal((300_000, 32), np.float32)
-    cases: list[tuple[str, Any, dict[str, str]]] = [
+    cases: list[tuple[str, Any, dict[str, Any]]] = [
         ("arrays of 64 x 64 x 3 bytes, raw", blocks, {}),
         ("the same in LZ4 chunks", blocks, {"chunk_compression": "lz4"}),
         ("the same, each sample in LZ4", blocks, {"sample_compression": "lz4"}),

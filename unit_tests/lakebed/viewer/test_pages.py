@@ -14,7 +14,8 @@ def test_the_table_of_keys_is_that_of_the_page() -> None:
     keys = re.findall(r'shown: "([^"]+)", words: "([^"]+)"', KEYS)
 
     assert len(keys) == len(re.findall(r"^  \{ keys:", KEYS, re.MULTILINE)) > 15
-    assert re.findall(r"^\| (.+) \| (.+) \|$", PAGE.split("\n## Keys")[1].split("\n## ")[0], re.MULTILINE)[1:] == keys
+    table = PAGE.split("\n## Keys")[1].split("\n## ")[0]
+    assert re.findall(r"^\| (.+) \| (.+) \|$", table, re.MULTILINE)[1:] == keys
 
 
 def test_the_pictures_are_small_and_all_shown() -> None:
