@@ -251,6 +251,6 @@ def views_of(storage: Storage, commits: Collection[str]) -> list[str]:
 
 def _merged(name: str, other: str) -> VersionControlError:
     return VersionControlError(
-        f"Cannot delete branch {name} because it has been previously merged into {other}; with "
-        "force=True its name and its commits are removed, and what was merged stays"
+        f"Cannot delete branch {name} because it has been previously merged into {other}; "
+        "force=True removes its name and its commits, and what was merged stays"
     )
