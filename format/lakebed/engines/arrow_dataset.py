@@ -137,25 +137,29 @@ class Scanner:
                 columns[name] if name in columns else self._scans.read(name, rows)
                 for name in self._kept.names
             ]
-            batch = pa.RecordBatch.from_arrays(arrays, schema=self._kept)
             if self._computed is None:
-                yield batch
+                yield _batch(arrays, self._kept, len(rows))
             else:
+                batch = _batch(list(map(_aligned, arrays)), self._kept, len(rows))
                 yield from _computed(pa.Table.from_batches([batch]), self._computed).to_batches()
 
     def _matching(self, wanted: Sequence[str]) -> Iterator[tuple[Part, dict[str, pa.Array]]]:
         """Yield the rows of each window that the filter leaves, with those of its columns that were read already."""
         scans, named = self._scans, self._filtered
-        runs = scans.runs(self._rows, self._condition, named)
+        telling = scans.telling(named)
+        runs = scans.runs(self._rows, self._condition, telling)
         size = FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS
         parts = _parts(self._rows, runs, min(size, self._batch_size))
-        with scans.ahead(wanted if self._condition is None else named, runs):
+        is_window = row_window(self._rows) is not None  # others are read ahead as they are taken
+        with scans.ahead(wanted if self._condition is None else named, runs if is_window else []):
             for rows in parts:
                 if self._condition is None:
                     yield rows, {}
                     continue
                 columns = {name: _aligned(scans.read(name, rows)) for name in named}
-                scans.learn(named, rows)
+                if is_window:
+                    for column in telling:
+                        known.learn(column, rows)
                 mask = _computed(pa.table(columns), {"": self._condition}).column(0).combine_chunks()
                 left = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))
                 if not len(left):
@@ -165,12 +169,20 @@ class Scanner:
                     columns |= {name: scans.read(name, rows) for name in others}
                 kept = {name: array.filter(mask) for name, array in columns.items() if name in wanted}
                 yield left + rows.start if isinstance(rows, range) else rows[left], kept
+        for column in telling:
+            known.save(column)
+
+
+def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Return a record batch; one without columns has its number of rows, too."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
 
 
 def _aligned(array: pa.Array) -> pa.Array:
     """Return an array whose numbers are aligned: those of mapped chunks may not be, of which Arrow's engine warns."""
-    values = array.buffers()[1]
-    is_aligned = values is None or values.address % 8 == 0
+    is_aligned = all(values is None or values.address % 8 == 0 for values in array.buffers()[1:2])
     return array if is_aligned else pa.concat_arrays([array, array.slice(0, 0)])
 
 
@@ -268,46 +280,46 @@ class _Scans:
         scans = [self._scanned[name] for name in names if name in self._scanned]
         return prefetch([wanted for scan in scans for run in runs for wanted in scan.wanted(run)])
 
-    def runs(self, rows: Rows, condition: pads.Expression | None, names: Sequence[str]) -> list[range]:
-        """Return the runs of rows in which a filter over some columns may match, by the statistics of chunks."""
+    def telling(self, names: Sequence[str]) -> list[StoredColumn]:
+        """Return the columns of single numbers, times or labels, whose statistics Arrow can use."""
+        ordered = [
+            name
+            for name in names
+            if name in self.columns and any(test(self.columns[name].kind) for test in _ORDERED)
+        ]
+        columns = [StoredColumn(self._table, name) for name in ordered]
+        return [column for column in columns if column.has_statistics]
+
+    def runs(
+        self, rows: Rows, condition: pads.Expression | None, columns: Sequence[StoredColumn]
+    ) -> list[range]:
+        """Return the runs of rows in which a condition may be true, by the statistics of the chunks of columns."""
+        if not len(rows):
+            return []
         window = row_window(rows)
         if window is None:
             numbers = np.asarray(rows, np.int64)
             window = (int(numbers.min()), int(numbers.max()) + 1)
-        whole = [range(*window)] if window[0] < window[1] else []
-        told = [] if condition is None else self._told(names)
-        if not told or not whole:
-            return whole
+        told = [] if condition is None else self._told(columns)
+        if not told:
+            return [range(*window)]
         ends = np.unique(np.concatenate([each.ends for each in told]))
-        ends = ends[(ends > whole[0].start) & (ends < whole[0].stop)]
-        edges = np.concatenate([[whole[0].start], ends[:: len(ends) // _MOST_STRETCHES + 1], [whole[0].stop]])
+        ends = ends[(ends > window[0]) & (ends < window[1])]
+        edges = np.concatenate([window[:1], ends[:: len(ends) // _MOST_STRETCHES + 1], window[1:]])
         stretches = [range(start, stop) for start, stop in pairwise(edges.tolist())]
         facts = [each.facts(edges) for each in told]
         return _joined(
             stretches[at] for at in _may_match(condition, self.schema, list(zip(*facts, strict=True)))
         )
 
-    def _told(self, names: Sequence[str]) -> list[_Told]:
-        """Return the statistics of columns of single numbers, times or labels."""
-        columns = [StoredColumn(self._table, name) for name in names if name in self.columns]
-        known.load([column for column in columns if column.has_statistics])
+    def _told(self, columns: Sequence[StoredColumn]) -> list[_Told]:
+        known.load(columns)
         found = []
         for column in columns:
-            shown = self.columns[column.name]
-            is_told = any(test(shown.kind) for test in _ORDERED) and column.has_statistics
-            statistics = known.aligned(column) if is_told else None
+            statistics = known.aligned(column)
             if statistics is not None and statistics.numbers is not None:
-                found.append(_Told(column, shown, statistics, statistics.numbers))
+                found.append(_Told(column, self.columns[column.name], statistics, statistics.numbers))
         return found
-
-    def learn(self, names: Sequence[str], rows: Part) -> None:
-        """Collect statistics of the chunks that end in rows which were just read."""
-        if isinstance(rows, range):
-            for name in names:
-                if name in self.columns and any(test(self.columns[name].kind) for test in _ORDERED):
-                    column = StoredColumn(self._table, name)
-                    if column.has_statistics:
-                        known.learn(column, rows)
 
 
 @dataclass(frozen=True)

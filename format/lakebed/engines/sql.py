@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakebed.errors import InvalidInputError
+from lakebed.reading.columns.frames import quoted
 
 
 def tables_of(text: str) -> tuple[str, list[str], list[str]]:
@@ -47,8 +48,3 @@ def _address(words: list[str]) -> str:
             "lake() takes one address in single quotes, such as lake('s3://bucket/photos@main')"
         )
     return words[0][1:-1].replace("''", "'")
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'

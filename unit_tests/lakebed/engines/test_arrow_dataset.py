@@ -155,7 +155,10 @@ def test_scans_collect_the_statistics(ds: lakebed.Dataset, reads: dict[str, int]
     first = scanner.to_table()
     assert reads["label"] == ROWS
     reads.clear()
-    assert scanner.to_table() == first
+    with lakebed.load(
+        ds.path, read_only=True
+    ) as fresh:  # they are kept beside the dataset, as those of queries are
+        assert fresh.scanner(["whole"], F("label") == "ant").to_table() == first
     assert reads["label"] < ROWS / 4, "stretches of one label are known by now"
 
 
@@ -170,6 +173,40 @@ def test_only_what_is_asked_for_is_read(ds: lakebed.Dataset, reads: dict[str, in
     assert not reads, "row numbers are counted"
     assert ds.scanner([], None).count_rows() == ROWS
     assert not reads
+
+
+def test_rows_without_columns_are_counted(ds: lakebed.Dataset) -> None:
+    rows = ds.to_arrow_dataset()
+    assert rows.to_table(columns=[]).num_rows == ROWS
+    assert rows.to_table(columns=[], filter=F("whole") > 195).num_rows == 4
+    assert rows.scanner({"one": pc.scalar(1)}, F("whole") > 197).to_table().to_pydict() == {"one": [1, 1]}
+    late = pl.scan_pyarrow_dataset(rows).filter(pl.col("whole") > 195)
+    assert late.select(pl.len()).collect().item() == 4
+
+
+@pytest.mark.parametrize("none", [[], np.zeros(ROWS, np.bool_), slice(0, 0)], ids=["list", "mask", "slice"])
+def test_nothing_chosen_is_an_empty_table(ds: lakebed.Dataset, none: Any) -> None:
+    empty = ds[["whole", "label"]][none]
+    assert empty.scanner(["label"], F("whole") > 0).to_table().num_rows == 0
+    assert empty.to_duckdb().fetchall() == []
+
+
+def test_a_tensor_without_values_is_null(ds: lakebed.Dataset) -> None:
+    ds.create_tensor("blank")
+    ds.blank.extend([None] * ROWS)
+    assert ds.scanner(["whole"], F("blank").is_null() & (F("whole") > 197)).to_table().num_rows == 2
+
+
+def test_scattered_rows_are_not_read_ahead_of_one_another(
+    ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    prefetch = arrow_dataset.prefetch
+    monkeypatch.setattr(arrow_dataset, "prefetch", lambda wanted: (asked.extend(wanted), prefetch(wanted))[1])
+    assert ds[[0, ROWS - 1]].scanner(["text"]).to_table().num_rows == 2
+    assert not asked, "the rows between them are not wanted"
+    assert ds.scanner(["text"]).to_table().num_rows == ROWS
+    assert asked
 
 
 def test_a_limit_reads_the_first_window(monkeypatch: pytest.MonkeyPatch, reads: dict[str, int]) -> None:

@@ -112,3 +112,13 @@ def test_a_fresh_process(url: str) -> None:
         [sys.executable, "-c", program, url], capture_output=True, text=True, check=True
     ).stdout
     assert printed.strip() == "[(6,)]"
+
+
+def test_without_duckdb_the_command_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['duckdb'] = None; from lakebed.cli import main; "
+        "sys.argv = ['lakebed', 'sql', 'select 1']; main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == "Error: lakebed.sql() needs duckdb, which is not installed: pip install duckdb\n"

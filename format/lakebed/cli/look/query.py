@@ -17,23 +17,30 @@ from lakebed.cli.addresses import as_of_option, opened
 from lakebed.cli.commands import command
 from lakebed.cli.output import say, say_json, say_lines, table
 
-_SHOWN = 50
+SHOWN = 50
+"""Rows that are printed for people."""
 
-
-@command
-@click.argument("url")
-@click.argument("query_string", metavar="QUERY")
-@click.option("-n", "--rows", type=int, help=f"How many rows at most; {_SHOWN} for people, all for programs.")
-@click.option(
+rows_option = click.option(
+    "-n", "--rows", type=int, help=f"How many rows at most; {SHOWN} for people, all for programs."
+)
+csv_option = click.option(
     "--csv",
     "as_csv",
     is_flag=True,
     help="Print CSV; control characters are shown escaped, which --json and --parquet keep.",
 )
+parquet_option = click.option("--parquet", metavar="FILE", help="Write the rows as a Parquet file.")
+
+
+@command
+@click.argument("url")
+@click.argument("query_string", metavar="QUERY")
+@rows_option
+@csv_option
 @click.option("--count", is_flag=True, help="Print how many rows there are, and nothing of them.")
 @click.option("--explain", is_flag=True, help="Print how the query would be answered.")
 @click.option("--analyze", is_flag=True, help="Answer it, and print how, and what that took.")
-@click.option("--parquet", metavar="FILE", help="Write the rows as a Parquet file.")
+@parquet_option
 @click.option("--save", metavar="URL", help="Store the rows as a dataset.")
 @click.option("--timeout", type=float, help="Seconds after which it gives up.")
 @click.option(
@@ -91,7 +98,7 @@ def query(
     names = list(found.tensors)
     records = _records(found)
     if rows is not None or not (as_json or as_csv):
-        records = itertools.islice(records, _SHOWN if rows is None else rows)
+        records = itertools.islice(records, SHOWN if rows is None else rows)
     if as_json:
         for record in records:
             say_json(record, indent=None)

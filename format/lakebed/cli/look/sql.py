@@ -12,26 +12,19 @@ import click
 import lakebed
 from lakebed.cli import describe
 from lakebed.cli.commands import command
-from lakebed.cli.look.query import print_csv
+from lakebed.cli.look.query import SHOWN, csv_option, parquet_option, print_csv, rows_option
 from lakebed.cli.output import say, say_json, say_lines, table
-from lakebed.errors import QueryError
+from lakebed.errors import LakebedError, QueryError
 
 if TYPE_CHECKING:
     import duckdb
 
-_SHOWN = 50
-
 
 @command
 @click.argument("statement")
-@click.option("-n", "--rows", type=int, help=f"How many rows at most; {_SHOWN} for people, all for programs.")
-@click.option(
-    "--csv",
-    "as_csv",
-    is_flag=True,
-    help="Print CSV; control characters are shown escaped, which --json and --parquet keep.",
-)
-@click.option("--parquet", metavar="FILE", help="Write the rows as a Parquet file.")
+@rows_option
+@csv_option
+@parquet_option
 def sql(statement: str, rows: int | None, as_csv: bool, parquet: str | None, as_json: bool) -> None:
     """Answer STATEMENT, in the SQL of DuckDB, about datasets: FROM lake('URL[@branch, @commit or @tag]').
 
@@ -52,15 +45,18 @@ def sql(statement: str, rows: int | None, as_csv: bool, parquet: str | None, as_
         elif as_csv:
             print_csv(names, itertools.islice(records, rows))
         else:
-            _print_table(names, records, _SHOWN if rows is None else rows)
+            _print_table(names, records, SHOWN if rows is None else rows)
+    except LakebedError:  # that DuckDB is not installed, too
+        raise
     except _errors() as error:
         raise QueryError(str(error)) from error
 
 
-def _errors() -> type[Exception]:
+def _errors() -> tuple[type[Exception], ...]:
     import duckdb
+    import pyarrow as pa
 
-    return duckdb.Error
+    return duckdb.Error, pa.ArrowException
 
 
 def _records(found: duckdb.DuckDBPyRelation) -> Iterator[list[Any]]:

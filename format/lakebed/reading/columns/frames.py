@@ -163,9 +163,13 @@ def to_duckdb(
     """Return a relation of DuckDB over some columns of a source of Arrow data; each query reads the data again."""
     module = needed("duckdb", "to_duckdb")
     where: Any = module if connection is None else connection
-    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-    relation: duckdb.DuckDBPyRelation = where.from_arrow(rows).project(columns)
+    relation: duckdb.DuckDBPyRelation = where.from_arrow(rows).project(", ".join(map(quoted, names)))
     return relation
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def row_numbers(table: Any, name: str, length: int) -> list[int]:
