@@ -85,7 +85,7 @@ def made(path: Path) -> Path:
 def measured(path: Path) -> list[dict[str, Any]]:
     """Ask all queries in one process of node."""
     with tempfile.TemporaryDirectory() as folder, serving(path.parent) as bucket:
-        subprocess.run(["node", WEB / "query" / "build.mjs", folder, "--minify"], check=True, cwd=WEB)
+        subprocess.run(["node", WEB / "module.mjs", "query", folder, "--minify"], check=True, cwd=WEB)
         bucket.latency = LATENCY
         library = (Path(folder) / "query.js").as_uri()
         command = [

@@ -44,7 +44,7 @@ def main() -> None:
     lines = ["| decoded | Python MB/s | reader MB/s | ratio (bar 0.5) |", "|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        subprocess.run(["node", _WEB / "reader" / "build.mjs", root / "reader"], check=True, cwd=_WEB)
+        subprocess.run(["node", _WEB / "module.mjs", "reader", root / "reader"], check=True, cwd=_WEB)
         for number, (what, values, made) in enumerate(cases):
             ds = lakebed.empty(root / str(number))
             ds.create_tensor("x", dtype=str(values.dtype), **made)

@@ -8,6 +8,8 @@ if ! command -v npm >/dev/null || ! npm ci --no-audit --no-fund --loglevel=error
 	exit
 fi
 npx svelte-check --tsconfig ./tsconfig.json --fail-on-warnings
+npx tsc -p reader
+npx tsc -p query
 npx vitest run --reporter=dot
 there=$(mktemp -d)
 trap 'rm -rf "$there"' EXIT

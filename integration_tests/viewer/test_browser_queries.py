@@ -71,7 +71,7 @@ class Engine:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the engine as one file of JavaScript."""
     out = tmp_path_factory.mktemp("engine")
-    subprocess.run(["node", WEB / "query" / "build.mjs", out], check=True, cwd=WEB)
+    subprocess.run(["node", WEB / "module.mjs", "query", out], check=True, cwd=WEB)
     return out / "query.js"
 
 

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reader as one file of JavaScript."""
     out = tmp_path_factory.mktemp("reader")
-    subprocess.run(["node", WEB / "reader" / "build.mjs", out], check=True, cwd=WEB)
+    subprocess.run(["node", WEB / "module.mjs", "reader", out], check=True, cwd=WEB)
     return out / "reader.js"
 
 
@@ -448,7 +448,7 @@ def test_what_is_no_dataset_is_an_error(what: str, error: str, reader: Path, tmp
 
 
 def test_the_reader_is_small(reader: Path, tmp_path: Path) -> None:
-    subprocess.run(["node", WEB / "reader" / "build.mjs", tmp_path, "--minify"], check=True, cwd=WEB)
+    subprocess.run(["node", WEB / "module.mjs", "reader", tmp_path, "--minify"], check=True, cwd=WEB)
     assert len(gzip.compress((tmp_path / "reader.js").read_bytes())) <= 40_000
 
 
