@@ -6,6 +6,7 @@ columns in the rows that are left. Rows that cannot match by the statistics of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -53,6 +54,9 @@ _ORDERED = (
     pa.types.is_dictionary,
 )
 """Types of columns whose statistics are used: Arrow orders their values as the stored numbers."""
+
+_NOT_A_NUMBER = re.compile(r"nan|\b(?!(?:is_in|is_null|is_valid|invert|cast|if_else)\()\w+\(", re.IGNORECASE)
+"""NaN in the text of a condition, or a function that may make one of numbers."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +304,10 @@ class _Scans:
         if window is None:
             numbers = np.asarray(rows, np.int64)
             window = (int(numbers.min()), int(numbers.max()) + 1)
-        told = [] if condition is None else self._told(columns)
+        told = []
+        if condition is not None:
+            meets_nan = _may_meet_nan(condition)
+            told = [each for each in self._told(columns) if not (meets_nan and each.is_floating)]
         if not told:
             return [range(*window)]
         ends = np.unique(np.concatenate([each.ends for each in told]))
@@ -330,6 +337,10 @@ class _Told:
     shown: ShownColumn
     statistics: known.Aligned
     numbers: known.Numbers
+
+    @property
+    def is_floating(self) -> bool:
+        return bool(pa.types.is_floating(self.shown.kind))
 
     @property
     def ends(self) -> NDArray[np.int64]:
@@ -371,6 +382,11 @@ class _Told:
     def _shown_as(self, number: Any) -> pa.Scalar:
         array = number_array(np.array([number]), self.shown.stored)
         return (array if self.shown.names is None else self.shown.names.named(array))[0]
+
+
+def _may_meet_nan(condition: pads.Expression) -> bool:
+    """Tell whether a condition may compare with NaN, which Arrow takes for a number when it applies facts."""
+    return _NOT_A_NUMBER.search(str(condition)) is not None
 
 
 def _may_match(
