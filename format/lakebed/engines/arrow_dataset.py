@@ -161,7 +161,7 @@ class Scanner:
                     yield rows, {}
                     continue
                 columns = {name: _aligned(scans.read(name, rows)) for name in named}
-                if is_window:
+                if isinstance(rows, range):
                     for column in telling:
                         known.learn(column, rows)
                 mask = _computed(pa.table(columns), {"": self._condition}).column(0).combine_chunks()
