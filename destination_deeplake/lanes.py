@@ -139,7 +139,8 @@ class SocketLanes:
         found = outcome(self._run, lane)
         if found.error is not None:
             self._tell(Turn(lane, 0, [], is_last=True, error=found.error))
-        del found  # the error's frames lead to this one: a cycle would keep the reader
+        # The error's traceback refers to this frame; without `del`, the cycle would keep the reader in memory.
+        del found
 
     def _run(self, lane: int) -> None:
         wire, lock, one = self._wires[lane], self._locks[lane], self._sockets[lane]
