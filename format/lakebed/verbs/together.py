@@ -144,7 +144,8 @@ class Groups:
         if column in self._rows and how in ("mean", "avg", "median", "sum", "std", "var"):
             import pyarrow as pa
 
-            found = flattened(self._rows[column][:100].to_arrow())  # the values of a result tell its type
+            # The type of a result's column follows from its values.
+            found = flattened(self._rows[column][:100].to_arrow())
             if pa.types.is_temporal(found.type):
                 raise InvalidInputError(
                     f"groups have no {how} of dates and times, {column!r}: for key, rows in ds.groupby(...): "

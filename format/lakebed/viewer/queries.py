@@ -333,7 +333,7 @@ def located(answer: Answer, name: str, place: int) -> Found:
     if answer.rows is not None and name in answer.sources:
         return answer.opened, answer.sources[name], int(answer.rows[place])
     value = answer.found.column(name)[place].value()
-    array = np.asarray(None if isinstance(value, list) else value)  # a list may hold values of any type
+    array = np.asarray(None if isinstance(value, list) else value)  # a list may hold values of several types
     if array.dtype.kind not in "biuf":
         raise NotFoundError(f"column {name!r:.200} holds no numbers in row {place}")
     return array

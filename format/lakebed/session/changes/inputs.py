@@ -109,7 +109,7 @@ def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linkin
         for piece in run if is_stored else [list(run)]:
             encode = encode_sample if is_stored else encode_samples
             columns.append(encode(piece, known, linking))
-            if not state.meta.is_link:  # links have the extents of their data
+            if not state.meta.is_link:  # the extents of a tensor of links are those of the linked data
                 known = after(known, columns[-1].parts)
     return joined_rows(columns, state)
 
@@ -231,7 +231,7 @@ def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
     meta = parts[-1].meta
     for part in parts:
         bounds = part.block.shape_bounds()
-        # The shape of a link itself does not count, only that of its data.
+        # Ignore the shape of a link itself; use the shape of the data that it refers to.
         if bounds is not None and len(meta.max_shape) in (0, len(bounds[1])):
             low, high = meta.widened(bounds)
             meta = meta.with_(min_shape=low, max_shape=high)
