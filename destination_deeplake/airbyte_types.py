@@ -176,8 +176,9 @@ def _check_places(columns: Collection[StreamColumn]) -> None:
         for wish, renamed in wishes.items():
             if f"{wish}/".startswith(f"{own}/") or f"{own}/".startswith(f"{wish}/"):
                 raise ConfigError(
-                    f"Column {renamed.field!r} of the configuration: the tensor {'/'.join(renamed.place)!r} is that of "
-                    f"the source's column {column.field!r}; choose another one, or another one for that column, too."
+                    f"Column {renamed.field!r} of the configuration: the tensor {'/'.join(renamed.place)!r} is "
+                    f"that of the source's column {column.field!r}; choose another tensor for one of the two "
+                    "columns."
                 )
 
 

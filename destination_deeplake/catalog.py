@@ -212,7 +212,8 @@ def _plan(entry: object, position: int, choose: Choose, mapping: NamespaceMappin
     if plan.generation_id is not None and plan.oldest_wanted > plan.generation_id:
         raise ConfigError(
             f"The stream {name!r} has the generation_id {plan.generation_id} but a minimum_generation_id of "
-            f"{plan.minimum_generation_id}; not even its own rows could stay."
+            f"{plan.minimum_generation_id}; the minimum must not exceed the generation, because its own rows "
+            "would be removed."
         )
     return plan
 

@@ -268,9 +268,10 @@ class Sync:
             self._out.lines(self._ledger.release_all())
         if lost := self.wires.lost:
             raise ConfigError(
-                f"The source sent records of streams that are not in the catalog: {lost_streams(lost, self._writers)}. "
-                "They are not stored, no STATE that counts on them is given back, and no table is replaced. Correct "
-                "the streams or namespaces of the catalog, and run the sync again."
+                "The source sent records of streams that are not in the catalog: "
+                f"{lost_streams(lost, self._writers)}. They are not stored, no STATE that covers them is emitted, "
+                "and no table is replaced. Correct the streams or namespaces of the catalog, and run the sync "
+                "again."
             )
         if unfinished:
             raise IncompleteSourceError(

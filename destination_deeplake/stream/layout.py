@@ -119,8 +119,8 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
         # These prefixes name tensors that the connector itself adds, so no column may use them.
         if column.field.startswith((transfers.FIELD, EXACT_FIELD)):
             raise ConfigError(
-                f"Column {column.field!r} of the stream {str(plan)!r} is called like what the connector keeps beside "
-                "columns; leave it out in the configuration (exclude)."
+                f"Column {column.field!r} of the stream {str(plan)!r} has a name that the connector uses for its "
+                "own tensors; leave it out in the configuration (exclude)."
             )
     if plan.mode is WriteMode.DEDUP:
         _check_key(plan, columns)

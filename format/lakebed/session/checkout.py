@@ -117,7 +117,7 @@ class Checkout:
         if version not in tree.commits:
             if branch not in tree.branches:
                 raise VersionReplaced(
-                    f"version {version} of {self.storage.url} was the head of branch {branch!r}, which is gone"
+                    f"version {version} of {self.storage.url} was the head of branch {branch!r}, which was deleted"
                 )
             tree = tree.swap_head(branch, version)
         self.enter(version, tree=tree)

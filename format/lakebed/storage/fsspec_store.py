@@ -91,7 +91,9 @@ class FsspecStorage(Storage):
         try:
             self._fs, root = fsspec.core.url_to_fs(self.url, skip_instance_cache=True, **options)
         except ImportError as error:
-            raise ModuleNotInstalledException(f"{scheme}:// addresses need more: {error}") from error
+            raise ModuleNotInstalledException(
+                f"{scheme}:// addresses need another package: {error}"
+            ) from error
         except OSError as error:
             raise StorageUnavailableError(f"cannot reach {self.url}: {error}", errno=error.errno) from error
         self._root = str(root).rstrip("/")

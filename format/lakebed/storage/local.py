@@ -368,8 +368,8 @@ class LocalStorage(Storage):
                 return
             if not self._unsynced.holds(path, content):
                 raise StorageError(
-                    f"{path} is not what was written there: the disk failed, and its content is lost;"
-                    " discard unpublished changes and write them again, on a disk that works",
+                    f"{path} has other content than was written to it: the disk failed, and its content is lost; "
+                    "discard unpublished changes and write them again, on a disk that works",
                     errno=errno.EIO,
                 )
             self._replace(key, content, later_than(self._present(path)))

@@ -407,7 +407,8 @@ class ObjectStorage(Storage):
             return self._write(key, data, {"e_tag": f'"{etag}"' if is_quoted else etag})[0]
         if not etag.isdigit():
             raise PreconditionFailed(
-                f"{key!r} in {self.url} is not what was read: {etag!r} is not a generation"
+                f"{key!r} in {self.url} changed since it was read: etag {etag!r} is not a generation number of Google "
+                "Cloud"
             )
         return self._write(key, data, {"version": etag})[0]
 

@@ -390,7 +390,7 @@ def _members(window: _Window, url: str) -> dict[str, zipfile.ZipInfo]:
             raise CorruptError(f"{url} is not a packed dataset: {error}", dataset=url) from error
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise InvalidInputError(
-                f"{info.filename!r} in {url} is compressed or encrypted, so that it cannot be read in place: unzip the "
+                f"{info.filename!r} in {url} is compressed or encrypted, so it cannot be read in place: unzip the "
                 "archive and open the folder, or pack that with lakebed.pack"
             )
         end = info.header_offset + FIXED_HEADER + info.file_size

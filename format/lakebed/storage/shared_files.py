@@ -83,4 +83,6 @@ def change_file(
         if is_made(found):
             return before, found
         clock.sleep(0.001 * attempt)
-    raise CommitFailed(f"{key} of {storage.url} is rewritten all the time by others; nothing was changed")
+    raise CommitFailed(
+        f"{key} of {storage.url} is rewritten again and again by other processes; nothing was changed"
+    )

@@ -130,7 +130,8 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
         names = ChunkIds.from_bytes(manifest.files.get(f"{tensor}/chunks_index/unsharded", b"")).ids
         if len(names) != len(places.sizes):
             raise FormatError(
-                f"{tensor}: the manifest has the places of {len(places.sizes)} chunks, the tensor has {len(names)}"
+                f"{tensor}: the manifest has the places of {len(places.sizes)} chunks, but the tensor has "
+                f"{len(names)} chunks"
             )
         for row in rows:
             _, key = places.folders[int(places.folder_of[row])]

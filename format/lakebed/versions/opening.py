@@ -270,7 +270,8 @@ def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: 
     ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"), keep=keep)
     if len(ids) != len(places.sizes):
         raise FormatError(
-            f"{key}: the manifest has the places of {len(places.sizes)} chunks, the tensor has {len(ids)}"
+            f"{key}: the manifest has the places of {len(places.sizes)} chunks, but the tensor has {len(ids)} "
+            "chunks"
         )
     info = files.get(f"{key}/tensor_info.json")
     return TensorState(

@@ -75,7 +75,7 @@ def read_refs(storage: Storage) -> Refs:
     except (FormatError, LimitError) as error:
         raise DatasetCorruptError(
             f"{REFS_KEY} of {storage.url} can not be read: {error}. Branches and commits are not affected; remove "
-            "the file to go on without tags",
+            "the file to continue without tags",
             dataset=storage.url,
         ) from error
 
@@ -135,7 +135,8 @@ class SetTag(RefsUpdate):
         known = refs.tags.get(self.tag.name)
         if known is not None and not self.replacing:
             raise TagExistsError(
-                f"there is already a tag {known.name!r}, for {known.commit}; choose another name, or delete it first"
+                f"there is already a tag {known.name!r} for commit {known.commit}; choose another name, or delete "
+                "it first"
             )
         return replace(refs, tags={**refs.tags, self.tag.name: self.tag})
 

@@ -95,7 +95,9 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
             if _took_effect(at.tree, tree, now.tree):
                 return ensure_durable(storage, now)
             raise
-    raise CommitFailed(f"{storage.url} is rewritten all the time by other processes; nothing was published")
+    raise CommitFailed(
+        f"{storage.url} is rewritten again and again by other processes; nothing was published"
+    )
 
 
 def _read_again(
@@ -128,8 +130,8 @@ def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
         storage.sync([TREE_KEY])
     except StorageError as error:
         raise CommitStateUnknown(
-            f"what was published to {storage.url} is there, but may be gone after a power cut: {error}. "
-            "Mend the disk, then flush() again."
+            f"the changes were published to {storage.url}, but may be lost after a power cut: {error}. Repair the "
+            "disk, then flush() again."
         ) from error
     stat = storage.stat(TREE_KEY)
     return now if stat is None or stat.etag == now.etag else read_tree_at(storage)

@@ -252,7 +252,9 @@ class Lake:
             If the list has no such name.
         """
         if name not in self._numbers:
-            raise InvalidInputError("it is not a dataset of this lake, and queries here ask no others")
+            raise InvalidInputError(
+                "it is not a dataset of this lake; queries in the viewer can only use those"
+            )
         return self.open(self._numbers[name], at)
 
     def _tree(self, number: int) -> str:

@@ -102,7 +102,7 @@ def pieces(file: File) -> Any:
 def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
     """Return the place of a video or a sound."""
     if isinstance(found, np.ndarray):
-        raise InvalidInputError("what a query computes is not a film or sound")
+        raise InvalidInputError("a column that a query computes is not video or sound")
     opened, name, row = found
     tensor = opened.tensor(name)
     if tensor.base_htype not in htypes or tensor.is_sequence:
@@ -130,7 +130,7 @@ def sound(found: Found) -> dict[str, Any]:
     facts = sample.sample_info
     rate = int(facts.get("sample_rate") or 0) if isinstance(facts, dict) else 0
     if rate <= 0:
-        raise InvalidInputError(f"it is not on record how fast the sound of tensor {name!r} in row {row} is")
+        raise InvalidInputError(f"the sample rate of tensor {name!r}, row {row} is not recorded")
     mono = values.mean(axis=1) if values.size else np.zeros(0, np.float32)
     loudest = float(np.abs(mono).max(initial=0.0))
     mono = mono / next((full for full in _FULL if loudest <= full), loudest)

@@ -224,7 +224,7 @@ def _slice(opened: Opened, name: str, row: int, asked: Asked) -> Picture:
     at = 0 if tensor.is_sequence else asked.frame
     count = scans.slices(scan.shape, tensor.base_htype, scan.dtype)
     if at >= count:
-        raise NotFoundError(f"there is no slice {at}, there are {count}")
+        raise NotFoundError(f"there is no slice {at}: the sample has {count} slices")
     if usual and (asked.low is None or asked.high is None):
         asked = replace(asked, low=usual[0], high=usual[1])
     pixels = scans.one(scan, tensor.base_htype, at)
@@ -236,7 +236,7 @@ def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
     shape = shape_of(sample)
     if _is_framed(shape, kind, sample.base_htype):
         if asked.frame >= shape[0]:
-            raise NotFoundError(f"there is no frame {asked.frame}, there are {shape[0]}")
+            raise NotFoundError(f"there is no frame {asked.frame}: the sample has {shape[0]} frames")
         sample = sample[asked.frame]
         del shape[0]
     rows, columns = _part(shape, asked)

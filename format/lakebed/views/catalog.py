@@ -127,7 +127,8 @@ def _take(storage: Storage) -> None:
                 return
         if clock.monotonic() > give_up:
             raise LockedException(
-                f"another process changes the list of saved views of {storage.url} all the time ({LOCK}); try again"
+                f"other processes change the list of saved views of {storage.url} again and again ({LOCK}); try "
+                "again"
             )
         clock.sleep(_PAUSE)
 

@@ -87,8 +87,9 @@ def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) ->
         )
         return column
     raise SampleAppendError(
-        f"Failed to append to the tensor {meta.name!r}: its vectors have {usual:,} numbers, and a sample has {odd:,}. "
-        "An embedding has vectors of one length, which searches compare; a tensor of htype generic takes any"
+        f"Failed to append to the tensor {meta.name!r}: its vectors have {usual:,} numbers, and a sample has "
+        f"{odd:,}. Searches compare the vectors of an embedding, so all have one length; a tensor of htype "
+        "generic takes any length"
     )
 
 

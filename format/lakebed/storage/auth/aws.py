@@ -61,7 +61,9 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     if result.get("aws_session_token") and not has_id:
         raise InvalidInputError("creds for S3 hold aws_session_token without the two keys that it belongs to")
     if flag(result, "anonymous") and (has_id or result.get("role_arn") or result.get("profile_name")):
-        raise InvalidInputError("creds for S3 are anonymous and hold keys, a role or a profile: decide")
+        raise InvalidInputError(
+            "creds for S3 are anonymous and also hold keys, a role or a profile: leave one of them out"
+        )
     if has_id and result.get("profile_name"):
         raise InvalidInputError("creds for S3 hold keys and profile_name: give one of them")
     if result.get("external_id") and not result.get("role_arn"):

@@ -247,8 +247,8 @@ def check_apart(folder: str, others: Iterable[str]) -> None:
     """
     if any(other != folder and _folded(other) == _folded(folder) for other in others):
         raise StorageError(
-            f"{folder} and another new folder are the same to this file system, which ignores case or accents; delete "
-            "one of the two tensors or groups, or use another disk",
+            f"this file system takes {folder} and another new folder for the same, which ignores case or accents; "
+            "delete one of the two tensors or groups, or use another disk",
             errno=errno.EEXIST,
         )
 

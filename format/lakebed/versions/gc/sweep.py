@@ -326,7 +326,7 @@ class Sweep:
             stats = together(self._storage, [partial(self._storage.stat, key) for key in keys])
             if None not in stats or set(heads) <= set(read_tree(self._storage).branches.values()):
                 return tree
-        raise FormatError("its heads are replaced faster than they can be read")
+        raise FormatError("the heads of branches are replaced faster than they can be read")
 
     def _mark_tree(self, tree: VersionTree) -> Iterator[None]:
         wanted = []

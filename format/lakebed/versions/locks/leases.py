@@ -200,8 +200,8 @@ class Lease:
         if self._lost:
             if self._storage.stat(TREE_KEY) is None:
                 raise LeaseLost(
-                    f"the dataset is gone: {self._storage.url} was deleted while it was written here. "
-                    "What was not published is lost; create it anew, and repeat the changes."
+                    f"{self._storage.url} was deleted while this process was writing it. Unpublished changes are "
+                    "lost; create it anew, and repeat the changes."
                 )
             raise LeaseLost(
                 f"{self._lost}: this writer of branch {self._branch!r} of {self._storage.url} did not renew its lease "

@@ -198,12 +198,12 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
         if kind is None:
             raise pa.ArrowInvalid("they cannot be converted")
         if zoned[0] != zoned[1]:
-            raise pa.ArrowInvalid("one has a time zone and the other does not")
+            raise pa.ArrowInvalid("only one of the two has a time zone")
         found = array.cast(kind)
         is_cut = pa.types.is_timestamp(array.type) and not pa.types.is_timestamp(kind)
         # Arrow would drop the time of day, or the day, without an error.
         if is_cut and not (pa.types.is_date(kind) and found.cast(array.type).equals(array)):
-            raise pa.ArrowInvalid("a part of them would be lost")
+            raise pa.ArrowInvalid("the time of day, or the day, would be lost")
     except pa.ArrowException as error:
         raise TensorDtypeMismatchError(
             f"the tensor holds {known or 'plain numbers'}, the values are {array.type}: {error}"
