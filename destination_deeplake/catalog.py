@@ -56,7 +56,8 @@ class StreamPlan:
     primary_key : tuple of paths
         Properties that identify a row: as configured, else as the source defines them; not empty for DEDUP.
     cursor : path
-        Property whose greater value marks the newer row: as configured, else the source's default; empty without one.
+        Property whose greater value marks the newer row: as configured, else the source's default; empty if there is
+        none.
     include_files : bool
         Whether records come with files.
     choices : StreamChoices
@@ -234,7 +235,7 @@ def _key(value: object) -> tuple[Path, ...]:
 
 
 def _path(value: object) -> Path:
-    """Return a path; empty if the value is not one."""
+    """Return a path; empty if the value is not a path."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         return ()

@@ -3,7 +3,7 @@
 The platform sets these variables, which have the names and values of Airbyte's own connectors:
 
     DATA_CHANNEL_MEDIUM         STDIO (the default), SOCKET
-    DATA_CHANNEL_FORMAT         JSONL (the default), PROTOBUF, which comes on sockets only
+    DATA_CHANNEL_FORMAT         JSONL (the default), PROTOBUF, which is only possible on sockets
     DATA_CHANNEL_SOCKET_PATHS   paths of the sockets, with commas between them
 
 An empty variable counts as not set. The source creates the sockets when it starts, before or after the destination.
@@ -189,7 +189,7 @@ def connect(
 
 
 def _connected(path: str, reasons: dict[str, str]) -> "socket.socket | None":
-    """Return a socket connected to a path; None and the reason if no process listens there yet."""
+    """Return a socket connected to a path; None, with the reason in `reasons`, if no process listens there yet."""
     import socket  # most syncs use no sockets
 
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

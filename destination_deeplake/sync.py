@@ -381,7 +381,7 @@ class Sync:
         )
 
     def _why(self, unfinished: Sequence[StreamWriter]) -> str:
-        """Return a sentence on streams whose completeness the configuration decided."""
+        """Return a sentence for the message, about streams whose completeness the configuration decided."""
         by_rule = [writer for writer in unfinished if self._completeness.is_by_rule(writer.plan)]
         if not by_rule:
             return ""

@@ -26,7 +26,7 @@ class Place:
     Attributes
     ----------
     url : str
-        Absolute path of a local folder, or the address of a bucket with or without a prefix in it.
+        Absolute path of a local folder, or the address of a bucket, perhaps with a prefix.
     creds : lakebed.Credentials or None
         Credentials of a bucket, shared by all datasets, which then share connections.
     """
