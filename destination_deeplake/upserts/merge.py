@@ -274,7 +274,7 @@ def _update(
     """Replace rows of a column: a small one as a whole, a large one in pieces that are read separately."""
     if not _holds_files(delta[name]) and _weight(delta, [name]) * delta.max_len <= _WHOLE_BYTES:
         checkpoint()
-        column = whole(delta, name).take(as_arrow(plan.sources))
+        column = _in_order(delta, name, plan.sources)
         base.update_rows(plan.updated, {name: _checked(base[name], column)})
         return
     for part in _pieces(len(plan.updated), delta, [name]):
@@ -306,11 +306,10 @@ def _checked(tensor: lakebed.Tensor, column: pa.Array) -> pa.Array:
 
 def _in_order(delta: lakebed.Dataset, name: str, rows: Rows) -> pa.Array:
     """Read rows of a column, in any order, each chunk once."""
-    order = np.argsort(rows)
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    ascending: Columns = delta.take_rows(rows[order], [name])
-    return ascending[name].take(as_arrow(places))
+    if bool((rows[1:] > rows[:-1]).all()):
+        found: Columns = delta.take_rows(rows, [name])
+        return found[name]
+    return whole(delta, name).take(as_arrow(rows))
 
 
 def _pieces(rows: int, delta: lakebed.Dataset, names: list[str]) -> Iterator[slice]:
