@@ -43,7 +43,7 @@ class Effort:
     crossings: int
     """Programs of crossings that are drawn, beside those that cover all pairs."""
     fresh_programs: int
-    """The same in interpreters of their own."""
+    """The same in interpreters of their own; the first 45 have every level of every factor."""
     machine_runs: int
     """Runs of the state machine with each configuration."""
     machine_steps: int
@@ -109,7 +109,7 @@ STANDARD = Effort(
     dataset_mutations=1,
     programs=150,
     crossings=30,
-    fresh_programs=200,
+    fresh_programs=45,
     machine_runs=9,
     machine_steps=30,
     faults=15,
