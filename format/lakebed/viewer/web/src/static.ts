@@ -185,10 +185,11 @@ export class StaticProvider implements Provider {
   }
 
   points(place: Place, tensor: string, signal?: AbortSignal): Promise<Points> {
-    return this.asked(async () => {
-      if (place.q !== null) throw new ProviderError("missing", "without a server, the map shows the whole dataset: leave the query");
-      return pointsOf((await this.at(place, signal)).tensor(tensor), signal);
-    });
+    return this.asked(async () => pointsOf((await this.at(place, signal)).tensor(tensor), signal));
+  }
+
+  found(place: Place, signal?: AbortSignal): Promise<Int32Array | null> {
+    return this.asked(async () => (await this.answerOf(place, signal)).rows);
   }
 
   file(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {

@@ -97,6 +97,5 @@ export { NeedsView, QueryError } from "./errors";
 export { FUNCTIONS } from "./functions";
 export { NAMES } from "./words";
 export { parse } from "./parser";
-export { xxh128 } from "./pruning";
 export * as reader from "../../reader/src";
 export type { Open } from "./engine";
