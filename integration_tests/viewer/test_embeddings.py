@@ -119,7 +119,8 @@ def test_a_query_leaves_its_points_only(
 ) -> None:
     def opened(**more: Any) -> Any:
         shown = look("flat") | more
-        return open_page(server.at(**shown) if has_server else f"{bare}#v1={json.dumps(shown)}")
+        address = server.at(**shown) if has_server else f"{bare}#v1={json.dumps(shown)}"
+        return open_page(address, refused=not has_server)
 
     everything = drawn(opened(map={"tensor": "flat", "colour": "", "view": [5, 5, 30]}))
     page = opened(

@@ -2,7 +2,7 @@
 
 import { Binder, Names, bare, type Prepared } from "./binding";
 import { COUNT_ALL, and, cost, inputs, mayFail, rowNumber, type Apply, type Bound } from "./bound";
-import { Arrays, Nd, Num, picked, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Nd, Num, gathered, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
 import { NeedsView, QueryError, errorAt, placed } from "./errors";
 import { NUMBER, weightsOf, type Given, type Info } from "./functions";
 import { codes, drawn, firsts, groups, joined, ordered, type Key } from "./ordering";
@@ -157,7 +157,7 @@ export class Execution {
       for (let start = from; start < stop && !(wanted !== null && count >= wanted); start += step, step = Math.min(MANY, step * 4)) {
         this.signal?.throwIfAborted();
         let places = span(start, Math.min(stop, start + step));
-        const narrow = (told: Uint8Array): void => void (places = picked(places, placesOf(told)));
+        const narrow = (told: Uint8Array): void => void (places = gathered(places, placesOf(told)));
         try {
           if (failing.length) narrow(await relation.told(failing.length > 1 ? and(failing) : failing[0]!, places));
         } catch (error) {

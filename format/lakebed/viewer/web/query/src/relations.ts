@@ -1,7 +1,7 @@
 /** Relations: named columns over rows, read on demand; after Python's `relations/relation.py`. */
 
 import { COUNT_ALL, Scope, evaluate, isByPlace, isTrue, needs, type Bound } from "./bound";
-import { Arrays, Items, computedRows, isRun, picked, rowsOf, span, take, wholes, type Column, type Mask, type Rows } from "./columns";
+import { Arrays, Items, computedRows, isRun, gathered, rowsOf, span, take, wholes, type Column, type Mask, type Rows } from "./columns";
 import { type Info } from "./functions";
 import { shapeOf } from "./subscripts";
 
@@ -121,15 +121,15 @@ export class Picked extends Relation {
   }
 
   read(name: string, places: Rows): Promise<Column> {
-    return this.base.read(name, picked(this.places, places));
+    return this.base.read(name, gathered(this.places, places));
   }
 
   override below(name: string, places: Rows): [Relation, string, Rows] {
-    return [this.base, name, picked(this.places, places)];
+    return [this.base, name, gathered(this.places, places)];
   }
 
   override select(places: Rows): Relation {
-    return new Picked(this.base, picked(this.places, places));
+    return new Picked(this.base, gathered(this.places, places));
   }
 
   override get origin(): unknown {
@@ -138,7 +138,7 @@ export class Picked extends Relation {
 
   override get baseRows(): Rows | null {
     const rows = this.base.baseRows;
-    return rows === null ? null : picked(rows, this.places);
+    return rows === null ? null : gathered(rows, this.places);
   }
 }
 

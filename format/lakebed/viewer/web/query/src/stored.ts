@@ -3,7 +3,7 @@
 import type { Dataset, Run, Tensor, Value } from "../../reader/src";
 import { parseJson } from "../../reader/src/json";
 import { numbers } from "../../reader/src/values";
-import { Arrays, Items, Nd, collect, concatenated, isRun, isWide, narrowed, picked, product, room, take, texts, type Column, type Data, type Dtype, type Mask, type Rows, type Val } from "./columns";
+import { Arrays, Items, Nd, collect, concatenated, isRun, isWide, narrowed, gathered, product, room, take, texts, type Column, type Data, type Dtype, type Mask, type Rows, type Val } from "./columns";
 import { NeedsView } from "./errors";
 import { ANY, type Info } from "./functions";
 import { Relation } from "./relations";
@@ -75,7 +75,7 @@ export class Stored extends Relation {
   }
 
   private rows(places: Rows): Rows {
-    return picked(this.places, places);
+    return gathered(this.places, places);
   }
 
   override select(places: Rows): Relation {
