@@ -1,11 +1,11 @@
 /** Functions of numbers, arrays, vectors and boxes by name, and what all functions share; after Python's `functions`. */
 
 import {
-  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, flags, flagsOf, isDocument, isWhole, isWide, kindOf, product, room, rowError, rowsOf, scalars, truth, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
+  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, flags, flagsOf, isDocument, isWhole, isWide, kindOf, room, rowError, rowsOf, scalars, truth, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
 } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 import { arithmetic, compare, compareTexts, equal, extreme, listed, logical, mapped } from "./numbers";
-import { arrayOf, itemsOf, reduced } from "./reductions";
+import { arrayOf, itemsOf, reduced, sumOf } from "./reductions";
 
 /** Properties of a column that are known before it is read. */
 export interface Info {
@@ -385,22 +385,8 @@ define("CONTAINS", 2, 2, (given) => {
 
 // -- vectors ----------------------------------------------------------------------------------------------------------
 
-/** Numbers of vectors in the precision that Python computes them in. */
+/** The measure of two vectors, in floats of so many bits, and how far that of Python may be from it. */
 type Measure = (a: ArrayLike<number>, b: ArrayLike<number>, bits: number) => [number, number];
-
-/** A sum of products or the like: no error where its parts are whole multiples of a power of two that stay small. */
-function sumOf(count: number, bits: number, part: (i: number) => number): [number, number] {
-  let [sum, most] = [0, 0];
-  for (let i = 0; i < count; i++) {
-    const value = part(i);
-    sum += value;
-    most += Math.abs(value);
-  }
-  if (most === 0 || !Number.isFinite(most)) return [sum, 0];
-  const scale = 2 ** (bits - 1 - Math.floor(Math.log2(most)));
-  for (let i = 0; i < count; i++) if (!Number.isInteger(part(i) * scale)) return [sum, 2 * (count + 2) * 2 ** -bits * most];
-  return [sum, 0];
-}
 
 const narrowing = (bits: number): ((value: number) => number) => (bits === 24 ? Math.fround : (value) => value);
 const dot: Measure = (a, b, bits) => sumOf(a.length, bits, (i) => a[i]! * b[i]!);
@@ -428,10 +414,7 @@ const MEASURES: { [name: string]: Measure } = {
   LINF_DISTANCE: (a, b, bits) => {
     const round = narrowing(bits);
     let most = 0;
-    for (let i = 0; i < a.length; i++) {
-      const value = Math.abs(round(a[i]! - b[i]!));
-      most = Number.isNaN(most) || Number.isNaN(value) ? NaN : Math.max(most, value);
-    }
+    for (let i = 0; i < a.length; i++) most = Math.max(most, Math.abs(round(a[i]! - b[i]!)));
     return [most, 0];
   },
   HAMMING_DISTANCE: (a, b) => {
@@ -441,66 +424,43 @@ const MEASURES: { [name: string]: Measure } = {
   },
 };
 
-function vectors(given: Given, name: string): Column {
-  let [left, right] = given.columns as [Column, Column];
-  if (left instanceof Constant && right instanceof Arrays && right.shape !== null) [left, right] = [right, left];
-  const isMatrix = (column: Column): boolean => column instanceof Constant ? column.value !== null : column instanceof Arrays && column.shape !== null && column.missing === null;
-  const dtype: Dtype = name === "HAMMING_DISTANCE" ? "int64" : "float32";
-  if (!(given.count && left instanceof Arrays && isMatrix(left) && isMatrix(right))) return vectorsByRow(given.count, left, right, name, dtype);
-  const [size, other] = [left.size, right instanceof Arrays ? right.size : asVector(right as Constant).data.length];
-  if (size !== other) throw rowError(`${name} of vectors of ${size} and ${other} numbers`, "shape");
-  const one = right instanceof Constant ? asVector(right) : null;
-  const { data, errors } = measured(name, left, one === null ? (right as Arrays) : one, given.count, size, dtype);
-  return Arrays.scalars(dtype, data).withError(errors);
-}
-
-function measured(name: string, left: Arrays, right: Arrays | Nd, count: number, size: number, dtype: Dtype): { data: ReturnType<typeof room>; errors: Float64Array | null } {
-  if ([left.data, right.data].some(isWide) || left.dtype === "float16" || right.dtype === "float16") throw new NeedsView(`${name} of such numbers`);
-  if ((left instanceof Arrays && left.error !== null) || (right instanceof Arrays && right.error !== null)) throw new NeedsView(`${name} of numbers that are rounded`);
-  const isHamming = name === "HAMMING_DISTANCE";
-  const bits = !isHamming && (left.dtype === "float64" || (right instanceof Arrays && right.dtype === "float64")) ? 53 : 24;
-  if (bits === 53 && right instanceof Arrays && right.dtype !== left.dtype) throw new NeedsView(`${name} of vectors of two precisions`);
-  const exact = (given: ArrayLike<number>, own: Dtype): ArrayLike<number> => (isHamming || bits === 53 || own === "float32" ? given : Float32Array.from(given));
-  const [a, b] = [exact(left.data as Float64Array, left.dtype), exact(right.data as Float64Array, right.dtype)] as [Float64Array, Float64Array];
-  const data = room(dtype, count);
-  const errors = new Float64Array(count);
-  const measure = MEASURES[name]!;
-  let isSure = true;
-  for (let i = 0; i < count; i++) {
-    const [value, error] = measure(a.subarray(i * size, (i + 1) * size), right instanceof Nd ? b : b.subarray(i * size, (i + 1) * size), bits);
-    data[i] = value;
-    errors[i] = error === 0 ? (bits === 53 && !isHamming && Math.fround(value) !== value ? Math.abs(value) * 2 ** -24 : 0) : error + Math.abs(value) * 2 ** -23;
-    if (bits === 53 && error === 0) errors[i] = 0;
-    isSure &&= errors[i] === 0;
+/** The vector of each row; null where it is missing. */
+function vectorsOf(column: Column, name: string): (i: number) => Nd | null {
+  if (column instanceof Arrays) {
+    if (column.error !== null) throw new NeedsView(`${name} of numbers that are rounded`);
+    return (i) => column.row(i);
   }
-  return { data, errors: isSure ? null : errors };
+  if (column instanceof Constant && !(column.value === null || column.value instanceof Nd || column.value instanceof Num)) throw new QueryError("type", "a vector is an array of numbers");
+  const rows = rowsOf(column).map((value) => {
+    if (value === null || value instanceof Nd || value instanceof Num) return value && asNd(value);
+    throw new NeedsView("a vector that is no array of numbers");
+  });
+  return (i) => rows[i]!;
 }
 
-function asVector({ value }: Constant): Nd {
-  const found = value instanceof Nd ? value : value instanceof Num ? asNd(value) : null;
-  if (found === null) throw new QueryError("type", "a vector is an array of numbers");
-  return found;
-}
-
-/** Pairs of vectors of any lengths. */
-function vectorsByRow(count: number, left: Column, right: Column, name: string, dtype: Dtype): Column {
-  const [first, second] = [rowsOf(left), rowsOf(right)];
+function vectors({ count, columns }: Given, name: string): Column {
+  const isMatrix = (column: Column): column is Arrays => column instanceof Arrays && column.shape !== null;
+  const [left, right] = (columns[0] instanceof Constant && isMatrix(columns[1]!) ? [...columns].reverse() : columns) as [Column, Column];
+  const besides = isMatrix(left) && isMatrix(right) ? right.dtype : null;
+  const [first, second] = [vectorsOf(left, name), vectorsOf(right, name)];
+  const isHamming = name === "HAMMING_DISTANCE";
+  const dtype: Dtype = isHamming ? "int64" : "float32";
   const [data, errors, gone] = [room(dtype, count), new Float64Array(count), new Uint8Array(count)];
   for (let i = 0; i < count; i++) {
-    const [a, b] = [first[i]!, second[i]!].map((value) => (value === null ? null : value instanceof Nd || value instanceof Num ? asNd(value) : isVectorError()));
-    if (a === null || b === null || !a || !b || a.data.length === 0 || b.data.length === 0) {
+    const [a, b] = [first(i), second(i)];
+    if (a === null || b === null || a.data.length === 0 || b.data.length === 0) {
       gone[i] = 1;
       continue;
     }
     if (a.data.length !== b.data.length) throw rowError(`${name} of vectors of ${a.data.length} and ${b.data.length} numbers`, "shape");
-    const found = measured(name, Arrays.even(a.dtype, a.data, 1, [a.data.length]), b, 1, a.data.length, dtype);
-    [data[i], errors[i]] = [found.data[0]!, found.errors?.[0] ?? 0];
+    if (isWide(a.data) || isWide(b.data) || a.dtype === "float16" || b.dtype === "float16") throw new NeedsView(`${name} of such numbers`);
+    const bits = !isHamming && (a.dtype === "float64" || besides === "float64") ? 53 : 24;
+    if (bits === 53 && besides !== null && besides !== a.dtype) throw new NeedsView(`${name} of vectors of two precisions`);
+    const exact = (one: Nd): ArrayLike<number> => (isHamming || bits === 53 || one.dtype === "float32" ? (one.data as Float32Array) : Float32Array.from(one.data as Float64Array));
+    const [value, error] = MEASURES[name]!(exact(a), exact(b), bits);
+    [data[i], errors[i]] = [value, error && error + Math.abs(value) * 2 ** -23];
   }
-  return Arrays.scalars(dtype, data, gone.includes(1) ? gone : null).withError(errors.some((error) => error > 0) ? errors : null);
-}
-
-function isVectorError(): never {
-  throw new NeedsView("a vector that is no array of numbers");
+  return Arrays.scalars(dtype, data, gone.includes(1) ? gone : null).withError(errors);
 }
 
 define(Object.keys(MEASURES).join(" "), 2, 2, vectors, NUMBER, { cost: 1, mayFail: true });
@@ -552,17 +512,5 @@ define("IOU", 2, 2, (given) => {
   cost: 20,
   mayFail: true,
   // The mean of the best overlaps of the first boxes.
-  key: (column) => {
-    const found = rowsOf(column).map((table): [number, number] | null => {
-      if (!(table instanceof Nd) || table.data.length === 0) return null;
-      const [rows = 1] = table.shape;
-      const columns = product(table.shape) / rows;
-      const best = Float64Array.from({ length: rows }, (_, i) => Math.max(...(table.data as Float64Array).subarray(i * columns, (i + 1) * columns)));
-      const [sum, error] = sumOf(rows, 53, (i) => best[i]!);
-      return [sum / rows, error === 0 ? 0 : error / rows + 2 ** -52];
-    });
-    const errors = Float64Array.from(found, (one) => one?.[1] ?? 0);
-    const missing = Uint8Array.from(found, (one) => (one === null ? 1 : 0));
-    return Arrays.scalars("float64", Float64Array.from(found, (one) => one?.[0] ?? 0), missing.includes(1) ? missing : null).withError(errors.some((error) => error > 0) ? errors : null);
-  },
+  key: (column) => reduced("AVG", reduced("AMAX", column, 1)),
 });
