@@ -47,7 +47,7 @@ export class Names {
       throw errorAt(text, at, "unknown_column", `there is no table '${table}'${hint}`);
     }
     const hint = near(column, this.allOf(table).map((entry) => entry.column));
-    throw errorAt(text, at, "unknown_column", `there is no column '${column}'${hint}${hint.startsWith("; did") ? "" : "; a text stands in single quotes"}`);
+    throw errorAt(text, at, "unknown_column", `there is no column '${column}'${hint}; a text stands in single quotes`);
   }
 }
 

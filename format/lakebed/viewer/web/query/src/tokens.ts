@@ -1,8 +1,7 @@
 /** The words of a query: the tables of Python's `language/lexer.py` and `token_stream.py`. */
 
-import { QueryError, errorAt, near } from "./errors";
+import { QueryError, errorAt } from "./errors";
 import type { Query } from "./syntax";
-import { KEYWORDS } from "./words";
 
 const OPERATORS = ["...", "==", "!=", "<>", "<=", ">=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]", ",", ".", ":", "?", ";"];
 const MAX_LENGTH = 1 << 22;
@@ -209,9 +208,7 @@ export class TokenStream {
   unexpected(wanted: string): QueryError {
     const { token } = this;
     if (token.kind === "end") return this.error(`the query ends where ${wanted} is expected`);
-    const hint = token.kind === "name" && token.text.length <= 20 ? near(token.text.toUpperCase(), KEYWORDS) : "";
-    const isMeant = hint.includes("mean") && !hint.includes(`'${token.text.toUpperCase()}'`);
-    return this.error(`${token.kind === "quoted" ? `"${token.text}"` : `'${token.text}'`} stands where ${wanted} is expected${isMeant ? hint : ""}`);
+    return this.error(`${token.kind === "quoted" ? `"${token.text}"` : `'${token.text}'`} stands where ${wanted} is expected`);
   }
 
   /** Count one more level of nesting. */
