@@ -47,12 +47,13 @@ export class Names {
       throw errorAt(text, at, "unknown_column", `there is no table '${table}'${hint}`);
     }
     const hint = near(column, this.allOf(table).map((entry) => entry.column));
-    throw errorAt(text, at, "unknown_column", `there is no column '${column}'${hint}; a text stands in single quotes`);
+    throw errorAt(text, at, "unknown_column", `there is no column '${column}'${hint}${hint.startsWith("; did") ? "" : "; a text stands in single quotes"}`);
   }
 }
 
 /** What was found for the queries inside a clause, and rows that it names, before the clause is bound. */
-export type Prepared = Map<unknown, { values: Val[]; info: Info; rows: number; names: number }>;
+export type Found = { values: Val[]; info: Info; rows: number; names: number };
+export type Prepared = Map<unknown, Found>;
 
 const PROPERTIES: { [name: string]: string } = { shape: "SHAPE", size: "COUNT", mean: "AVG", min: "AMIN", max: "AMAX", any: "ANY", all: "ALL" };
 const OF_ONE_KIND = new Set(["COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST"]);

@@ -1,14 +1,13 @@
 /** Execution of queries: sources, conditions, groups, order and results, each a relation made of another; after Python's `engine`. */
 
-import { Binder, Names, bare, type Prepared } from "./binding";
+import { Binder, Names, bare, type Found, type Prepared } from "./binding";
 import { COUNT_ALL, and, cost, inputs, mayFail, rowNumber, type Apply, type Bound } from "./bound";
-import { Arrays, Nd, Num, gathered, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Nd, Num, filled, gathered, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
 import { NeedsView, QueryError, errorAt, placed } from "./errors";
-import { NUMBER, weightsOf, type Given, type Info } from "./functions";
+import { NUMBER, weightsOf, type Given } from "./functions";
 import { codes, drawn, firsts, groups, joined, ordered, type Key } from "./ordering";
 import { kept } from "./pruning";
 import { Grouped, Projected, groupedInfo, type Relation } from "./relations";
-import {  } from "./reductions";
 import { Stored } from "./stored";
 import { columnsOf, countsRows, parts, type Body, type Combined as Sets, type Expression, type Output, type Query, type Select, type Source } from "./syntax";
 
@@ -68,7 +67,7 @@ export class Execution {
   }
 
   /** The answer of a query inside another; one that names columns around it is not answered. */
-  private async inside(query: Query, tables: Map<string, Relation>, node: { is: string; [key: string]: unknown }): Promise<{ values: Val[]; info: Info; rows: number; names: number }> {
+  private async inside(query: Query, tables: Map<string, Relation>, node: { is: string; [key: string]: unknown }): Promise<Found> {
     let found: Relation;
     try {
       found = await this.run(query, tables);
@@ -83,7 +82,7 @@ export class Execution {
     return { values, info: found.infos.get(name!)!, rows: found.length, names: found.names.length };
   }
 
-  private async data(node: Expression & { is: "call" }, source: From, whole: Relation): Promise<{ values: Val[]; info: Info; rows: number; names: number } | null> {
+  private async data(node: Expression & { is: "call" }, source: From, whole: Relation): Promise<Found | null> {
     const [column, number] = node.operands;
     if (node.operands.length !== 2 || column!.is !== "name") return null;
     const name = source.names.find(column!.table, column!.column)[0]?.name;
@@ -168,12 +167,7 @@ export class Execution {
         found.push(places);
         count += places.length;
       }
-    const rows = new Int32Array(count);
-    let at = 0;
-    for (const some of found) {
-      rows.set(some, at);
-      at += some.length;
-    }
+    const rows = filled(new Int32Array(count), found);
     return relation.select(wanted === null ? rows : rows.slice(0, wanted));
   }
 
@@ -181,22 +175,15 @@ export class Execution {
     const [rows, all] = [found.baseRows, whole.baseRows];
     if (rows === null || all === null) throw errorAt(this.text, node.at, "unsupported", "EXPAND BY needs the rows of one dataset");
     const placeOf = new Map(Array.from(all, (row, place) => [row, place]));
-    const [near, distances, seen]: [number[], number[], Map<number, number>] = [[], [], new Map()];
+    let near: [place: number, apart: number][] = [];
     for (const row of rows)
       for (let apart = -Math.min(node.before, whole.length); apart <= Math.min(node.after, whole.length); apart++) {
         const place = placeOf.get(row)! + apart;
-        if (place < 0 || place >= whole.length) continue;
-        if (node.keepsRepeats) {
-          near.push(place);
-          distances.push(apart);
-        } else if (!seen.has(place)) seen.set(place, apart);
+        if (place >= 0 && place < whole.length) near.push([place, apart]);
       }
-    if (!node.keepsRepeats)
-      for (const place of [...seen.keys()].sort((a, b) => a - b)) {
-        near.push(place);
-        distances.push(seen.get(place)!);
-      }
-    return [whole.select(Int32Array.from(near)), Int32Array.from(distances)];
+    // Of rows that are near several, the first counts.
+    if (!node.keepsRepeats) near = [...new Map(near.reverse())].sort((a, b) => a[0] - b[0]);
+    return [whole.select(Int32Array.from(near, ([place]) => place)), Int32Array.from(near, ([, apart]) => apart)];
   }
 
   // -- groups ---------------------------------------------------------------------------------------------------------

@@ -46,11 +46,13 @@ export function placed<T>(text: string, at: number, compute: () => T): T {
   }
 }
 
-/** The end of an error about an unknown name: those that begin alike, or all that are known. */
+/** The end of an error about an unknown name: the most similar one, or those that are known. */
 export function near(name: string, known: readonly string[]): string {
-  const start = name.slice(0, 3).toLowerCase();
-  const found = known.filter((other) => other.toLowerCase().startsWith(start));
-  const listed = found.length ? found : known;
-  const more = listed.length > LISTED ? ` and ${listed.length - LISTED} more` : "";
-  return listed.length ? `; there are ${listed.slice(0, LISTED).join(", ")}${more}` : "";
+  const pairs = (text: string): string[] => Array.from({ length: Math.max(1, text.length - 1) }, (_, i) => text.slice(i, i + 2).toLowerCase());
+  const own = pairs(name);
+  const alike = known.map(pairs).map((theirs) => own.filter((pair) => theirs.includes(pair)).length / Math.max(own.length, theirs.length));
+  const best = alike.indexOf(Math.max(0, ...alike));
+  if ((alike[best] ?? 0) >= 0.4) return `; did you mean '${known[best]}'?`;
+  const more = known.length > LISTED ? ` and ${known.length - LISTED} more` : "";
+  return known.length ? `; there are ${known.slice(0, LISTED).join(", ")}${more}` : "";
 }
