@@ -83,6 +83,7 @@ export function arithmetic(sign: string, left: Column, given: Column): Column {
     right = right.like(right.dtype, data);
   }
   if (sign === "%" && [left, right].some((side) => side instanceof Arrays && side.loose) && hasZero(right)) throw new NeedsView("% by zero of a number of JSON");
+  if (sign === "%" && !left.length && left instanceof Arrays && isWhole(left.dtype) && right instanceof Constant && right.value instanceof Num && right.value.type === "int" && hasZero(right)) modulo(0, 0, "int64");
   return elementwise(left, right, ARITHMETIC[sign]!);
 }
 

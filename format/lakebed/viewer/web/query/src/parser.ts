@@ -198,26 +198,21 @@ function array(tokens: TokenStream): Expression {
 }
 
 function call(tokens: TokenStream, { text: name, at }: Token): Expression {
-  tokens.expectOperator("(");
-  if (tokens.takeOperator("*")) {
-    tokens.expectOperator(")");
-    return { is: "call", name, operands: [], isDistinct: false, isStar: true, at };
-  }
-  const isDistinct = tokens.takeKeyword("distinct");
-  if (tokens.takeOperator(")")) return { is: "call", name, operands: [], isDistinct, isStar: false, at };
-  const operands = [expression(tokens)];
-  const weights: Expression[] = [];
-  if (tokens.takeOperator(":")) weights.push(expression(tokens));
-  while (tokens.takeOperator(",")) {
-    operands.push(expression(tokens));
-    if (weights.length) {
-      tokens.expectOperator(":");
-      weights.push(expression(tokens));
-    }
-  }
-  tokens.expectOperator(")");
-  if (weights.length) return { is: "weights", name, pairs: operands.map((one, i) => [one, weights[i]!]), at };
-  return { is: "call", name, operands, isDistinct, isStar: false, at };
+  return tokens.bracketed((): Expression => {
+    const found = { is: "call" as const, name, operands: [] as Expression[], isDistinct: false, isStar: tokens.takeOperator("*"), at };
+    if (found.isStar) return found;
+    found.isDistinct = tokens.takeKeyword("distinct");
+    if (tokens.isOperator(")")) return found;
+    const weights: Expression[] = [];
+    found.operands = tokens.separated(() => {
+      const operand = expression(tokens);
+      if (weights.length === 0 ? tokens.takeOperator(":") : tokens.expectOperator(":")) weights.push(expression(tokens));
+      return operand;
+    });
+    if (!weights.length) return found;
+    if (weights.length < found.operands.length) throw tokens.unexpected("':'");
+    return { is: "weights", name, pairs: found.operands.map((one, i) => [one, weights[i]!]), at };
+  });
 }
 
 function cases(tokens: TokenStream, at: number): Expression {
@@ -374,18 +369,18 @@ function key(tokens: TokenStream): Order {
   return { expression: found, isDescending, nulls };
 }
 
+/** A number of rows, or of hundredths of them. */
+const counted = (tokens: TokenStream): { count: Expression; isPercent: boolean } => ({ count: expression(tokens), isPercent: tokens.takeKeyword("percent") });
+
 function limit(tokens: TokenStream): Query["limit"] {
-  if (!tokens.isKeyword("limit", "offset")) return null;
   const { at } = tokens.token;
-  const found: NonNullable<Query["limit"]> = { count: null, isPercent: false, offset: null, at };
   const first = tokens.keyword();
+  if (first !== "limit" && first !== "offset") return null;
+  const found: NonNullable<Query["limit"]> = { count: null, isPercent: false, offset: null, at };
   for (const clause of [first, first === "limit" ? "offset" : "limit"]) {
     if (!tokens.takeKeyword(clause)) continue;
     if (clause === "offset") found.offset = expression(tokens);
-    else if (!tokens.takeKeyword("all")) {
-      found.count = expression(tokens);
-      found.isPercent = tokens.takeKeyword("percent");
-    }
+    else if (!tokens.takeKeyword("all")) Object.assign(found, counted(tokens));
   }
   return found;
 }
@@ -397,10 +392,8 @@ function sample(tokens: TokenStream): Query["sample"] {
   for (;;) {
     if (tokens.takeKeyword("replace")) found.replace = tokens.takeFlag();
     else if (tokens.takeKeyword("seed")) found.seed = expression(tokens);
-    else if (tokens.takeKeyword("limit")) {
-      found.count = expression(tokens);
-      found.isPercent = tokens.takeKeyword("percent");
-    } else return found;
+    else if (tokens.takeKeyword("limit")) Object.assign(found, counted(tokens));
+    else return found;
   }
 }
 
@@ -411,11 +404,13 @@ function sources(tokens: TokenStream): Source {
   while (tokens.isOperator(",")) {
     tokens.deeper();
     const { at } = tokens.take();
-    left = { is: "join", kind: "zip", left, right: joined(tokens), condition: null, using: [], at };
+    joined(tokens);
+    left = { is: "join", kind: "zip", at };
   }
   return left;
 }
 
+/** Tables and their joins, which only Python answers. */
 function joined(tokens: TokenStream): Source {
   let left = table(tokens);
   while (tokens.isKeyword(...Object.keys(JOINS))) {
@@ -425,13 +420,11 @@ function joined(tokens: TokenStream): Source {
     const kind = JOINS[first]!;
     if (["left", "right", "full"].includes(first)) tokens.takeKeyword("outer");
     if (first !== "join") tokens.expectKeyword("join");
-    const right = table(tokens);
-    let condition: Expression | null = null;
-    let using: string[] = [];
-    if (tokens.takeKeyword("on")) condition = expression(tokens);
-    else if (tokens.takeKeyword("using")) using = tokens.bracketed(() => tokens.separated(() => tokens.expectName("a column").text));
+    table(tokens);
+    if (tokens.takeKeyword("on")) expression(tokens);
+    else if (tokens.takeKeyword("using")) tokens.bracketed(() => tokens.separated(() => tokens.expectName("a column")));
     else if (kind !== "cross" && kind !== "natural") throw tokens.unexpected("ON or USING");
-    left = { is: "join", kind, left, right, condition, using, at };
+    left = { is: "join", kind, at };
   }
   return left;
 }
@@ -462,19 +455,16 @@ function table(tokens: TokenStream): Source {
 
 function difference(tokens: TokenStream): Source {
   const { at } = tokens.take();
-  const reference = (): void => {
+  const version = (): void => {
     if (tokens.token.kind !== "string") throw tokens.unexpected("a branch, commit or tag in single quotes");
     tokens.take();
   };
-  tokens.expectOperator("(");
-  if (tokens.token.kind === "quoted") {
-    tokens.take();
+  tokens.bracketed(() => {
+    if (tokens.token.kind === "quoted" && tokens.take()) tokens.expectOperator(",");
+    version();
     tokens.expectOperator(",");
-  }
-  reference();
-  tokens.expectOperator(",");
-  reference();
-  tokens.expectOperator(")");
+    version();
+  });
   alias(tokens);
   return { is: "difference", at };
 }

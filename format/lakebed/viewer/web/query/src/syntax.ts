@@ -27,7 +27,7 @@ export type Source =
   | { is: "path"; path: string; version: string | null; alias: string | null; isQuoted: boolean; at: number }
   | { is: "difference"; at: number }
   | { is: "derived"; query: Query; alias: string | null; at: number }
-  | { is: "join"; kind: string; left: Source; right: Source; condition: Expression | null; using: string[]; at: number };
+  | { is: "join"; kind: string; at: number };
 
 /** One entry of the list of SELECT; without an expression `*`, `table.*` or `*[...]`. */
 export interface Output {
@@ -103,10 +103,6 @@ export function columnsOf(query: Query): Set<string> | null {
   for (const part of parts(query, true)) {
     if (part.is === "name") found.add(part.column as string);
     else if (part.is === undefined && "expression" in part && part.expression === null) return null;
-    else if (part.is === "join") {
-      if (part.condition === null && !(part.using as string[]).length && part.kind !== "cross" && part.kind !== "zip") return null;
-      for (const name of part.using as string[]) found.add(name);
-    }
   }
   return found;
 }
