@@ -1,7 +1,7 @@
 /** Functions of numbers, arrays, vectors and boxes by name, and what all functions share; after Python's `functions`. */
 
 import {
-  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, flags, flagsOf, isDocument, isWhole, isWide, kindOf, room, rowError, rowsOf, scalars, truth, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
+  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, filled, flags, flagsOf, isDocument, isWhole, isWide, kindOf, room, rowError, rowsOf, scalars, truth, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
 } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 import { arithmetic, compare, compareTexts, equal, extreme, listed, logical, mapped } from "./numbers";
@@ -182,19 +182,17 @@ function even(value: number): number {
 
 /** A function that grows with its argument: of rounded numbers it is known where both ends have one value. */
 function stepped(column: Column, name: string, compute: (value: number, dtype: Dtype) => number): Column {
-  const given = column instanceof Arrays && column.error !== null ? column : null;
-  if (given === null)
-    return mapped(column, name, (dtype) => {
-      if (dtype === "bool") throw new NeedsView(`${name} of true and false`);
-      return dtype;
-    }, (value, dtype) => (isWhole(dtype) ? value : compute(value, dtype)));
-  const data = room(given.dtype, given.data.length);
-  given.data.forEach((value: number | bigint, i: number) => {
-    const [low, high] = [compute(Number(value) - given.error![i]!, given.dtype), compute(Number(value) + given.error![i]!, given.dtype)];
+  const errors = column instanceof Arrays ? column.error : null;
+  let at = 0;
+  return mapped(column instanceof Arrays && errors !== null ? column.like(column.dtype, column.data) : column, name, (dtype) => {
+    if (dtype === "bool") throw new NeedsView(`${name} of true and false`);
+    return dtype;
+  }, (value, dtype) => {
+    const error = errors?.[at++] ?? 0;
+    const [low, high] = [value - error, value + error].map((one) => (isWhole(dtype) ? one : compute(one, dtype))) as [number, number];
     if (low !== high && !Number.isNaN(low)) throw new NeedsView(`${name} of numbers that are rounded`);
-    data[i] = low;
+    return low;
   });
-  return given.like(given.dtype, data);
 }
 
 for (const [name, compute] of Object.entries({ FLOOR: Math.floor, CEIL: Math.ceil, CEILING: Math.ceil, TRUNC: Math.trunc }))
@@ -216,15 +214,16 @@ define("MOD", 2, 2, (given) => arithmetic("%", given.columns[0]!, given.columns[
 define("LOGICAL_AND LOGICAL_OR", 2, 2, (given, name) => logical(name === "LOGICAL_AND" ? "and" : "or", flags(given.columns[0]!), flags(given.columns[1]!)), FLAG, { mayFail: true });
 define("GREATEST LEAST", 2, Infinity, (given, name) => given.columns.reduce((a, b) => extreme(name as "LEAST", a, b)), (infos) => (new Set(infos.map((info) => info.logical)).size === 1 ? sameMeaning(infos) : NUMBER), { mayFail: true });
 define("CLIP", 3, 3, (given) => {
-  const [low, high] = [1, 2].map((at) => constant(given, at, "CLIP"));
   const [column] = given.columns as [Column];
-  if (!(low instanceof Num && high instanceof Num) || typeof low.value === "bigint" || typeof high.value === "bigint") throw new NeedsView("CLIP to other than two numbers");
-  const [least, most] = [low.value, high.value];
   const dtype = column instanceof Arrays ? column.dtype : "float64";
-  const edge = room(isWhole(dtype) && ![least, most].every(Number.isInteger) ? "float64" : dtype, 2);
-  [edge[0], edge[1]] = [least, most];
-  if (isWhole(dtype) && !([low, high].every((one) => one.type === "int") && edge[0] === least && edge[1] === most)) throw new NeedsView("CLIP of integers to such numbers");
-  return mapped(column, "CLIP", (own) => own, (value) => (Number.isNaN(value) ? value : Math.min(Math.max(value, edge[0] as number), edge[1] as number)));
+  const edges = [1, 2].map((at) => {
+    const one = constant(given, at, "CLIP");
+    if (!(one instanceof Num) || typeof one.value === "bigint") throw new NeedsView("CLIP to other than two numbers");
+    const [edge] = filled(room(dtype, 1), [[one.value]]);
+    if (isWhole(dtype) && !(one.type === "int" && edge === one.value)) throw new NeedsView("CLIP of integers to such numbers");
+    return edge as number;
+  }) as [number, number];
+  return mapped(column, "CLIP", (own) => own, (value) => Math.min(Math.max(value, edges[0]), edges[1]));
 }, sameShape);
 
 // -- arrays -----------------------------------------------------------------------------------------------------------
@@ -248,25 +247,22 @@ define("FLATTEN", 1, 1, (given) => {
 }, NUMBER, { cost: 0.5 });
 const ascending = (a: number, b: number): number => (Number.isNaN(a) ? (Number.isNaN(b) ? 0 : 1) : Number.isNaN(b) ? -1 : a - b);
 function sortedList(value: Val[]): Val[] {
-  if (value.every((item) => typeof item === "string")) return [...value].sort((a, b) => compareTexts(a as string, b as string));
-  if (value.every((item) => typeof item === "number" && !Number.isNaN(item))) return [...value].sort((a, b) => (a as number) - (b as number));
-  throw new NeedsView("SORT of such lists");
+  const isText = value.every((item) => typeof item === "string");
+  if (!isText && !value.every((item) => typeof item === "number" && !Number.isNaN(item))) throw new NeedsView("SORT of such lists");
+  return [...value].sort(isText ? (compareTexts as never) : (ascending as never));
 }
 define("SORT", 1, 1, (given) => ofRows(given, (value) => {
   if (Array.isArray(value)) return sortedList(value);
   const found = flat(value);
   if (!(value instanceof Nd && value.shape.length)) throw rowError("SORT: axis -1 is out of bounds for array of dimension 0");
-  if (isWide(found.data)) throw new NeedsView("SORT of integers beyond 2^53");
-  if (value instanceof Nd && value.shape.length > 1) throw new NeedsView("SORT of arrays of several axes");
-  return new Nd(found.dtype, value instanceof Nd ? value.shape : [], found.data.slice().sort(ascending as never));
+  if (isWide(found.data) || value.shape.length > 1) throw new NeedsView("SORT of large integers, or of arrays of several axes");
+  return new Nd(found.dtype, value.shape, found.data.slice().sort(ascending as never));
 }, false), sameShape, { cost: 1, mayFail: true });
 define("UNIQUE", 1, 1, (given) => ofRows(given, (value) => {
   if (Array.isArray(value)) return sortedList([...new Set(value)]);
   const found = flat(value);
   const data = [...new Set(Array.from(found.data as Float64Array, (one) => one + 0))].sort(ascending);
-  const out = room(found.dtype, data.length);
-  out.set(data as never);
-  return new Nd(found.dtype, [data.length], out);
+  return new Nd(found.dtype, [data.length], filled(room(found.dtype, data.length), [data]));
 }, true), NUMBER, { cost: 1 });
 
 // -- any values -------------------------------------------------------------------------------------------------------
@@ -303,11 +299,8 @@ define("NULLIF", 2, 2, (given) => {
 
 /** One number per row, 0 for missing ones. */
 export function weightsOf(column: Column): Float64Array {
-  if (column instanceof Constant && (column.value instanceof Num || column.value instanceof Nd)) {
-    const value = column.value instanceof Num ? column.value.value : column.value.data[0]!;
-    if (column.value instanceof Nd && column.value.data.length !== 1) throw new QueryError("type", "one number per row is needed here, not text or an array");
-    return new Float64Array(column.length).fill(Number(value));
-  }
+  const single = column instanceof Constant && (column.value instanceof Num || column.value instanceof Nd) ? asNd(column.value) : null;
+  if (single?.data.length === 1) return new Float64Array(column.length).fill(Number(single.data[0]));
   if (column instanceof Items && !column.isText) return Float64Array.from(column.items, (value) => (["number", "boolean", "bigint"].includes(typeof value) ? Number(value) : 0));
   const found = scalars(column);
   if (found === null) throw new QueryError("type", "one number per row is needed here, not text or an array");
@@ -337,18 +330,18 @@ export function isIn(given: Given): Column {
   if (column instanceof Arrays) {
     if (column.error !== null) throw new NeedsView("IN of numbers that are rounded");
     if (column.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");
+    const isLarge = isWide(column.data);
     const known = new Set<number | bigint>();
     for (const value of wanted) {
-      const one = value instanceof Num ? value.value : typeof value === "number" || typeof value === "bigint" ? value : typeof value === "boolean" ? Number(value) : value instanceof Nd && value.data.length === 1 ? value.data[0]! : null;
-      if (one === null) continue;
-      const isLiteral = value instanceof Num && value.type === "float";
-      const own = column.dtype === "float32" && isLiteral ? Math.fround(Number(one)) : one;
-      if (typeof own === "number" && Number.isInteger(own) && isWide(column.data)) known.add(BigInt(own));
-      else known.add(typeof own === "bigint" && !isWide(column.data) ? Number(own) : typeof own === "number" ? own + 0 : own);
+      if (value === null || typeof value === "string" || Array.isArray(value) || isDocument(value) || (value instanceof Nd && value.data.length !== 1)) continue;
+      const one = value instanceof Num ? value.value : value instanceof Nd ? value.data[0]! : value;
+      const isLiteral = column.dtype === "float32" && value instanceof Num && value.type === "float";
+      if (isLarge) known.add(Number.isInteger(Number(one)) ? BigInt(one) : Number(one));
+      else known.add(isLiteral ? Math.fround(Number(one)) + 0 : Number(one) + 0);
     }
     const { data } = column;
     const found = new Uint8Array(data.length);
-    for (let i = 0; i < data.length; i++) found[i] = known.has(data[i] as number) && !Number.isNaN(data[i]) ? 1 : 0;
+    for (let i = 0; i < data.length; i++) found[i] = known.has(data[i]!) && !Number.isNaN(data[i]) ? 1 : 0;
     return column.like("bool", found).isLoose(false);
   }
   const kept = wanted.filter((value) => value !== null);
@@ -364,10 +357,10 @@ function isInside(value: Val, wanted: Val): boolean {
   const one = wanted instanceof Nd && wanted.data.length === 1 ? wanted.data[0]! : wanted;
   if (value === null || one === null) return false;
   if (typeof value === "string") return typeof one === "string" && value.includes(one);
-  if (Array.isArray(value)) return value.some((item) => equal(item, one));
   if (isDocument(value)) return typeof one === "string" && Object.hasOwn(value, one);
-  if (one instanceof Nd) throw new NeedsView("CONTAINS of arrays in arrays");
-  return value instanceof Nd ? (listed(new Nd(value.dtype, [value.data.length], value.data)) as Val[]).some((item) => equal(item, one)) : equal(value, one);
+  if (one instanceof Nd && value instanceof Nd) throw new NeedsView("CONTAINS of arrays in arrays");
+  const items = value instanceof Nd ? (listed(new Nd(value.dtype, [value.data.length], value.data)) as Val[]) : Array.isArray(value) ? value : [value];
+  return items.some((item) => equal(item, one));
 }
 
 define("CONTAINS", 2, 2, (given) => {
