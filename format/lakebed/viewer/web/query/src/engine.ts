@@ -9,7 +9,7 @@ import { codes, drawn, firsts, groups, joined, ordered, type Key } from "./order
 import { kept } from "./pruning";
 import { Grouped, Projected, groupedInfo, type Relation } from "./relations";
 import { Stored } from "./stored";
-import { columnsOf, countsRows, parts, type Body, type Combined as Sets, type Expression, type Output, type Query, type Select, type Source } from "./syntax";
+import { columnsOf, countsRows, parts, type Body, type Combined as Sets, type Expression, type Order, type Output, type Query, type Select, type Source } from "./syntax";
 
 /** A source of FROM, and the columns that can be named. */
 interface From {
@@ -193,16 +193,13 @@ export class Execution {
     let binder = await this.binder(source, tables, node.group);
     binder.later = new Map([...aliases.keys()].map((name) => [name, "GROUP BY"]));
     const keys = node.group.map((key) => binder.bind(key));
-    let made = new Grouped(relation, span(0, relation.length), Float64Array.of(0, relation.length));
-    if (keys.length) {
-      const numbers = [];
-      for (const [i, key] of keys.entries()) {
-        const column = await relation.column(key);
-        numbers.push(placed(this.text, node.group[i]!.at, () => codes(column, true)));
-      }
-      const { members, ends } = groups(joined(numbers));
-      made = new Grouped(relation, members, ends);
+    const numbers: Int32Array[] = [];
+    for (const [i, key] of keys.entries()) {
+      const column = await relation.column(key);
+      numbers.push(placed(this.text, node.group[i]!.at, () => codes(column, true)));
     }
+    const { members, ends } = keys.length ? groups(joined(numbers)) : { members: span(0, relation.length), ends: Float64Array.of(0, relation.length) };
+    const made = new Grouped(relation, members, ends);
     const named = new Set(keys.flatMap((key) => (key.is === "input" ? [key.name] : [])));
     const names = new Names(source.names.entries.map((entry) => ({ ...entry, info: groupedInfo(entry.info, named.has(entry.name)) })));
     if (node.having === null) return { relation: made, names };
@@ -213,27 +210,27 @@ export class Execution {
 
   // -- order ----------------------------------------------------------------------------------------------------------
 
+  /** The rows of a relation in the order of some keys, the first `most` where that is a number. */
+  private async inOrder(relation: Relation, order: Order[], binder: Binder, most: number | null): Promise<Relation> {
+    const bound = order.map(({ expression }) => binder.bind(expression));
+    const keys: Key[] = [];
+    for (const [i, key] of bound.entries()) {
+      const column = await relation.column(key);
+      keys.push({ ...order[i]!, column: key.is === "apply" && key.key ? key.key(column) : column });
+    }
+    return relation.select(placed(this.text, order[0]!.expression.at, () => ordered(keys, most)));
+  }
+
   private async arranged(source: From, query: Query, binder: Binder, limit: Limit | null): Promise<From> {
     let { relation } = source;
-    if (query.order.length) {
-      for (const { expression } of query.order) if (expression.is === "literal") throw errorAt(this.text, expression.at, "type", `ORDER BY ${String(expression.value)} orders nothing: name a column or an expression`);
-      const bound = query.order.map((key) => binder.bind(key.expression));
+    const { order, arrange } = query;
+    for (const { expression } of order) if (expression.is === "literal") throw errorAt(this.text, expression.at, "type", `ORDER BY ${String(expression.value)} orders nothing: name a column or an expression`);
+    if (order.length) {
       const own = this.limitOf(query, binder, null);
-      const most = own.count === null || own.percent || binder.isGrouped ? null : own.count + own.offset;
-      const keys: Key[] = [];
-      for (const [i, key] of bound.entries()) {
-        const column = await relation.column(key);
-        const { isDescending, nulls } = query.order[i]!;
-        keys.push({ column: key.is === "apply" && key.key ? key.key(column) : column, isDescending, nulls });
-      }
-      relation = relation.select(placed(this.text, query.order[0]!.expression.at, () => ordered(keys, most)));
+      relation = await this.inOrder(relation, order, binder, own.count === null || own.percent || binder.isGrouped ? null : own.count + own.offset);
     }
     if (limit !== null) relation = cut(relation, limit);
-    if (query.arrange.length) {
-      const keys: Key[] = [];
-      for (const key of query.arrange) keys.push({ column: await relation.column(binder.bind(key)), isDescending: false, nulls: "" });
-      relation = relation.select(placed(this.text, query.arrange[0]!.at, () => ordered(keys, null)));
-    }
+    if (arrange.length) relation = await this.inOrder(relation, arrange.map((expression) => ({ expression, isDescending: false, nulls: "" as const })), binder, null);
     const { sample } = query;
     if (sample !== null) {
       const weights = weightsOf(await relation.column(binder.bind(sample.weight)));

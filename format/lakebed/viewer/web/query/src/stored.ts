@@ -15,20 +15,13 @@ const DTYPES = new Set(["bool", "int8", "int16", "int32", "int64", "uint8", "uin
 
 /** Rows of a dataset. */
 export class Stored extends Relation {
-  readonly infos: Map<string, Info>;
-
   constructor(
     readonly dataset: Dataset,
     readonly places: Rows,
     readonly shown: string[] = [...dataset.tensors.keys()],
-    infos?: Map<string, Info>,
+    infos: Map<string, Info> = new Map(shown.map((name) => [name, infoOf(dataset.tensor(name))])),
   ) {
-    super();
-    this.infos = infos ?? new Map(shown.map((name) => [name, infoOf(dataset.tensor(name))]));
-  }
-
-  get length(): number {
-    return this.places.length;
+    super(infos, places.length, dataset, places);
   }
 
   tensor(name: string): Tensor {
@@ -83,14 +76,6 @@ export class Stored extends Relation {
 
   only(names: string[]): Relation {
     return new Stored(this.dataset, this.places, names, new Map(names.map((name) => [name, this.infos.get(name)!])));
-  }
-
-  override get origin(): unknown {
-    return this.dataset;
-  }
-
-  override get baseRows(): Rows {
-    return this.places;
   }
 }
 
