@@ -4,7 +4,7 @@ import { Binder, Names, bare, type Found, type Prepared } from "./binding";
 import { COUNT_ALL, and, cost, inputs, mayFail, rowNumber, type Apply, type Bound } from "./bound";
 import { Arrays, Nd, Num, filled, gathered, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
 import { NeedsView, QueryError, errorAt, placed } from "./errors";
-import { NUMBER, weightsOf, type Given } from "./functions";
+import { NUMBER, even, weightsOf, type Given } from "./functions";
 import { codes, drawn, firsts, groups, joined, ordered, type Key } from "./ordering";
 import { kept } from "./pruning";
 import { Grouped, Projected, groupedInfo, type Relation } from "./relations";
@@ -237,7 +237,7 @@ export class Execution {
       let count = relation.length;
       if (sample.count !== null) {
         const wanted = this.number(sample.count, binder, "LIMIT");
-        count = sample.isPercent ? halfEven((count * wanted) / 100) : Math.trunc(wanted);
+        count = sample.isPercent ? even((count * wanted) / 100) : Math.trunc(wanted);
       }
       const seed = sample.seed === null ? null : BigInt(Math.abs(Math.trunc(this.number(sample.seed, binder, "SEED"))));
       relation = relation.select(placed(this.text, sample.at, () => drawn(weights, count, sample.replace, seed)));
@@ -271,11 +271,6 @@ export class Execution {
 
   private outputs(items: Output[], binder: Binder, source: From, numbers: [string, Rows] | null): Relation {
     const base = source.relation;
-    const [only] = items;
-    if (items.length === 1 && numbers === null && only!.expression === null && !only!.items.length && only!.table === null) {
-      const entries = binder.names.allOf(null);
-      if (entries.map((entry) => entry.name).join("\0") === base.names.join("\0") && entries.every((entry) => entry.column === entry.name)) return base;
-    }
     const found = new Map<string, Bound>();
     const fromAll = new Set<string>();
     const put = (name: string, node: Bound, at: number): void => {
@@ -426,11 +421,6 @@ function cut(relation: Relation, { count, offset, percent }: Limit): Relation {
   const most = share === null ? count : count === null ? share : Math.min(count, share);
   const stop = most === null ? total : Math.min(total, offset + most);
   return offset === 0 && stop === total ? relation : relation.select(span(Math.min(offset, stop), stop));
-}
-
-function halfEven(value: number): number {
-  const found = Math.round(value);
-  return value % 1 === 0.5 && found % 2 ? found - 1 : found;
 }
 
 /** The values of the only column of a query, those of arrays one by one; missing ones are none. */

@@ -175,7 +175,7 @@ const absolute = (dtype: Dtype): Dtype => (kindOf(dtype) === "i" ? "int64" : dty
 define("ABS", 1, 1, (given) => mapped(given.columns[0]!, "ABS", absolute, Math.abs, (_, error) => error), sameShape);
 
 /** To the nearest whole number, the even one of two. */
-function even(value: number): number {
+export function even(value: number): number {
   const found = Math.round(value);
   return Math.abs(value % 1) === 0.5 && found % 2 !== 0 ? found - 1 : Object.is(value, -0) || (value < 0 && found === 0) ? -0 : found;
 }

@@ -91,20 +91,14 @@ function ofNumbers(value: Nd, key: Nd): Val {
 }
 
 function memberOf(value: Val, key: Key): Val {
-  if (key !== null && typeof key === "object" && "key" in key && !(key instanceof Nd)) {
-    const name = (key as { key: string }).key;
-    return isDocument(value) && Object.hasOwn(value, name) ? (value[name] as Val) : null;
-  }
-  if (typeof key === "string" && key !== "...") return isDocument(value) && Object.hasOwn(value, key) ? (value[key] as Val) : null;
-  const one = key instanceof Nd && key.data.length === 1 && isWhole(key.dtype) ? Number(key.data[0]) : key instanceof Num && key.type === "int" ? Number(key.value) : key;
+  const name = key !== null && typeof key === "object" && "key" in key && !(key instanceof Nd) ? (key as { key: string }).key : key;
+  if (typeof name === "string" && name !== "...") return isDocument(value) && Object.hasOwn(value, name) ? (value[name] as Val) : null;
   if (!(Array.isArray(value) || typeof value === "string")) return null;
+  const one = key instanceof Nd && key.data.length === 1 && isWhole(key.dtype) ? Number(key.data[0]) : key instanceof Num && key.type === "int" ? Number(key.value) : key;
   const items: Val[] = typeof value === "string" ? Array.from(value) : value;
-  if (typeof one === "number") {
-    return itemOf(items[one < 0 ? one + items.length : one] ?? null);
-  }
-  if (one === null || one === "..." || typeof one !== "object" || !("start" in one)) return null;
-  const places = sliced(one as Slice, items.length);
-  const found = places.map((place) => items[place]!);
+  if (typeof one === "number") return itemOf(items[one < 0 ? one + items.length : one] ?? null);
+  if (one === null || typeof one !== "object" || !("start" in one)) return null;
+  const found = sliced(one as Slice, items.length).map((place) => items[place]!);
   return typeof value === "string" ? found.join("") : found;
 }
 
