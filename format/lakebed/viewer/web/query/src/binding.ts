@@ -4,7 +4,7 @@ import {
   and, evaluate, not, or, rowNumber, value, Scope, COUNT_ALL, type Apply, type Bound,
 } from "./bound";
 import { Arrays, Constant, Items, Nd, Num, asNd, byRow, isWhole, isWide, joint, kindOf, product, type Column, type Val } from "./columns";
-import { isTime, microseconds, parsed, part, storedAs, unitOf } from "./dates";
+import { isTime, microseconds, parsed, storedAs } from "./dates";
 import { NeedsView, QueryError, errorAt, near, placed } from "./errors";
 import { ANY, FLAG, FUNCTIONS, JSON_INFO, NUMBER, TEXT, countDistinct, isIn, merged, weighed, type Function, type Given, type Info } from "./functions";
 import { SIGNS, arithmetic, compare, mapped, negative } from "./numbers";
@@ -87,32 +87,17 @@ export class Binder {
       case "call": return this.call(node);
       case "weights": return this.weights(node.name.toUpperCase(), node.pairs, node.at);
       case "in": return this.among(node);
-      case "between": {
-        const operand = this.bind(node.operand);
-        const both = and([this.compared(">=", operand, this.bind(node.low), node.at), this.compared("<=", operand, this.bind(node.high), node.at)]);
-        return node.isNegated ? not(both) : both;
-      }
       case "like": {
         const [operand, pattern] = [this.bind(node.operand), this.bind(node.pattern)];
         if (operand.info.kind === "array") throw this.error(node.at, "type", `LIKE needs text${operand.info.classNames ? "; CONTAINS(label, 'pattern*') finds class names" : ""}`);
-        const found = this.applied(like(node.anyCase), [operand, pattern], node.at);
-        return node.isNegated ? this.folded(not(found)) : found;
+        return this.applied(like(node.anyCase), [operand, pattern], node.at);
       }
-      case "isnull": {
-        const found: Bound = { is: "missing", operand: this.bind(node.operand), info: FLAG };
-        return node.isNegated ? not(found) : found;
-      }
+      case "isnull": return { is: "missing", operand: this.bind(node.operand), info: FLAG };
       case "case": {
-        const operand = node.operand === null ? null : this.bind(node.operand);
-        const branches = node.branches.map(([told, result]): [Bound | null, Bound] => [operand === null ? this.bind(told) : this.compared("=", operand, this.bind(told), node.at), this.bind(result)]);
+        const branches = node.branches.map(([told, result]): [Bound | null, Bound] => [this.bind(told), this.bind(result)]);
         return this.cases([...branches, [null, node.otherwise === null ? value(null, ANY) : this.bind(node.otherwise)]], node.at);
       }
       case "cast": return this.applied(placed(this.text, node.at, () => cast(node.type)), [this.bind(node.operand)], node.at);
-      case "extract": {
-        const operand = this.bind(node.operand);
-        const unit = placed(this.text, node.at, () => unitOf(node.unit));
-        return this.apply("EXTRACT", (given) => part(unit, given.columns[0]!, given.infos[0]!), [operand], NUMBER, node.at, { cost: 2, mayFail: true });
-      }
       case "nested": return this.nested(node);
     }
   }
@@ -245,13 +230,11 @@ export class Binder {
     } else {
       const items = node.items.map((item) => this.alike(this.bind(item), operand, node.at));
       if (items.some((item) => item.is !== "value" || (item.value instanceof Nd && item.value.shape.length))) {
-        const each = or(items.map((item) => this.compared("=", operand, item, node.at)));
-        return node.isNegated ? not(each) : each;
+        return or(items.map((item) => this.compared("=", operand, item, node.at)));
       }
       plain = items.map((item) => (item as { value: Val }).value);
     }
-    const found = this.apply("IN", isIn, [operand, value(plain, JSON_INFO)], FLAG, node.at, { cost: 1 });
-    return node.isNegated ? this.folded(not(found)) : found;
+    return this.apply("IN", isIn, [operand, value(plain, JSON_INFO)], FLAG, node.at, { cost: 1 });
   }
 
   private nested(node: Expression & { is: "nested" }): Bound {

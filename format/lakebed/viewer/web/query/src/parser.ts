@@ -65,41 +65,40 @@ function continued(tokens: TokenStream, left: Expression, own: number): Expressi
   return { is: "binary", operator: MEANT[text] ?? text, left, right: expression(tokens, own + 1), at };
 }
 
+/** LIKE, BETWEEN, IN and IS NULL, each of which may be negated. */
 function relation(tokens: TokenStream, left: Expression, word: string, at: number): Expression {
   let isNegated = word === "not";
   let name = word;
   if (isNegated) {
     if (!tokens.isKeyword("like", "ilike", "between", "in")) throw tokens.unexpected("LIKE, ILIKE, BETWEEN or IN");
     name = tokens.take().text.toLowerCase();
-  }
-  if (name === "like" || name === "ilike") return { is: "like", operand: left, pattern: expression(tokens, RELATION + 1), isNegated, anyCase: name === "ilike", at };
-  if (name === "between") {
-    const low = expression(tokens, RELATION + 1);
-    tokens.expectKeyword("and");
-    return { is: "between", operand: left, low, high: expression(tokens, RELATION + 1), isNegated, at };
-  }
-  if (name === "in") return member(tokens, left, isNegated, at);
-  if (name === "is") {
+  } else if (name === "is") {
     isNegated = tokens.takeKeyword("not");
     tokens.expectKeyword("null");
   }
-  return { is: "isnull", operand: left, isNegated, at };
+  const found = related(tokens, left, name, at);
+  return isNegated ? { is: "unary", operator: "not", operand: found, at } : found;
 }
 
-function member(tokens: TokenStream, left: Expression, isNegated: boolean, at: number): Expression {
-  if (left.is === "literal" && !tokens.isOperator("(", "[")) {
-    const right = expression(tokens, RELATION + 1); // 'cat' in labels
-    const found: Expression = { is: "call", name: "CONTAINS", operands: [right, left], isDistinct: false, isStar: false, at };
-    return isNegated ? { is: "unary", operator: "not", operand: found, at } : found;
-  }
+function related(tokens: TokenStream, left: Expression, name: string, at: number): Expression {
+  if (name === "like" || name === "ilike") return { is: "like", operand: left, pattern: expression(tokens, RELATION + 1), anyCase: name === "ilike", at };
+  if (name === "in") return member(tokens, left, at);
+  if (name !== "between") return { is: "isnull", operand: left, at };
+  const low = expression(tokens, RELATION + 1);
+  tokens.expectKeyword("and");
+  const edge = (operator: string, right: Expression): Expression => ({ is: "binary", operator, left, right, at });
+  return { is: "logical", operator: "and", operands: [edge(">=", low), edge("<=", expression(tokens, RELATION + 1))], at };
+}
+
+function member(tokens: TokenStream, left: Expression, at: number): Expression {
+  // 'cat' in labels
+  if (left.is === "literal" && !tokens.isOperator("(", "[")) return { is: "call", name: "CONTAINS", operands: [expression(tokens, RELATION + 1), left], isDistinct: false, isStar: false, at };
   const [opening, closing] = tokens.takeKeyword("array") ? ["[", "]"] : ["(", ")"];
   tokens.expectOperator(opening!);
-  let items: Expression[] = [];
-  let inner: Query | null = null;
-  if (opening === "(" && tokens.isKeyword("select", "with")) inner = query(tokens);
-  else if (!tokens.isOperator(closing!)) items = expressions(tokens);
+  const inner = opening === "(" && tokens.isKeyword("select", "with") ? query(tokens) : null;
+  const items = inner === null && !tokens.isOperator(closing!) ? expressions(tokens) : [];
   tokens.expectOperator(closing!);
-  return { is: "in", operand: left, items, query: inner, isNegated, at };
+  return { is: "in", operand: left, items, query: inner, at };
 }
 
 function operand(tokens: TokenStream): Expression {
@@ -164,7 +163,8 @@ function unquoted(tokens: TokenStream): Expression {
     return tokens.bracketed(() => {
       const unit = tokens.expectName("a unit such as YEAR").text.toLowerCase();
       tokens.expectKeyword("from");
-      return { is: "extract", unit, operand: expression(tokens), at };
+      const named: Expression = { is: "literal", value: unit, isFloat: false, at };
+      return { is: "call", name: "DATE_PART", operands: [named, expression(tokens)], isDistinct: false, isStar: false, at };
     });
   if (name === "exists" && tokens.isOperator("(")) return { is: "nested", query: tokens.bracketed(query), isExists: true, at };
   if ((name === "date" || name === "timestamp") && tokens.token.kind === "string") {
@@ -221,12 +221,12 @@ function cases(tokens: TokenStream, at: number): Expression {
   while (tokens.takeKeyword("when")) {
     const condition = expression(tokens);
     tokens.expectKeyword("then");
-    branches.push([condition, expression(tokens)]);
+    branches.push([compared === null ? condition : { is: "binary", operator: "=", left: compared, right: condition, at }, expression(tokens)]);
   }
   if (!branches.length) throw tokens.unexpected("WHEN");
   const otherwise = tokens.takeKeyword("else") ? expression(tokens) : null;
   tokens.expectKeyword("end");
-  return { is: "case", operand: compared, branches, otherwise, at };
+  return { is: "case", branches, otherwise, at };
 }
 
 /** The items between square brackets, and the closing one. */

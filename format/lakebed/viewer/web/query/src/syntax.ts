@@ -11,13 +11,11 @@ export type Expression =
   | { is: "subscript"; base: Expression; items: Item[]; at: number }
   | { is: "call"; name: string; operands: Expression[]; isDistinct: boolean; isStar: boolean; at: number }
   | { is: "weights"; name: string; pairs: [Expression, Expression][]; at: number }
-  | { is: "in"; operand: Expression; items: Expression[]; query: Query | null; isNegated: boolean; at: number }
-  | { is: "between"; operand: Expression; low: Expression; high: Expression; isNegated: boolean; at: number }
-  | { is: "like"; operand: Expression; pattern: Expression; isNegated: boolean; anyCase: boolean; at: number }
-  | { is: "isnull"; operand: Expression; isNegated: boolean; at: number }
-  | { is: "case"; operand: Expression | null; branches: [Expression, Expression][]; otherwise: Expression | null; at: number }
+  | { is: "in"; operand: Expression; items: Expression[]; query: Query | null; at: number }
+  | { is: "like"; operand: Expression; pattern: Expression; anyCase: boolean; at: number }
+  | { is: "isnull"; operand: Expression; at: number }
+  | { is: "case"; branches: [Expression, Expression][]; otherwise: Expression | null; at: number }
   | { is: "cast"; operand: Expression; type: string; at: number }
-  | { is: "extract"; unit: string; operand: Expression; at: number }
   | { is: "nested"; query: Query; isExists: boolean; at: number };
 
 /** What stands between square brackets. */
