@@ -1,7 +1,7 @@
 /** Syntax to bound expressions: names to columns, class names to numbers, constants to values, types checked; after Python's `binding`. */
 
 import {
-  and, evaluate, not, or, rowNumber, value, Scope, COUNT_ALL, type Apply, type Bound,
+  evaluate, not, or, rowNumber, value, Scope, COUNT_ALL, type Apply, type Bound,
 } from "./bound";
 import { Arrays, Constant, Items, Nd, Num, asNd, byRow, isWhole, isWide, joint, kindOf, product, type Column, type Val } from "./columns";
 import { isTime, microseconds, parsed, storedAs } from "./dates";
@@ -180,24 +180,12 @@ export class Binder {
 
   compared(sign: string, left: Bound, right: Bound, at: number): Bound {
     if ([left, right].some((side) => side.is === "value" && side.value === null)) throw this.error(at, "type", "NULL cannot be compared: say IS NULL or IS NOT NULL");
-    let [one, other] = [this.alike(left, right, at), this.alike(right, left, at)];
-    [one, other] = placed(this.text, at, () => this.aligned(sign, one, other, at));
+    let [one, other] = this.alignedAll([this.alike(left, right, at), this.alike(right, left, at)], at, sign !== "=" && sign !== "!=") as [Bound, Bound];
     [one, other] = [unrounded(one, other), unrounded(other, one)];
-    const shown = (node: Bound): string => ("name" in node ? node.name : "it");
-    for (const [a, b] of [[one, other], [other, one]] as const) {
-      if (a.is === "value" && typeof a.value === "string" && b.info.kind === "array") throw this.error(at, "type", `${shown(b)} holds numbers, and '${a.value}' is text`);
-      if (a.is === "value" && (a.value instanceof Num || a.value instanceof Nd) && b.info.kind === "text" && b.is !== "value") throw this.error(at, "type", `${shown(b)} holds text and cannot be compared with numbers`);
-    }
-    if (one.is === "input" && other.is === "input" && [one.info.kind, other.info.kind].sort().join() === "array,text")
-      throw this.error(at, "type", `${shown(one.info.kind === "array" ? one : other)} holds numbers, and ${shown(one.info.kind === "array" ? other : one)} text: say CAST(x AS text), or CAST(x AS float64)`);
+    const kinds = [one, other].map((side) => (side.is !== "value" ? side.info.kind : typeof side.value === "string" ? "text" : side.value instanceof Num || side.value instanceof Nd ? "array" : ""));
+    const isKnown = [one, other].some((side) => side.is === "value") || [one, other].every((side) => side.is === "input");
+    if (isKnown && kinds.sort().join() === "array,text") throw this.error(at, "type", "numbers are compared with text: say CAST(x AS text), or CAST(x AS float64)");
     return this.apply(sign, (given) => compare(sign, given.columns[0]!, given.columns[1]!), [one, other], FLAG, at);
-  }
-
-  private aligned(sign: string, left: Bound, right: Bound, at: number): [Bound, Bound] {
-    const domain = shared([left.info, right.info]);
-    if (domain === null) return [left, right];
-    if (domain.classNames !== null && sign !== "=" && sign !== "!=") throw new QueryError("type", "classes of two lists have no common order; CAST(x AS text) has that of their names");
-    return [this.folded(inDomain(left, domain, at)), this.folded(inDomain(right, domain, at))];
   }
 
   /** A text as the number of the class or date that it names beside the other column. */
@@ -317,10 +305,13 @@ export class Binder {
     return { is: "cases", branches: branches.map(([told], i) => [told, values[i]!]), info };
   }
 
-  private alignedAll(operands: Bound[], at: number): Bound[] {
+  /** Operands in what they have in common: one list of classes, one unit of time. */
+  private alignedAll(operands: Bound[], at: number, isOrdered = false): Bound[] {
     return placed(this.text, at, () => {
       const domain = shared(operands.map((operand) => operand.info));
-      return domain === null ? operands : operands.map((operand) => this.folded(inDomain(operand, domain, at)));
+      if (domain === null) return operands;
+      if (isOrdered && domain.classNames !== null) throw new QueryError("type", "classes of two lists have no common order; CAST(x AS text) has that of their names");
+      return operands.map((operand) => this.folded(inDomain(operand, domain, at)));
     });
   }
 

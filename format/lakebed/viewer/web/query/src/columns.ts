@@ -286,6 +286,12 @@ export function collect(values: Val[]): Column {
   return hasText ? texts(values as string[]) : (numbersOf(values)?.isLoose(isLoose) ?? new Items(values));
 }
 
+/** A single number as it is in JavaScript; other values as they are. */
+export function unwrapped(value: Val): Val {
+  if (value instanceof Num) return value.value;
+  return value instanceof Nd && value.data.length === 1 ? value.data[0]! : value;
+}
+
 /** A number as an array. */
 export function asNd(value: Nd | Num | number | boolean): Nd {
   if (value instanceof Nd) return value;

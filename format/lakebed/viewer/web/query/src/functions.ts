@@ -1,7 +1,7 @@
 /** Functions of numbers, arrays, vectors and boxes by name, and what all functions share; after Python's `functions`. */
 
 import {
-  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, filled, flags, flagsOf, isDocument, isWhole, isWide, kindOf, room, rowError, rowsOf, scalars, truth, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
+  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, filled, flags, flagsOf, isDocument, isWhole, isWide, kindOf, room, rowError, rowsOf, scalars, truth, unwrapped, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
 } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 import { arithmetic, compare, compareTexts, equal, extreme, listed, logical, mapped } from "./numbers";
@@ -80,9 +80,8 @@ export function constant(given: Given, number: number, name: string): Val {
 
 /** An argument that must be one whole number for all rows. */
 export function wholeNumber(given: Given, number: number, name: string): number {
-  const value = constant(given, number, name);
-  const found = value instanceof Num ? value.value : value instanceof Nd && value.data.length === 1 ? value.data[0]! : null;
-  if (found === null || (typeof found === "number" && !Number.isInteger(found))) throw new QueryError("type", `argument ${number + 1} of ${name} is one whole number`);
+  const found = unwrapped(constant(given, number, name));
+  if (typeof found !== "bigint" && !Number.isInteger(found)) throw new QueryError("type", `argument ${number + 1} of ${name} is one whole number`);
   return Number(found);
 }
 
@@ -334,7 +333,7 @@ export function isIn(given: Given): Column {
     const known = new Set<number | bigint>();
     for (const value of wanted) {
       if (value === null || typeof value === "string" || Array.isArray(value) || isDocument(value) || (value instanceof Nd && value.data.length !== 1)) continue;
-      const one = value instanceof Num ? value.value : value instanceof Nd ? value.data[0]! : value;
+      const one = unwrapped(value) as number | bigint | boolean;
       const isLiteral = column.dtype === "float32" && value instanceof Num && value.type === "float";
       if (isLarge) known.add(Number.isInteger(Number(one)) ? BigInt(one) : Number(one));
       else known.add(isLiteral ? Math.fround(Number(one)) + 0 : Number(one) + 0);
@@ -354,7 +353,7 @@ export function isIn(given: Given): Column {
 }
 
 function isInside(value: Val, wanted: Val): boolean {
-  const one = wanted instanceof Nd && wanted.data.length === 1 ? wanted.data[0]! : wanted;
+  const one = unwrapped(wanted);
   if (value === null || one === null) return false;
   if (typeof value === "string") return typeof one === "string" && value.includes(one);
   if (isDocument(value)) return typeof one === "string" && Object.hasOwn(value, one);

@@ -2,7 +2,7 @@
 
 import {
   Arrays, Constant, Items, Nd, Num, asNd, asRagged, byRow, either, flagsOf, isDocument, isWhole, isWide, joint, product, room, rounded,
-  rowError, scalar, type Column, type Data, type Dtype, type Mask, type Val,
+  rowError, scalar, unwrapped, type Column, type Data, type Dtype, type Mask, type Val,
 } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 
@@ -234,8 +234,7 @@ export function equal(a: Val, b: Val): boolean {
     const keys = Object.keys(a);
     return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && equal(a[key] as Val, b[key] as Val));
   }
-  const number = (value: Val): Val => (value instanceof Num ? value.value : value instanceof Nd && value.data.length === 1 ? value.data[0]! : value);
-  const [one, other] = [number(a), number(b)];
+  const [one, other] = [unwrapped(a), unwrapped(b)];
   if (one instanceof Nd || other instanceof Nd) throw new NeedsView("a comparison of arrays in lists");
   return one == other;
 }

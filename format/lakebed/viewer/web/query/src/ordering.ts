@@ -1,6 +1,6 @@
 /** ORDER BY, the codes of groups and of DISTINCT, and SAMPLE BY; after Python's `values/ordering.py`, `keys.py` and `sampling.py`. */
 
-import { Arrays, Constant, Items, Nd, Num, isDocument, marks, rounded, rowError, rowsOf, scalars, span, wholes, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Constant, Items, Nd, Num, isDocument, marks, rounded, rowError, rowsOf, scalars, span, unwrapped, wholes, type Column, type Rows, type Val } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 import { compareTexts, listed } from "./numbers";
 
@@ -78,7 +78,7 @@ function ranked({ column, isDescending, nulls }: Key): Ranks {
 /** The places of values of JSON among all of them: texts are before numbers. */
 function placesIn(items: Val[]): Arrays {
   const keys = items.map((value): string | number | bigint | null => {
-    const one = value instanceof Nd && value.data.length === 1 ? value.data[0]! : value instanceof Num ? value.value : value;
+    const one = unwrapped(value);
     if (one !== null && !["string", "number", "bigint", "boolean"].includes(typeof one)) throw new QueryError("type", "ORDER BY needs one number, text or JSON value per row, not a list");
     if (Number.isNaN(one)) throw new NeedsView("ORDER BY of JSON values with NaN");
     return typeof one === "boolean" ? Number(one) : (one as string | number | bigint | null);
