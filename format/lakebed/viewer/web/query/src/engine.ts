@@ -395,13 +395,7 @@ export class Execution {
 
 const namesOf = (relation: Relation, table: string | null = null): Names => new Names(relation.names.map((name) => ({ table, column: name, name, info: relation.infos.get(name)! })));
 
-function* conjunctsIn(node: Bound): Generator<Bound> {
-  if (node.is === "logic" && node.operator === "and") for (const operand of node.operands) yield* conjunctsIn(operand);
-  else yield node;
-}
-const conjuncts = (node: Bound): Bound[] => [...conjunctsIn(node)];
-const conjunctsOf = (node: Expression): Expression[] => (node.is === "logical" && node.operator === "and" ? node.operands.flatMap(conjunctsOf) : [node]);
-
+const conjuncts = (node: Bound): Bound[] => (node.is === "logic" && node.operator === "and" ? node.operands.flatMap(conjuncts) : [node]);
 /** Whether ORDER BY sorts groups: by a name that SELECT gives, or by COUNT(*). */
 function ordersGroups(node: Select, query: Query, source: From): boolean {
   const aliases = new Set(node.items.map((item) => item.alias));
