@@ -20,7 +20,7 @@ import lakebed
 from integration_tests.stores import servers
 from integration_tests.stores.servers import Server
 from lakebed.errors import CredentialsRejectedError, MissingCredsError, StoragePermissionError
-from lakebed.storage.auth import chain
+from lakebed.storage.auth import aws_chain
 
 _needs_servers = pytest.mark.stores
 
@@ -37,7 +37,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(chain, "_shared", {})
+    monkeypatch.setattr(aws_chain, "_shared", {})
     (tmp_path / ".aws").mkdir()
     return tmp_path
 

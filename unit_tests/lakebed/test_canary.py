@@ -20,7 +20,7 @@ from lakebed.credentials.named import forget, named
 from lakebed.dataset.display.viewing import Viewer
 from lakebed.errors import LakebedError
 from lakebed.links.http import HTTP
-from lakebed.storage.auth import chain
+from lakebed.storage.auth import aws_chain
 from lakebed.storage.credentials import Grant, kept
 from lakebed.storage.secret import Secret
 from lakebed.storage.url import open_storage, parse
@@ -71,7 +71,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "HOME": str(tmp_path),
     }.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(chain, "ATTEMPTS", 1)
+    monkeypatch.setattr(aws_chain, "ATTEMPTS", 1)
     for name, seconds in {
         "RETRY_SECONDS": 0.1,
         "STALL_SECONDS": 0.3,

@@ -1,4 +1,13 @@
-"""A parsed chunk file: bytes and shape of each sample (FORMAT.md 5.1, 5.2)."""
+"""A parsed chunk file: bytes and shape of each sample (FORMAT.md 5.1, 5.2).
+
+bytes      content
+1 + n      version prefix
+4, 4       i32 R, i32 C = ndim + 1
+4 R C      u32 rows [dim0 .. dim(ndim-1), last]
+4          i32 B
+12 B       u32 rows [nbytes, start, last]
+rest       data
+"""
 
 from __future__ import annotations
 

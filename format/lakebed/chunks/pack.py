@@ -1,13 +1,4 @@
-"""Packing of encoded samples into chunk files (FORMAT.md 5.1).
-
-bytes      content
-1 + n      version prefix
-4, 4       i32 R, i32 C = ndim + 1
-4 R C      u32 rows [dim0 .. dim(ndim-1), last]
-4          i32 B
-12 B       u32 rows [nbytes, start, last]
-rest       data
-"""
+"""Packing of encoded samples into chunk files; their layout is in :mod:`lakebed.chunks.chunk`."""
 
 from __future__ import annotations
 

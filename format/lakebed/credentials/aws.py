@@ -25,7 +25,7 @@ from lakebed.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
-from lakebed.storage.auth.chain import botocore_session
+from lakebed.storage.auth.aws_chain import botocore_session
 from lakebed.storage.auth.log_filter import quiet
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
 from lakebed.errors import InvalidInputError, TensorDtypeMismatchError, TensorInvalidSampleShapeError
-from lakebed.htypes.arrays import block_of_array, cast
+from lakebed.htypes.arrays import block_of_array
 from lakebed.htypes.base import Storing
 from lakebed.htypes.documents import encode_json, encode_list, plain_value
+from lakebed.htypes.dtypes import cast
 from lakebed.htypes.text import encode_text
 from lakebed.native import chunks as native
 

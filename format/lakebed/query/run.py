@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.engine.planning import Execution
+from lakebed.query.engine.execution import Execution
 from lakebed.query.engine.sources import Sources
 from lakebed.query.functions.numeric import weights_of
 from lakebed.query.functions.spaces import Ways

@@ -22,9 +22,9 @@ from lakebed.errors import (
     TensorMetaMutuallyExclusiveKeysError,
     UnsupportedCompressionError,
 )
-from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Demand, Htype, Storing
 from lakebed.htypes.class_label import STRICT
+from lakebed.htypes.dtypes import array_dtype
 from lakebed.htypes.registry import UNSPECIFIED, HtypeName, full_name, htype_named, parse_htype
 from lakebed.versions.state import Snapshot
 from lakebed.writing.names import check_group_name, check_tensor_name, companion, parents

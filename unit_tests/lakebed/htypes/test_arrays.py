@@ -16,7 +16,8 @@ from lakebed.errors import (
     TensorInvalidSampleShapeError,
     TensorMetaInvalidHtypeOverwriteValue,
 )
-from lakebed.htypes.arrays import array_dtype, cast, encode_samples
+from lakebed.htypes.arrays import encode_samples
+from lakebed.htypes.dtypes import array_dtype, cast
 from unit_tests.effort import examples
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

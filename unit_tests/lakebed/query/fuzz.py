@@ -16,7 +16,7 @@ from typing import Any
 
 import lakebed
 from lakebed.errors import QueryError
-from lakebed.query.engine.planning import Execution
+from lakebed.query.engine.execution import Execution
 from lakebed.query.engine.sources import Sources
 from lakebed.query.functions import registry
 from lakebed.query.language import syntax

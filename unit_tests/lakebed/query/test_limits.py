@@ -17,7 +17,7 @@ import pytest
 import lakebed
 from lakebed.errors import QueryError
 from lakebed.native import equals
-from lakebed.query.engine import planning
+from lakebed.query.engine import execution
 from lakebed.query.functions.function import forget
 from lakebed.query.language import parser
 from lakebed.query.relations.relation import Chained, Combined, Picked, Stored
@@ -177,7 +177,7 @@ def test_memory_that_the_system_lacks_is_told(ds: lakebed.Dataset, monkeypatch: 
     def join(*_: object) -> None:
         raise MemoryError("unable to allocate 8 TiB")
 
-    monkeypatch.setattr(planning, "join", join)
+    monkeypatch.setattr(execution, "join", join)
     with pytest.raises(QueryError, match=r"ran out of memory .*8 TiB") as caught:
         ds.query('SELECT a.i AS x FROM "mem://query-limits" AS a CROSS JOIN "mem://query-limits" AS b')
     assert caught.value.kind == "limit"

@@ -69,7 +69,7 @@ class InfoMethods(TensorBase):
 
     @htype.setter
     def htype(self, value: str) -> None:
-        from lakebed.htypes.conversion import converted
+        from lakebed.htypes.change_htype import converted
 
         self._check_whole("htype")
         with self._session.mutex, self._session.writing() as draft:

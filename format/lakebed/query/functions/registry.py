@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from lakebed.errors import InvalidInputError
-from lakebed.query.functions import dates, numeric, text, vectors
+from lakebed.query.functions import boxes, dates, numeric, text, vectors
 from lakebed.query.functions.function import ADDED, Function, add_function
 from lakebed.query.language.errors import near
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FUNCTIONS: dict[str, Function] = {
-    function.name: function for module in (numeric, vectors, text, dates) for function in module.FUNCTIONS
+    function.name: function
+    for module in (numeric, vectors, boxes, text, dates)
+    for function in module.FUNCTIONS
 }
 
 SPECIAL = tuple(

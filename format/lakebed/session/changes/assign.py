@@ -26,9 +26,9 @@ from lakebed.errors import (
     SampleAppendError,
     SampleUpdateError,
 )
-from lakebed.htypes.arrays import array_dtype, cast
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import to_indices
+from lakebed.htypes.dtypes import array_dtype, cast
 from lakebed.htypes.registry import htype_named
 from lakebed.reading.subscripts import Index
 from lakebed.session.changes.copy_samples import chunk_bytes

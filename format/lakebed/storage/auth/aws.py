@@ -27,7 +27,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from lakebed.errors import InvalidInputError, MissingCredsError
-from lakebed.storage.auth.chain import AssumedRole, profile_settings, shared_chain
+from lakebed.storage.auth.aws_chain import AssumedRole, profile_settings, shared_chain
 from lakebed.storage.auth.client import Access
 from lakebed.storage.auth.keys import flag, known, plain, secret
 from lakebed.storage.auth.renewal import Renewal

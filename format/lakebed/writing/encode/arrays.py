@@ -16,7 +16,8 @@ from lakebed.codecs.registry import byte_codec
 from lakebed.codecs.sample import Sample
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError, TensorInvalidSampleShapeError
-from lakebed.htypes.arrays import as_sample, block_of_array, cast, is_numeric, stacked_numbers
+from lakebed.htypes.arrays import as_sample, block_of_array, is_numeric, stacked_numbers
+from lakebed.htypes.dtypes import cast
 from lakebed.htypes.images import converted, converted_file, is_pil, padded, padded_shape
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import gather as native

@@ -25,10 +25,10 @@ from lakebed.codecs.sample import Sample
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidInputError, TensorDtypeMismatchError
-from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Htype, Storing
 from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.documents import plain_value
+from lakebed.htypes.dtypes import array_dtype
 from lakebed.htypes.registry import BOXES, htype_named
 from lakebed.links.link import LinkedSample, link
 from lakebed.writing.encode.arrays import compressed

@@ -16,7 +16,8 @@ from lakebed.codecs.registry import IMAGE_NAMES, picture_codec
 from lakebed.codecs.sample import Sample, became
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidInputError, SampleCompressionError
-from lakebed.htypes.arrays import as_sample, cast
+from lakebed.htypes.arrays import as_sample
+from lakebed.htypes.dtypes import cast
 from lakebed.htypes.images import CHANNELS, converted, converted_file, is_pil, padded, padded_shape
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import headers as native

@@ -13,10 +13,11 @@ import numpy as np
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorMetaInvalidHtypeOverwriteValue, UnusualSampleWarning
-from lakebed.htypes.arrays import array_dtype, is_numeric
+from lakebed.htypes.arrays import is_numeric
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import STRICT, check_known, to_indices
 from lakebed.htypes.documents import encode_json, encode_list, encode_tags
+from lakebed.htypes.dtypes import array_dtype
 from lakebed.htypes.polygon import encode_polygons
 from lakebed.htypes.registry import htype_named
 from lakebed.htypes.text import encode_text

@@ -15,7 +15,7 @@ from lakebed.errors import (
     TensorDtypeMismatchError,
     TensorInvalidSampleShapeError,
 )
-from lakebed.htypes.arrays import array_dtype
+from lakebed.htypes.dtypes import array_dtype
 from lakebed.htypes.images import CHANNELS, pads_rank
 from lakebed.htypes.registry import htype_named
 

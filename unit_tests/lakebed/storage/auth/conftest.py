@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.storage.auth import chain
+from lakebed.storage.auth import aws_chain
 
 _PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "GCE_", "CLOUDSDK_", "STORAGE_EMULATOR", "IDENTITY_", "MSI_")
 
@@ -25,5 +25,5 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9/")
     monkeypatch.setenv("GCE_METADATA_HOST", "127.0.0.1:9")
     monkeypatch.setattr("lakebed.storage.auth.azure._METADATA_HOST", "127.0.0.1:9")
-    monkeypatch.setattr(chain, "_shared", {})
+    monkeypatch.setattr(aws_chain, "_shared", {})
     return home

@@ -184,7 +184,7 @@ def test_keys_that_stay_the_same_are_not_tried_twice(server: Cloud) -> None:
 def test_an_error_of_the_source_comes_through_as_it_is(
     server: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakebed.storage.auth.chain.ATTEMPTS", 1)
+    monkeypatch.setattr("lakebed.storage.auth.aws_chain.ATTEMPTS", 1)
     virtual = VirtualClock(time.time())
     with clock.replaced(virtual):
         storage = s3(server, sts_endpoint_url=server.endpoint, **ROLE)

@@ -13,7 +13,7 @@ from lakebed.errors import (
     TensorMetaInvalidHtype,
     UnsupportedCompressionError,
 )
-from lakebed.htypes.conversion import converted
+from lakebed.htypes.change_htype import converted
 
 
 def tensor(

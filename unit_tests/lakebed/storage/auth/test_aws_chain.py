@@ -11,7 +11,7 @@ import pytest
 from botocore.credentials import SSOProvider
 
 from lakebed.errors import CredentialsRejectedError, InvalidInputError, MissingCredsError
-from lakebed.storage.auth import chain
+from lakebed.storage.auth import aws_chain
 from lakebed.storage.auth.resolve import resolve
 from unit_tests.lakebed.storage.auth.cloud import ACCESS_KEY, HIDDEN, Cloud, cloud
 
@@ -104,7 +104,7 @@ def test_nobody_else_is_asked_for_anything_if_keys_are_given(monkeypatch: pytest
     def never(*args: Any) -> None:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(chain.Chain, "grant", never)
+    monkeypatch.setattr(aws_chain.Chain, "grant", never)
     access = resolve("s3", "bucket", EXPLICIT)
     assert access.provider is not None
     assert access.provider()["secret_access_key"] == HIDDEN
