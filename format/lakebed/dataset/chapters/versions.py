@@ -177,7 +177,7 @@ class VersionMethods(DatasetBase):
             if name in side.tree.branches:
                 branches.drop_branch(side, name)
             side.start_branch(name, FIRST, empty_snapshot(new_id()))
-        session.refresh()  # so that it knows the branch
+        session.refresh()  # the session must know the new branch
         return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:

@@ -86,7 +86,8 @@ def from_pandas(
         raise InvalidPandasDataframeError(
             f"from_pandas(dest, frame) takes a data frame of pandas as its second argument, not {type(frame).__name__}"
         )
-    columns.setdefault("compression", LOSSLESS)  # because no report would list losses
+    # Use lossless compression, because no report lists losses here.
+    columns.setdefault("compression", LOSSLESS)
     source = Source("", frame)
     return _made(dest, source, dataframe.plan(source, nan=nan, **columns), overwrite=overwrite, creds=creds)
 
