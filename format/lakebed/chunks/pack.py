@@ -34,7 +34,7 @@ class PackedChunk:
 
 
 def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None) -> list[list[Block]]:
-    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run by itself.
+    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run of its own.
 
     Parameters
     ----------
