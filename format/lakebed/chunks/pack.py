@@ -34,7 +34,7 @@ class PackedChunk:
 
 
 def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None) -> list[list[Block]]:
-    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run by itself.
+    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run of its own.
 
     Parameters
     ----------
@@ -139,9 +139,7 @@ def pack(
         sizes, shapes = sizes_of(group), shapes_of(group)
         data = [piece for block in group for piece in block.pieces() if len(piece)]
     try:
-        positions = (
-            (_NO_POSITIONS,) if isinstance(codec, ImageChunkCodec) else _position_table(sizes, count)
-        )
+        positions = (_NO_POSITIONS,) if isinstance(codec, ImageChunkCodec) else _position_table(sizes, count)
         header = (PREFIX + _shape_table(shapes, count) + positions[0], *positions[1:])
     except (OverflowError, struct.error) as error:
         raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
