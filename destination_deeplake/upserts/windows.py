@@ -16,7 +16,7 @@ _ROWS = 1 << 16
 
 
 def windows(dataset: lakebed.Dataset, tensors: Sequence[str]) -> Iterator[tuple[int, Columns]]:
-    """Read columns in windows, from the first row to the last; yield the number of the first row of each window, and its columns.
+    """Read columns in windows, in the order of rows; yield the first row of each window, and its columns.
 
     Raises
     ------
@@ -45,6 +45,9 @@ def whole(dataset: lakebed.Dataset, tensor: str) -> pa.Array:
 
 
 def taken(columns: Mapping[str, pa.Array], rows: NDArray[np.int64]) -> Columns:
-    """Return some rows of columns, in the order in which they are named."""
+    """Return some rows of columns, in the order in which they are named; neighbours share memory."""
+    first = int(rows[0]) if len(rows) else 0
+    if np.array_equal(rows, np.arange(first, first + len(rows))):
+        return {name: column.slice(first, len(rows)) for name, column in columns.items()}
     wanted = as_arrow(rows)
     return {name: column.take(wanted) for name, column in columns.items()}

@@ -94,7 +94,7 @@ def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
 
 
 def layouts(tile_shapes: Sequence[Shape]) -> list[tuple[Shape, Shape]]:
-    """Return the (sample shape, tile shape) pairs that tiles of these shapes, in C order, can be the parts of.
+    """Return all (sample shape, tile shape) whose tiles, in C order, have these shapes.
 
     Several pairs are possible if equal tiles can be laid out in more than one way.
     """

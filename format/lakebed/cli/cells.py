@@ -17,7 +17,7 @@ from lakebed.runtime.printable import printable
 from lakebed.storage.address import shown
 
 _FEW = 8
-"""Most numbers that are shown one by one."""
+"""Maximum number of values that are shown one by one."""
 
 _NO_FILES = (None, "lz4")
 _WITHOUT_SIZE = ("video",)

@@ -233,7 +233,7 @@ class _Seen:
 
 
 def _chunks(snapshot: Snapshot, measured: _Seen, named: _Seen) -> Iterator[tuple[str, int, Sequence[int]]]:
-    """Yield key, size and checksums of the new chunks of a version; size 0 without a record."""
+    """Yield key, size and checksums of the new chunks of a version; size 0 if it was not recorded."""
     for state in snapshot.tensors.values():
         table = state.table
         places = table.places

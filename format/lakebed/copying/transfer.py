@@ -212,7 +212,7 @@ def difference(data: bytes, sums: Sums) -> str | None:
 
 
 def recorded_sums(places: ChunkPlaces) -> Callable[[int], Sums]:
-    """Return a function from the row of a chunk to its recorded size and checksums; size 0 without a record."""
+    """Return a function from the row of a chunk to its recorded size and checksums; size 0 if it was not recorded."""
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(places.sum_counts())]).tolist()
     return lambda row: (int(places.sizes[row]), places.sums[ends[row] : ends[row + 1]].tolist())
 

@@ -39,7 +39,7 @@ class OwnersFile:
     name = "file"
 
     def find(self, key: str) -> Given | None:
-        """Return the entry of a name, None without an entry or a file.
+        """Return the entry of a name; None if the entry or the file does not exist.
 
         Raises
         ------

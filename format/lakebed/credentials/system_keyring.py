@@ -22,7 +22,7 @@ class SystemKeyring:
     name = "keyring"
 
     def find(self, key: str) -> Given | None:
-        """Return the entry of a name, None without an entry or a keyring.
+        """Return the entry of a name; None if the entry or the keyring does not exist.
 
         Raises
         ------

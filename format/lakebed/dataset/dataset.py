@@ -273,7 +273,7 @@ class Dataset(
             self.delete_group(item)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Replace the selected samples of the tensor of that name; without one, set an attribute.
+        """Replace the selected samples of the tensor of that name; if no tensor has the name, set an attribute.
 
         Raises
         ------

@@ -45,8 +45,8 @@ _DECODER = json.JSONDecoder()
 class CommitNode:
     """One version; `time` in POSIX seconds, None while it is uncommitted.
 
-    `digest` is the checksum of its manifest, None without a valid one. Equality ignores it, because it is not part of
-    the version.
+    `digest` is the checksum of its manifest, None if no valid manifest exists. Equality ignores it, because it is not
+    part of the version.
     """
 
     id: str

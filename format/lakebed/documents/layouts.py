@@ -92,7 +92,7 @@ class Layout:
     starts
         Start of each sample in the file, and the end of the last.
     sums
-        Checksum of each sample; None without checksums.
+        Checksum of each sample; None if the chunk has no checksums.
 
     Raises
     ------

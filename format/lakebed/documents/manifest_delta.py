@@ -357,5 +357,5 @@ class _Added:
 
 
 def _behind(column: NDArray[N], added: NDArray[N]) -> NDArray[N]:
-    """Return a column with values at its end; the same one without any."""
+    """Return a column with values appended; the same column if no value is appended."""
     return np.concatenate([column, added]) if len(added) else column

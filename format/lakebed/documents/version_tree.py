@@ -473,7 +473,7 @@ class VersionTree:
 
 
 def tail_begins(data: bytes) -> int | None:
-    """Return the offset of the end that can be read alone, from the last bytes of the file; None without one."""
+    """Return where the part of the tree file begins that can be read alone, from the file's last bytes; None if absent."""
     end = TreeEnd.of(data)
     return None if end is None else end.begins
 

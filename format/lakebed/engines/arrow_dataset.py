@@ -42,7 +42,9 @@ _DENSE = 8
 """If the filter leaves more than 1 / 8 of a window, the other columns are read whole."""
 
 _MOST_STRETCHES = 1 << 14
-"""Most stretches of rows that are held against a filter, at 12 microseconds each; with more, neighbours are joined."""
+"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each; beyond it, neighbours
+are joined.
+"""
 
 _ORDERED = (
     pa.types.is_integer,
@@ -112,7 +114,7 @@ class Scanner:
             self.projected_schema = _computed(self._kept.empty_table(), self._computed).schema
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream of record batches, which reads as far as it is asked to."""
+        """Return the rows as a stream of record batches, which reads only the batches that are requested."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_table(self) -> pa.Table:

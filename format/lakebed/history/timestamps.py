@@ -21,9 +21,9 @@ _DAY, _HOUR, _MINUTE, _SECOND = 86400, 3600, 60, 1
 def posix_seconds(timestamp: Timestamp) -> float:
     """Return a moment in POSIX seconds.
 
-    A ``datetime`` needs a time zone. Text without one is UTC, as the log prints it. Text that names a day, an hour, a
-    minute or a second means its end, and so does a ``date``, because a commit whose time is printed as 12:00:05 was
-    made slightly later.
+    A ``datetime`` needs a time zone. Text without a time zone is UTC, as the log prints it. Text that names a day, an
+    hour, a minute or a second means its end, and so does a ``date``, because a commit whose time is printed as 12:00:05
+    was made slightly later.
 
     Raises
     ------

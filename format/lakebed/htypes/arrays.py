@@ -65,7 +65,7 @@ def as_sample(
     Raises
     ------
     TensorDtypeMismatchError, TensorInvalidSampleShapeError
-        If the value is no array of numbers, or does not fit the dtype.
+        If the value is not an array of numbers, or does not fit the dtype.
     """
     if isinstance(value, str | bytes | bytearray | memoryview | dict | set | frozenset | PathLike):
         if of_files:

@@ -147,7 +147,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Return True for the null rows, or None without any.
+    """Return a mask that is True for null rows; None if no row is null.
 
     Arrow's own conversions import pandas if it is installed, which takes a second; the bitmap needs none.
     """

@@ -130,7 +130,7 @@ def encode_list(values: Iterable[Any], dtype: str | None = None) -> Block:
     Raises
     ------
     TensorDtypeMismatchError
-        If a value is no list, has no JSON form, or not that of the schema.
+        If a value is not a list, has no JSON form, or does not match the schema.
     """
     check = _check_of(None if dtype in ("Any", "List") else dtype, "list")
 
@@ -200,7 +200,7 @@ def decode_document(data: bytes | memoryview) -> Any:
     Raises
     ------
     FormatError, LimitError
-        If the text is no JSON, or nested too deeply.
+        If the text is not JSON, or is nested too deeply.
     """
     value = json_style.load(data, "a json sample")
     if json_style.CUSTOM.encode() not in bytes(data):

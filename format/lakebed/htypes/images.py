@@ -45,7 +45,7 @@ def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
     Raises
     ------
     SampleHtypeMismatchError
-        If the array is no image of 8 bits per channel.
+        If the array is not an image of 8 bits per channel.
     """
     wanted = CHANNELS[htype]
     if array.dtype == np.bool_:
@@ -80,7 +80,7 @@ def converted_file(sample: Sample, htype: str) -> NDArray[Any]:
     Raises
     ------
     SampleHtypeMismatchError
-        If the file is no image of 8 bits per channel.
+        If the file is not an image of 8 bits per channel.
     """
     array = sample.shown
     if htype != "image.gray" or array.ndim != 3 or array.shape[2] not in (3, 4) or array.dtype != np.uint8:

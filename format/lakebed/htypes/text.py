@@ -25,7 +25,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
     Raises
     ------
     TensorDtypeMismatchError
-        If a value is no text, or text that UTF-8 cannot hold (a lone surrogate).
+        If a value is not text, or is text that UTF-8 cannot hold (a lone surrogate).
     """
     if isinstance(values, list) and (set(map(type, values)) if kinds is None else kinds) == {str}:
         joined = "".join(values)

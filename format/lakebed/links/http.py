@@ -71,7 +71,7 @@ class Http:
         timeout
             Seconds for everything together; None for ``config.HTTP_TIMEOUT``.
         creds
-            Request headers under ``"headers"``, if any, and under ``"hosts"`` the hosts that they are for.
+            Request headers under ``"headers"``, if any, and under ``"hosts"`` the hosts that get these headers.
         policy
             Rules for links; None for a call of the user.
 
@@ -217,7 +217,7 @@ def _joined(url: str, location: str, origin: str) -> str:
 
 
 def _headers(creds: Mapping[str, Any] | None) -> tuple[dict[str, Secret], Sequence[str]]:
-    """Return the headers of credentials and the hosts that they are for."""
+    """Return the headers of credentials, and the hosts that get these headers."""
     found = {key: _revealed(value) for key, value in (creds or {}).items() if key in ("headers", "hosts")}
     named = dict(found.get("headers") or {})
     headers = {str(name): Secret(str(_revealed(value))) for name, value in named.items()}

@@ -104,7 +104,7 @@ def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool 
     Parameters
     ----------
     readers
-        The tensors that are read span by span; without any, all rows are one span.
+        The tensors that are read span by span; if none is given, all rows are one span.
     rows
         The rows in the wanted order, or sorted if they will be shuffled.
     single

@@ -1,4 +1,4 @@
-"""Check of a dataset's documents: each by itself, against the others, and against the manifest.
+"""Check of a dataset's documents: each document alone, against the others, and against the manifest.
 
 Finds all damage without stopping at the first; `lakebed.maintenance.verify` reads the chunks of tensors.
 """

@@ -49,7 +49,7 @@ def orphaned_publishes(storage: Storage, tree: VersionTree) -> list[str]:
 
 
 def warning_of(storage: Storage, tree: VersionTree) -> str | None:
-    """Return the warning for opening a dataset with orphaned publishes; None without any.
+    """Return the warning for opening a dataset with orphaned publishes; None if it has none.
 
     Only a tree that 3.9.52 wrote last can have orphaned publishes.
     """

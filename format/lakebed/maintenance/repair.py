@@ -177,7 +177,7 @@ class _Repair:
         return tree
 
     def _with_heads(self, found: Rebuilt) -> tuple[VersionTree, list[Snapshot]]:
-        """Add heads below the last commits of branches without one."""
+        """Add heads below the last commits of branches that have no head."""
         tree, heads = found.tree, []
         for branch in found.headless:
             base = tree.branches[branch]

@@ -155,7 +155,7 @@ class Merger:
     def _base_line(
         self, versions: Sequence[str], key: str | None, comparison: Callable[[], Comparison]
     ) -> Line:
-        """Return the rows that both lines come from; with several common ancestors, their combination."""
+        """Return the rows at which both lines started; with several common ancestors, their combination."""
         first, *others = [v for v in versions if key in self._versions[self._open(v)].tensors] or versions[:1]
         line = self._line(self._open(first), key)
         for other in others:

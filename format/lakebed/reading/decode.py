@@ -106,7 +106,7 @@ class Decoder:
         )
 
     def shape_of(self, shape: Shape | None) -> Shape:
-        """Return a sample's shape: that in its shape row, or zeros without one.
+        """Return a sample's shape: that in its shape row, or zeros if it has no shape row.
 
         Raises
         ------

@@ -48,7 +48,7 @@ def delete(url: str, tensors: tuple[str, ...], yes: bool, large: bool, force: bo
 
 
 def _told(url: str) -> str:
-    """Return how much a dataset holds, in words; raise if another program is writing it."""
+    """Describe the content of a dataset for messages; raise if another program is writing it."""
     with lakebed.load(url, read_only=False) as ds:
         return f" with {ds.max_len:,} rows, {len(ds.commits):,} commits, {len(ds.branches):,} branches"
 

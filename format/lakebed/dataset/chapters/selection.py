@@ -385,7 +385,7 @@ class QueryMethods(DatasetBase):
     ) -> list[TensorStatistics]:
         """Store statistics of chunks, by which queries skip chunks that hold none of their rows.
 
-        Queries store them by themselves when they read whole columns of a dataset that is open for writing. Call this
+        Queries store them automatically when they read whole columns of a dataset that is open for writing. Call this
         for a dataset that others query read-only, for example in a bucket, where each of their processes would read a
         column once. Chunks with statistics are not read again.
 

@@ -115,9 +115,8 @@ class VersionMethods(DatasetBase):
         reset
             Repair the dataset first if that version does not open, or contradicts itself; see :func:`lakebed.load`.
 
-        Returns
-        -------
-        The id of the commit that is checked out, or of the last one below the head of a branch; None without commits.
+        Returns ------- The id of the commit that is checked out, or of the last one below the head of a branch; None if
+        the dataset has no commits.
 
         Raises
         ------

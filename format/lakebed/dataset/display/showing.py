@@ -251,7 +251,7 @@ def _thumbnail(sample: Any, budget: int) -> str | None:
 
 
 def _layer(sample: Any) -> Any:
-    """Return the smallest layer of a stored pyramid with enough pixels for a thumbnail; None without such a layer."""
+    """Return the smallest layer of a stored pyramid with enough pixels for a thumbnail; None if no layer has enough."""
     if sample.index.inside:
         return None
     known = companions_of(sample._session.schema().meta, sample._name)  # noqa: SLF001 - part of the facade

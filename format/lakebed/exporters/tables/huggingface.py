@@ -107,7 +107,7 @@ def finish(results: Sequence[Any], context: _Folders, target: Target) -> None:
 
 
 def _folders(splits: AbstractSet[str]) -> dict[str, str]:
-    """Return the folder of each split, with its slash; the root without splits."""
+    """Return the folder of each split, with its slash; the root if the rows have no splits."""
     if not splits:
         return {"": ""}
     others = "rest"

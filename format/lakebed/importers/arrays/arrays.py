@@ -22,7 +22,7 @@ from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
 
 ALONE = "array"
-"""Name for an array without one."""
+"""Name of the tensor for an array that has no name."""
 
 _ITEM_BYTES = 16 << 20
 _MOST_IN_INFO = 64 << 10

@@ -39,7 +39,7 @@ class _Array(Sliced):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of arrays, in words."""
+    """Describe the source for messages, such as "3 arrays of Dask"; None if it is not one."""
     found = _arrays(source.data) if source.is_object else {}
     if not found:
         return None

@@ -438,7 +438,7 @@ def _is_mp3(data: bytes) -> bool:
 
 
 def _frame_bytes(head: bytes) -> int | None:
-    """Return the length of a frame of layer III by its head; None if it is no such head."""
+    """Return the length of a frame of layer III by its head; None if the bytes are not such a head."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
         return None
     version, rate, hertz = head[1] >> 3 & 3, head[2] >> 4, head[2] >> 2 & 3

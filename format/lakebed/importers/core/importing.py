@@ -1,7 +1,7 @@
 """One import from its plan to its report: create tensors, let workers make rows, remember, commit.
 
-``ds.info["imports"]`` records the source and the progress of each import. An import that was killed goes on when it is
-called again, and one that is done is not repeated. The last rows and the state "done" are published together; after a
+``ds.info["imports"]`` records the source and the progress of each import. Calling an import again resumes one that was
+killed, and does not repeat one that is complete. The last rows and the state "done" are published together; after a
 kill before the commit that follows, only the commit is made.
 """
 
@@ -77,8 +77,8 @@ def import_from(
 ) -> ImportReport:
     """Import a data set of another format.
 
-    Rows that cannot be imported are left out and counted, with the reason; nothing is left out silently. A run that was
-    killed goes on when it is called again.
+    Rows that cannot be imported are left out and counted, with the reason; nothing is left out silently. Calling it
+    again resumes a run that was killed.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ class _Import:
         self._earlier: Mapping[str, Any] = {}
 
     def run(self, dest: Any) -> ImportReport:
-        """Import into a dataset, or go on with an import that was interrupted."""
+        """Import into a dataset, or resume an import that was interrupted."""
         started = perf_counter()
         ds, created = self._destination(dest)
         report = self._report

@@ -123,7 +123,7 @@ class Copied:
     rows
         Number of rows of its last version.
     dataset
-        The copy; None without a destination.
+        The copy; None if no destination was given.
     problems
         Parts of the source that the copy lacks.
     """
@@ -259,7 +259,7 @@ class Media:
 
 
 def told_first(problems: Sequence[Problem]) -> str:
-    """Return a sentence about the first problem and the number of others; empty without problems."""
+    """Describe the first problem, and count the others; return "" if there are none."""
     if not problems:
         return ""
     rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""

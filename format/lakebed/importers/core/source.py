@@ -207,7 +207,9 @@ class Source:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Entries of the folder that are no files of the source, with the reason: links out of it, pipes, datasets."""
+        """Return entries of the folder that are not files of the source, with the reason: outside links, pipes,
+        datasets.
+        """
         # Do not list a bucket only for this property.
         is_listed = self.is_local or "_listing" in self.__dict__
         return self._listing[1] if is_listed and self.is_folder else {}

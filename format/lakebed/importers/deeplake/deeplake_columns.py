@@ -200,5 +200,5 @@ def plain(value: Any) -> Any:
 
 
 def metadata_of(one: Any) -> dict[str, Any]:
-    """Return the metadata of a dataset or a column, which are no mapping, as JSON."""
+    """Return the metadata of a dataset or a column, which are not mappings, as JSON."""
     return {str(key): plain(one.metadata[key]) for key in one.metadata.keys()}  # noqa: SIM118

@@ -68,7 +68,7 @@ _HEAD_BYTES = 1 << 16
 _KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
 
 _NONE: tuple[int, Sequence[int]] = (0, ())
-"""File and numbers of the annotations of a picture without any."""
+"""File number and annotation numbers for a picture that has no annotations."""
 _WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
 """Exceptions that skip one picture instead of failing the import."""
 
@@ -120,7 +120,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Name the annotation files; None without any."""
+    """Name the annotation files; None if the source has none."""
     found = _annotation_files(source)
     return f"COCO annotations: {', '.join(found)}" if found else None
 
@@ -393,7 +393,7 @@ class _Planner:
             self._by_name.setdefault(name.rpartition("/")[2], []).append(name)
 
     def chosen(self, files: Sequence[str], only: Sequence[str]) -> Sequence[str]:
-        """Return the annotation files of some groups; without any given, all.
+        """Return the annotation files of some groups; all files if no groups are given.
 
         Raises
         ------

@@ -86,7 +86,7 @@ class _Known(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Name the files of CVAT among the first XML files; None without any."""
+    """Name the files of CVAT among the first XML files; None if none of them is from CVAT."""
     if source.is_object:
         return None
     names = [name for name in source.with_suffix(".xml")[:5] if _looks_like_cvat(source, name)]

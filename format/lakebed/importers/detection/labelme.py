@@ -78,7 +78,7 @@ def recognise(source: Source) -> str | None:
 
 
 def plan(source: Source, *, classes: Sequence[str] = (), **options: Unpack[ImageOptions]) -> Plan:
-    """Plan a row for each JSON file, and for each image without one.
+    """Plan a row for each JSON file, and for each image without a JSON file.
 
     Parameters
     ----------

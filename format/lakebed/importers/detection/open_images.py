@@ -90,7 +90,7 @@ class _Known(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Name the CSV files; None without annotations of boxes or labels."""
+    """Name the CSV files; None if the source has no annotations of boxes or labels."""
     tables = _tables(source) if source.is_folder else []
     return f"Open Images annotations: {', '.join(one.name for one in tables)}" if tables else None
 

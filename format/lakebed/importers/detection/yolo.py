@@ -122,7 +122,7 @@ class Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Count the images, and name the description; None without labels."""
+    """Count the images, and name the description; None if the source has no labels."""
     if source.is_object:
         return None
     if source.is_file:

@@ -51,7 +51,7 @@ class Layout:
 
 
 def description_of(source: Source) -> str | None:
-    """Return the name of the data.yaml or obj.data of a source, the one nearest to the root; None without any.
+    """Return the name of the data.yaml or obj.data of a source, the one nearest to the root; None if there is none.
 
     Raises
     ------

@@ -164,7 +164,7 @@ def planned(
     opened
         Opens one of them.
     what
-        The source in words.
+        Description of the source for messages.
     layout
         Meaning of the keys: ``columns`` if they are words with numbers, a column for each word; ``keys``; or ``auto``.
     splits

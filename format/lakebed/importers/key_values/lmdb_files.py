@@ -38,7 +38,7 @@ _DATABASE_BYTES = 48  # size of the entry that names another database in the mai
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of LMDB files in words; None if the source has none, or other files."""
+    """Describe the files for messages, such as "2 LMDB files"; None if the source has none, or other files."""
     if source.is_object:
         return None
     names = _files(source)

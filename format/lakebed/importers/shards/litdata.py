@@ -103,7 +103,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of chunks in the first index in words; None if it is not an index of LitData."""
+    """Describe the first index for messages, such as "LitData of 12 chunks"; None if it is not an index of LitData."""
     index, where = first_index(source)
     chunks, config = index.get("chunks"), index.get("config")
     if isinstance(chunks, list) and isinstance(config, Mapping) and "data_format" in config:

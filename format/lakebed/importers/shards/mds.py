@@ -74,7 +74,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of shards in the first index in words; None if it is not an index of MDS."""
+    """Describe the first index for messages, such as "MosaicML MDS of 12 shards"; None if it is not an index of MDS."""
     index, where = first_index(source)
     shards = index.get("shards")
     if isinstance(shards, list) and any(

@@ -76,7 +76,7 @@ class Into:
 
 
 def kind_for(encoding: str, values: Sequence[bytes]) -> Kind:
-    """Return how values of an encoding are stored; arrays have the dtype that fits all values that were looked at."""
+    """Return how values of an encoding are stored; arrays have the dtype that fits all given values."""
     name, _, told = encoding.partition(":")
     if name in _NUMBERS:
         return Kind("number", partial(number_of, dtype=_NUMBERS[name]), _NUMBERS[name])

@@ -88,7 +88,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the TSV files with an index, or with media, in words; None if the source has none."""
+    """Describe the TSV files with an index, or with media, for messages; None if the source has none."""
     if source.is_object:
         return None
     if source.is_file:

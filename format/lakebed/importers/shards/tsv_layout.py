@@ -292,7 +292,7 @@ def _composite(source: Source, name: str) -> Tables:
 
 
 def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
-    """Return the files in a list; none if it is no list.
+    """Return the names of the files in a list; an empty list if the file is not such a list.
 
     Raises
     ------

@@ -84,7 +84,7 @@ class _Scan:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of shards in words; None if the first one holds no samples."""
+    """Describe the source for messages, such as "WebDataset of 12 shards"; None if the first one holds no samples."""
     if source.is_object:
         return None
     shards = source.with_suffix(*_UNPACKED)

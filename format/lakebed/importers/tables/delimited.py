@@ -167,7 +167,7 @@ class _Context(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files, in words."""
+    """Describe the source for messages, such as "3 tables of text"; None if it holds no such files."""
     names = source.mainly(*_SUFFIXES)
     if not names:
         return None

@@ -5,7 +5,7 @@
     saved/train/data-00000-of-00002.arrow
 
 Folders are read without the ``datasets`` package. Each column becomes a tensor by its feature: images, audio, class
-labels, arrays of any dimensions; nested features that are no arrays are JSON.
+labels, arrays of any dimensions; nested features that are not arrays become JSON.
 """
 
 from __future__ import annotations

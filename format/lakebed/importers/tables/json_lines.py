@@ -48,7 +48,7 @@ class _Context(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files, in words."""
+    """Describe the source for messages, such as "3 tables of JSON"; None if it is not one."""
     if source.is_file and source.suffix in ("", ".json"):
         is_json = source.suffix == ".json" or _BEGIN.match(source.head.removeprefix(_BOM))
         return "a table of JSON" if is_json else None

@@ -50,7 +50,7 @@ class _Group(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files, in words."""
+    """Describe the source for messages, such as "3 Parquet files"; None if it has none."""
     names = source.mainly(*_SUFFIXES)
     if not names:
         return None

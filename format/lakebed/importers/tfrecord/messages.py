@@ -51,7 +51,7 @@ def parsed(name: str, data: bytes) -> Any:
     Raises
     ------
     IngestionError
-        If the bytes are no such message.
+        If the bytes are not such a message.
     """
     from google.protobuf.message import DecodeError
 

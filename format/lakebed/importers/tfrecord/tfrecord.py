@@ -128,7 +128,7 @@ class _Seen:
 
 @dataclass
 class _Look:
-    """Statistics of the records that were looked at."""
+    """Statistics of the inspected records."""
 
     features: dict[str, _Seen] = field(default_factory=dict)
     lists: dict[str, _Seen] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class _Look:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files in words; None if the first one holds no records."""
+    """Describe the files for messages; None if the first one holds no records."""
     if source.is_object or not only_files(source):
         return None
     names = files_of(source)
@@ -187,7 +187,7 @@ def plan(
     source
         A file, or the folder that they are in.
     look
-        Number of records that are looked at to find the features, 32 MB of each file at most; 0 for all.
+        Number of records that are inspected to find the features, up to 32 MB of each file; 0 for all.
     objects
         Make boxes and labels of features of the Object Detection API.
     splits

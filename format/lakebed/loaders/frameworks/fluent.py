@@ -282,7 +282,8 @@ class DataLoader:
         """Return a loader of batches of JAX arrays.
 
         Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, to put the arrays on. If it
-        spans processes, the rows that they have read make one array; without one, each has arrays of its own rows.
+        spans processes, the rows that they have read make one array; with a device, each process has arrays of its own
+        rows.
         """
         arguments = dict(locals())
         loader: JaxLoader = adapter("jax").JaxLoader(self._numpy(arguments), sharding)

@@ -63,7 +63,7 @@ def is_time(info: Info) -> bool:
 
 
 def parsed(column: Column) -> Numbers | None:
-    """Return the moments of texts in microseconds, missing for texts without one; None for other columns."""
+    """Return the moments of texts in microseconds, missing for texts that are not dates; None for other columns."""
     is_text = isinstance(column, Constant) and isinstance(column.value, str)
     if not is_text and not isinstance(column, Texts | Objects):
         return None

@@ -38,7 +38,7 @@ def _located(error: type[_E], text: str, at: int, kind: str, message: str) -> _E
 
 @contextmanager
 def placed(text: str, at: int) -> Iterator[None]:
-    """Add a place in the text to query errors without one that are raised inside a ``with``."""
+    """Add a place in the text to query errors that have none and are raised inside a ``with``."""
     try:
         yield
     except QueryError as error:

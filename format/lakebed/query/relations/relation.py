@@ -121,7 +121,7 @@ class Relation(ABC):
         return None
 
     def base_rows(self) -> Positions | None:
-        """Return the row numbers in the table that the rows come from; None if they come from several tables."""
+        """Return the number of the table's row from which each row comes; None if the rows come from several tables."""
         return None
 
 
@@ -275,7 +275,7 @@ class Projected(Relation):
         return self.base.origin()
 
     def base_rows(self) -> Positions | None:
-        """Return the row numbers in the table that the rows come from."""
+        """Return the number of the table's row from which each row comes."""
         return self.base.base_rows()
 
 
@@ -311,7 +311,7 @@ class Picked(Relation):
         return self.base.origin()
 
     def base_rows(self) -> Positions | None:
-        """Return the row numbers in the table that the rows come from."""
+        """Return the number of the table's row from which each row comes."""
         found = self.base.base_rows()
         return None if found is None else found[self.places]
 
