@@ -1,6 +1,6 @@
 """Descriptions of tensors in files of other formats: htype, dtype, compressions, info.
 
-Exporters put them beside the values, as JSON, and importers make the same tensors by them::
+Exporters store them with the values, as JSON, and importers recreate the tensors from them::
 
     {"htype": "bbox", "dtype": "float32", "chunk_compression": "lz4", "info": {"coords": {...}}, "ndim": 2, ...}
 
@@ -90,13 +90,13 @@ class Described:
         return made if is_right else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as an object for JSON."""
+        """Return the description as an object for JSON."""
         known = {key: getattr(self, key) for key in _OWN[:-1]}
         found = {key: value for key, value in known.items() if value is not None}
         return {**found, "info": encode_custom(dict(self.info)), **self.more}
 
     def to_json(self) -> str:
-        """Return it as text."""
+        """Return the description as text."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @property

@@ -120,7 +120,7 @@ def write(
 
 
 class _Rows(Datasource):  # type: ignore[misc]
-    """Reads the rows of a table."""
+    """Reader of the rows of a table."""
 
     def __init__(self, table: Table) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ def _tensors(values: Any) -> pa.Array:
 
 
 class _Parts(Datasink):  # type: ignore[misc]
-    """Writes blocks as parts, and keeps the parts for the driver."""
+    """Writer of blocks as parts, which the driver receives."""
 
     def __init__(self, target: PartTarget, *, skip_ok: bool) -> None:
         self._target = target

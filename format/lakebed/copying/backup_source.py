@@ -1,6 +1,6 @@
 """The state of a dataset for a backup: one version tree, and every file that belongs to it.
 
-Files of published versions do not change, so the tree determines the state. Files that the tree does not lead to are
+Files of published versions do not change, so the tree determines the state. Files to which the tree does not lead are
 unfinished or abandoned, and are not backed up. Deep Lake 3.9.52 changes uncommitted versions in place, so their files
 are compared again at the end.
 """

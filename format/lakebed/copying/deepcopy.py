@@ -248,7 +248,7 @@ def _chunks(snapshot: Snapshot, measured: _Seen, named: _Seen) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class _Choice:
-    """The objects of the tensors to keep.
+    """The objects of the tensors that are copied.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 All visible changes are made by one conditional put of the catalog. A run stores contents under names of its own, never
 replaces one, and reuses only contents of listed points. So a process that was taken for dead and continues does no
-harm: its publish is refused, and the contents that it removes are of no use to others.
+harm: its publish is refused, and no other run uses the contents that it removes.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class BackupRun:
         return self.present.get(file.object) == file.size
 
     def note(self, files: Sequence[StoredFile]) -> None:
-        """Record arrived files every few seconds, and when this process was last seen.
+        """Record arrived files every few seconds, and the time of this process's last activity.
 
         Raises
         ------

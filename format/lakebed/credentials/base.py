@@ -47,7 +47,7 @@ class Provider(Protocol):
         ...
 
     def names(self) -> list[str]:
-        """Return the names that this provider knows, as far as it can tell."""
+        """Return the names that this provider knows, if it can list them."""
         ...
 
     def place(self, key: str) -> str:

@@ -138,7 +138,7 @@ class Run:
 
     @classmethod
     def from_json(cls, doc: Any) -> Run:
-        """Read it.
+        """Parse the entry of a run.
 
         Raises
         ------
@@ -348,7 +348,7 @@ class FileList:
 
     @property
     def objects(self) -> dict[str, StoredFile]:
-        """One file for each content, by the key of the content."""
+        """Return one file for each content, by the key of the content."""
         return {file.object: file for file in self.files.values()}
 
 

@@ -39,7 +39,7 @@ def layout_words(
     count: int,
     samples: Callable[[], Iterable[bytes | memoryview | int]] | None = None,
 ) -> Words:
-    """Return the words for the samples of a chunk; none if their number is large for the bytes.
+    """Return the words for the samples of a chunk; empty if their number is too large for the bytes of the chunk.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def layouts_of(chunks: Sequence[Words]) -> Layouts:
 
 
 def joined(parts: Sequence[Layouts]) -> Layouts:
-    """Return the joined layouts of several parts; chunks at the end have none beyond the limit."""
+    """Return the joined layouts of several parts; beyond the limit, chunks at the end get none."""
     counts = np.concatenate([np.empty(0, np.uint32), *[part.counts for part in parts]])
     words = np.concatenate([NO_WORDS, *[part.words for part in parts]])
     if len(words) <= MOST_WORDS:

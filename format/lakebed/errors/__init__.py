@@ -18,7 +18,7 @@ what happened, where, and what to do::
     │   ├── TensorAlreadyExistsError*
     │   └── TensorGroupAlreadyExistsError*
     ├── DatasetHandlerError*                             none to open, or one in the way of a new one
-    ├── ConflictError (RuntimeError)                     somebody else was faster
+    ├── ConflictError (RuntimeError)                     another process was faster
     │   ├── PreconditionFailed                           a conditional put met another object
     │   ├── VersionReplaced                              the version to open is gone: read the tree again
     │   ├── CommitFailed                                 nothing was published: safe to retry

@@ -309,7 +309,7 @@ def _samples(count: int) -> str:
 
 
 def _ranges(rows: NDArray[np.uint64]) -> str:
-    """Return numbers as text in ascending order, neighbours as ``first-last``."""
+    """Return numbers as text in ascending order, consecutive ones as ``first-last``."""
     rows = np.unique(rows)
     cuts = np.flatnonzero(np.diff(rows) != 1) + 1
     runs = [(int(run[0]), int(run[-1])) for run in np.split(rows, cuts)]

@@ -15,7 +15,7 @@ STRICT = "strict_labels"
 
 
 def check_known(names: Sequence[str], known: int, largest: int, tensor: str | None) -> None:
-    """Refuse labels that are no classes of a strict tensor.
+    """Refuse labels that are not classes of a strict tensor.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Random numbers as a function: draws and weighted samples that depend on a key alone.
 
 Nothing here has state, so any part of an epoch can be computed anywhere: by another thread, after a resume, by another
-number of processes. The functions are defined here and never change: a recorded order must come again in every later
-release. NumPy's own generators do not promise that.
+number of processes. The functions are defined here and never change: every later release must reproduce a recorded
+order. NumPy's own generators do not promise that.
 
     mix(z)        z += 0x9E3779B97F4A7C15
                   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9

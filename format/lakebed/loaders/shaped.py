@@ -103,7 +103,7 @@ class _ShapedRoom(Arena):
         ]
 
     def fill(self, start: int, stop: int) -> None:
-        """Apply all stages to some samples; all but the last one write to memory of their own."""
+        """Apply all stages to some samples; each stage but the last writes to temporary memory."""
         images: list[NDArray[np.uint8]] | None = None
         for geometry in self._stages[:-1]:
             sides, channels = geometry.rooms[start:stop].tolist(), self._table[start:stop, 2].tolist()

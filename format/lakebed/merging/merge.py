@@ -234,7 +234,7 @@ def _check_still(session: Session, target: _Target) -> None:
 
 
 def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | None) -> None:
-    """Make the merged head, its commit, and that of the other branch visible in one step."""
+    """Publish the merged head, its commit, and the commit of the other branch in one step."""
     branch, now, user = session.branch, clock.now(), config.author()
     # Record the merge before publishing it, by the id of its commit. Use a new id even if the content stays the same:
     # under the id of the existing head, an interrupted merge would count as completed.

@@ -1,4 +1,4 @@
-"""Effects of a merge on the rows of tensors: rows that come in, change or go, and conflicts. Pure.
+"""Effects of a merge on the rows of tensors: rows that are added, changed or removed, and conflicts. Pure.
 
 Rows are matched by their ids. This module never reads a row: its caller tells which pairs of rows differ.
 
@@ -57,7 +57,7 @@ class Line:
         return len(self.ids)
 
     def refs(self, places: Ints) -> Refs:
-        """Return the places of the values of some rows."""
+        """Return the versions and rows that hold the values of some rows."""
         return self.version[places], self.row[places]
 
     def keep(self, places: Ints) -> Line:
@@ -81,7 +81,7 @@ def _matched(lines: Sequence[Line]) -> list[Ints]:
 
 
 def _same_start(columns: Sequence[NDArray[np.uint64]]) -> int:
-    """Count the first rows that have the same ids in all lines: nearly all of them, in most merges."""
+    """Count the rows at the start with the same ids in all lines: in most merges, nearly all rows."""
     count = min(map(len, columns))
     same = np.ones(count, np.bool_)
     for column in columns[1:]:
@@ -254,12 +254,12 @@ class Steps:
         return not (len(self.updates) or len(self.appends) or len(self.deletes) or self.values)
 
     def takes_all(self, plan: RowPlan, their_rows: int) -> bool:
-        """Return whether the result has all of their rows, in their order."""
+        """Return whether the result has all rows of the other line, in that order."""
         complete = len(self.updates) == len(plan.updates) and not (self.values or self.new_values)
         return complete and np.array_equal(self.layout(plan), np.arange(their_rows))
 
     def layout(self, plan: RowPlan) -> Ints:
-        """Return for each row of the result their row, -1 if they lack it: int64."""
+        """Return for each row of the result the other line's row, -1 if that line lacks it: int64."""
         return np.concatenate([np.delete(plan.theirs_of, self.deletes), self.appends])
 
 

@@ -199,9 +199,7 @@ class StoredSamples:
             row = end
 
     def tiles_from(self, ordinal: int) -> range:
-        """Return the rows of the chunk table, from ``ordinal`` on, that belong to the same sample: its tiles, or only
-        itself.
-        """
+        """Return the rows of the chunk table, from ``ordinal`` on, that belong to the same sample."""
         last, end = self._last, ordinal + 1
         while end < len(last) and last[end] == last[ordinal]:
             end += 1

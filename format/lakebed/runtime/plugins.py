@@ -1,4 +1,4 @@
-"""Formats of importers and exporters, among them those that installed packages add by entry points."""
+"""Formats of importers and exporters, including formats that installed packages add by entry points."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def formats(group: str, built_in: Iterable[Format]) -> dict[str, Format]:
 
 
 def choices(name: str, known: Collection[str], hint: str = "", otherwise: str = ".") -> str:
-    """Return the end of a message about an unknown name: a hint, or the nearest known name; and all known names."""
+    """Return the end of a message about an unknown name: a hint or the nearest known name, and all known names."""
     near = get_close_matches(name, known, 1)
     told = hint or (f"; did you mean {near[0]!r}?" if near else otherwise)
     return f"{name!r}{told} There are: {', '.join(sorted(known))}"

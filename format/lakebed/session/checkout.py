@@ -1,5 +1,4 @@
-"""One dataset opened at one version: its tree, its snapshot, and the lease that protects the version from collection.
-"""
+"""One dataset opened at one version: its tree, its snapshot, and the lease that prevents collection."""
 
 from __future__ import annotations
 

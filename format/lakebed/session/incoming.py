@@ -93,8 +93,7 @@ class Incoming:
     # -- whole tensors -----------------------------------------------------------------------------------------
 
     def create(self, their_key: str, name: str, *, empty: bool = False) -> str:
-        """Create a tensor that only the other version has, with companions and all samples or none; return its new key.
-        """
+        """Create a tensor that only the other version has, with companions and all samples or none; return its key."""
         draft, theirs = self._draft, self._theirs
         was = theirs.tensors[their_key].meta.name or their_key
         moves = structure.moves(theirs.meta, was, name)
@@ -284,9 +283,7 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return kind, draft and reader (None if missing in the other version) of the hidden tensors, except that of
-        nulls.
-        """
+        """Return kind, draft and reader of the hidden tensors except nulls; the reader is None if only we have it."""
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key

@@ -43,7 +43,7 @@ class Below(Storage):
 
     @property
     def place(self) -> str:
-        """Name of the folder that is unique among all places."""
+        """Name of the folder that is unique among all storages."""
         return f"{place_of(self.outer)}/{self.folder}"
 
     @property

@@ -58,7 +58,7 @@ def late(doing: str, where: str) -> StorageUnavailableError:
 
 
 def told() -> str:
-    """Return the timeout for a message."""
+    """Return the timeout as text for a message."""
     found = _deadline.get()
     return f"the timeout of {0.0 if found is None else found[1]:g} seconds"
 

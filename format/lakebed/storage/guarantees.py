@@ -1,4 +1,4 @@
-"""Guarantees for datasets by their place: the table that `lakebed doctor` shows."""
+"""Guarantees for datasets by the kind of their storage: the table that `lakebed doctor` shows."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def serve(file: str) -> None:
 def guarded(call: Callable[..., bytes], *arguments: object) -> bytes:
     """Return the bytes that a call returns; or its error, pickled, which the driver raises.
 
-    An error that cannot be pickled becomes one with its text.
+    An error that cannot be pickled is replaced by one with its text.
     """
     found = outcome(call, *arguments, kind=Exception)
     if not isinstance(found.error, Exception):

@@ -1,4 +1,4 @@
-"""The identity of a transform, and the note with which an interrupted one continues.
+"""The identity of a transform, and the note from which an interrupted one continues.
 
 The version tree records the progress of a transform: the checkpoint below the head says how many items are done. The
 note beside the dataset identifies the transform: digests of function, arguments and input, and the first checkpoint of
@@ -51,7 +51,7 @@ class Plan:
     samples: Mapping[int, str]
 
     def is_rest_of(self, other: Plan, done: int) -> bool:
-        """Whether the input is the rest of another one after its first items."""
+        """Whether the input consists of the remaining items of another input whose first items are done."""
         if other.length is None or self.length != other.length - done:
             return False
         mine = {index + done: digest for index, digest in self.samples.items()}
@@ -63,7 +63,7 @@ class Plan:
 class Note:
     """An unfinished transform: its plan, and the id of its first checkpoint.
 
-    ``last``: id of the head that holds all of its rows, once they are about to be published.
+    ``last`` is the id of the head that will hold all rows, set just before they are published.
     """
 
     plan: Plan

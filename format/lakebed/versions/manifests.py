@@ -1,4 +1,4 @@
-"""Manifests in storage; their digests in the version tree, and the times of those of heads.
+"""Manifests in storage, their digests in the version tree, and the times of the digests of heads.
 
 Manifests of small versions are complete; those of large ones hold the difference from an older one.
 
@@ -58,7 +58,7 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
 
 
 def origin_of(found: Read) -> Origin:
-    """Return the origin of versions that are made from one that was read."""
+    """Return the origin for versions that are made from one that was read."""
     return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent)
 
 

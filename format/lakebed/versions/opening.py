@@ -70,7 +70,7 @@ _SOMETIMES = (
     *("chunk_set", "commit_diff", "tensor_info.json", "tiles_index/unsharded"),
     *("sequence_index/unsharded", "creds_index/unsharded", "pad_index/unsharded"),
 )
-"""Files that a tensor has only if they have content."""
+"""Files of a tensor that exist only if they have content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFi
 def _read_manifest(
     storage: Storage, tree: VersionTree, version_id: str, digest: str | None
 ) -> tuple[Read | None, LockFile | None]:
-    """Read the manifest of a version, None unless it is valid, and its lock file if that is needed to tell."""
+    """Read a version's manifest, None if it is not valid, and its lock file if needed to validate the manifest."""
     if not has_lock_marker(storage, tree, version_id):
         return _load(storage, version_id, digest), None
     from lakebed.storage.concurrently import concurrently

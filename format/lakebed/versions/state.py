@@ -50,7 +50,7 @@ def split_chunk(version: str, key: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Chunk index of one tensor joined with the places of its chunks; row r covers samples up to ``ids.last[r]``."""
+    """Chunk index of one tensor joined with the places of its chunks; row r holds samples up to ``ids.last[r]``."""
 
     ids: ChunkIds
     places: ChunkPlaces
@@ -164,7 +164,7 @@ class ChunkTable:
         return range(first, max(first + 1, int(np.searchsorted(last, wanted, side="right"))))
 
     def same_start(self, other: ChunkTable) -> int:
-        """Return the number of first samples that lie in the same chunks in both tables."""
+        """Return how many samples at the start lie in the same chunks in both tables."""
         rows = min(len(self), len(other))
         p, q = self.places, other.places
         numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*p.folders, *q.folders]))}
@@ -191,7 +191,7 @@ class ChunkTable:
         return replace(other, places=replace(other.places, own=np.array(own, np.bool_)))
 
     def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
-        """Return the table with rows of another one at its end, whose chunks stay in place and count as own ones."""
+        """Return the table with rows of another one at its end; their chunks stay in place and count as own ones."""
         if stop <= first:
             return self
         p, q = self.places, other.places
@@ -327,7 +327,7 @@ class TensorState:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The stored version from which others are made: what need not be written again.
+    """The stored version from which others are made; files that are unchanged need not be written again.
 
     Parameters
     ----------
@@ -355,7 +355,7 @@ class Snapshot:
     tensors: Mapping[str, TensorState]
     diff: DatasetDiff | None = None
     origin: Origin | None = field(default=None, compare=False, repr=False)
-    """The stored version from which this one is made, or which it is; None if unknown."""
+    """The stored version from which this one is made, or this version if it is stored; None if unknown."""
 
     def key_of(self, name: str) -> str | None:
         """Return the key of the tensor with that name, or None."""

@@ -106,7 +106,7 @@ def is_dataset(storage: Storage) -> bool:
 
 
 def _instead(storage: Storage) -> str:
-    """Return advice for a place without a dataset, which depends on the other files there."""
+    """Return advice for a place without a dataset, depending on the files found there."""
     if Path(storage.url).is_file():
         return "It is a file: lakebed.read(path) reads one, lakebed.import_from('auto', path, dest) imports a table."
     with suppress(StorageError):
@@ -117,7 +117,7 @@ def _instead(storage: Storage) -> str:
 
 @contextmanager
 def _reading(storage: Storage) -> Iterator[None]:
-    """Raise the errors of a missing or damaged version tree with the address of the dataset."""
+    """Add the address of the dataset to errors about a missing or damaged version tree."""
     try:
         yield
     except KeyNotFound:
@@ -138,5 +138,5 @@ def _reading(storage: Storage) -> Iterator[None]:
 
 
 def located(error: LimitError, where: str, url: str) -> LimitError:
-    """Return the error of a limit with the place where it was exceeded."""
+    """Return the error about a limit with the place where the limit was exceeded."""
     return LimitError(f"{where} can not be opened: {error}", limit=error.limit, dataset=url)

@@ -245,7 +245,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer an error with the library's message, and nothing else."""
+    """Answer an error with the library's message only."""
     if isinstance(error, HTTPException):
         return failure("missing", "there is nothing at this address", error.status_code)
     named = (told for type_, told in _KINDS.items() if isinstance(error, type_))

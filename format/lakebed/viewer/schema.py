@@ -27,7 +27,7 @@ NOTHING: dict[str, Any] = {
 
 
 def meta(opened: Opened) -> dict[str, Any]:
-    """Return `Meta` of a version."""
+    """Return the description of a version as JSON (`Meta` of types.ts)."""
     ds, tree = opened.ds, opened.session.tree
     tensors = tensor_metas(opened)
     filled = [one for one in tensors if one["rows"]]
@@ -68,7 +68,7 @@ def meta(opened: Opened) -> dict[str, Any]:
 
 
 def tensor_metas(opened: Opened) -> list[dict[str, Any]]:
-    """Return `TensorMeta` of all tensors."""
+    """Return the descriptions of all tensors as JSON (`TensorMeta` of types.ts)."""
     if "tensors" not in opened.kept:
         found = [_tensor(name, tensor) for name, tensor in opened.tensors.items()]
         bases = [one for one in found if one["kind"] in ("image", "video")]

@@ -49,7 +49,7 @@ def save_copy(table: Table, view: Kept, wish: Wish, how: Copying) -> SavedView:
 
 
 def save_copy_at(table: Table, view: Kept, dest: Path, how: Copying, *, overwrite: bool) -> str:
-    """Store a view with copies of its samples as a dataset of its own, and return its address."""
+    """Store a view with copies of its samples as a separate dataset, and return its address."""
     _check_whole(table)
     handle = make(dest, overwrite=overwrite)
     target = handle.session

@@ -244,7 +244,7 @@ def elsewhere(entry: SavedView) -> SavedView:
 
 
 def save_at(view: Kept, dest: Path, *, overwrite: bool) -> str:
-    """Store a view at a place of its own, where it can be opened like a dataset.
+    """Store a view at a separate address, where it can be opened like a dataset.
 
     Raises
     ------

@@ -94,7 +94,7 @@ class SchemaMethods(DatasetBase):
 
     @property
     def allow_delete(self) -> bool:
-        """True if the dataset may be deleted or overwritten; it is stored with it."""
+        """True if the dataset may be deleted or overwritten; the value is stored with the dataset."""
         return self._session.structure().meta.allow_delete
 
     @allow_delete.setter

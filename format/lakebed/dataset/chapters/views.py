@@ -38,7 +38,7 @@ class ViewMethods(DatasetBase):
         overwrite: bool = False,
         **ds_args: Any,
     ) -> str:
-        """Save the numbers of these rows, for the commit that they belong to.
+        """Save the numbers of these rows, together with the commit to which the rows belong.
 
         The view is stored as a whole or, after an error, not at all. Deep Lake 3.x opens it, too.
 
@@ -260,7 +260,7 @@ class ViewEntry(Generic[D]):
 
     @property
     def message(self) -> str:
-        """Text that was stored with it; may be empty."""
+        """Text that was stored with the view; may be empty."""
         return self._entry.doc.get("message") or ""
 
     @property
@@ -290,12 +290,12 @@ class ViewEntry(Generic[D]):
 
     @property
     def source_dataset(self) -> D:
-        """The dataset that it belongs to."""
+        """The dataset to which the view belongs."""
         return self._dataset
 
     @property
     def info(self) -> dict[str, Any]:
-        """Everything that the list of views stores about it."""
+        """All members that the list of views stores about the view."""
         return dict(self._entry.doc)
 
     def __getitem__(self, name: str) -> Any:
@@ -321,7 +321,7 @@ class ViewEntry(Generic[D]):
         return self._entry.doc.get(name, default)
 
     def load(self, verbose: bool = True) -> D:
-        """Open it for reading: the rows at its commit, or the copy of them.
+        """Open the view for reading: the rows at its commit, or the copy of the rows.
 
         Parameters
         ----------
@@ -345,7 +345,7 @@ class ViewEntry(Generic[D]):
         scheduler: str = "threaded",
         progressbar: bool = True,
     ) -> Self:
-        """Copy its samples in its order, so that they are read sequentially; do nothing if that was done.
+        """Copy the samples in the order of the view, so that they are read sequentially; do nothing if they are copies.
 
         The same call continues an interrupted copy.
 
@@ -391,7 +391,7 @@ class ViewEntry(Generic[D]):
         return self
 
     def delete(self) -> None:
-        """Remove it with its copies; the rows of the dataset stay.
+        """Remove the view and its copied samples; the rows of the dataset stay.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""One export from its plan to its report: threads write pieces, ``finish`` the rest; then all files appear at once."""
+"""One export from its plan to its report: threads write pieces, ``finish`` other files; all files appear together."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Tables(ABC):
         """Append rows to the file of a split."""
 
     def append_nothing(self, target: Target) -> None:
-        """Make the file of a dataset without rows."""
+        """Create the file of a dataset that has no rows."""
         piece = Piece(0, "", np.zeros(0, np.int64), 0)
         self.append("", table_of(self.ds[0:0], piece, self.columns)[0], target)
 

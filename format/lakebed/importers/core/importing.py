@@ -1,4 +1,4 @@
-"""One import from its plan to its report: create tensors, let workers make rows, remember, commit.
+"""One import from its plan to its report: create tensors, let workers make rows, record progress, commit.
 
 ``ds.info["imports"]`` records the source and the progress of each import. Calling an import again resumes one that was
 killed, and does not repeat one that is complete. The last rows and the state "done" are published together; after a
@@ -434,7 +434,7 @@ class _Import:
         return ds, not there
 
     def _lacks_commit(self, last: Mapping[str, Any], ds: Dataset) -> bool:
-        """Return whether this import was killed just before its commit: nothing else was committed since."""
+        """Return whether this import was killed just before its commit, with no other commit since."""
         is_this = last.get("state") == "done" and last.get("identity") == self._identity()
         return is_this and self._how.commit and last.get("below", "") == ds.commit_id
 
@@ -541,7 +541,7 @@ class _Import:
         ds.info[INFO] = [*before, {**last, **told}]
 
     def _over(self, ds: Dataset) -> dict[str, Any]:
-        """Return the state of an import whose rows are all written; ``below`` is the commit before its own."""
+        """Return the record of an import whose rows are all written; ``below`` is the commit before its own."""
         told = {"state": "done", "finished": datetime.now(UTC).isoformat(timespec="seconds")}
         return {**told, "below": ds.commit_id} if self._how.commit else told
 
@@ -558,7 +558,7 @@ class _Import:
 
 
 def create_tensor(ds: Dataset, one: TensorPlan) -> Tensor:
-    """Create a planned tensor, under any name."""
+    """Create a planned tensor; names that warn users elsewhere are allowed."""
     with any_name():
         created = ds.create_tensor(one.name, **one.arguments)
     for key, value in one.info.items():

@@ -230,7 +230,7 @@ def media(
 
 @dataclass(frozen=True)
 class Media:
-    """Makes values of files of the source: bytes, or links.
+    """Maker of values for files of the source: bytes, or links.
 
     Parameters
     ----------

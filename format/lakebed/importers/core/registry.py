@@ -1,4 +1,4 @@
-"""The formats that data sets are imported from; other packages add theirs by the entry point ``lakebed.importers``.
+"""The formats from which data sets are imported; other packages add formats by the entry point ``lakebed.importers``.
 
 :mod:`lakebed.importers.core.plan` lists the functions of the module of a format.
 """

@@ -391,7 +391,7 @@ def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
 
 
 def _numbers(data: bytes) -> NDArray[np.int64]:
-    """Return the decimal numbers of a text, parsed in parts to save memory: as an object, a number takes more."""
+    """Return the decimal numbers of a text, parsed in parts to save memory: a number takes more space as an object."""
     found, start = [np.zeros(0, np.int64)], 0
     while start < len(data):
         stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)
@@ -401,7 +401,7 @@ def _numbers(data: bytes) -> NDArray[np.int64]:
 
 
 def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
-    """Return how an index contradicts its file; "" if it fits at the places that were compared."""
+    """Return how an index contradicts its file; "" if both agree at the places that were compared."""
     last = int(offsets[-1])
     if last >= size:
         return f"it goes beyond the {size:,} bytes of the file"

@@ -180,7 +180,7 @@ def rows(item: range, context: _Context) -> Iterator[Any]:
 
 
 def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]:
-    """Yield the rows of a batch with the values of the other columns; row by row if a row cannot be made."""
+    """Yield the rows of a batch with the values of the other columns; row by row if one row cannot be made."""
     if not context.beside:
         yield from context.rows(batch, where)
         return

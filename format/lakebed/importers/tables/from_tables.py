@@ -1,8 +1,8 @@
 """``lakebed.from_pandas``, ``from_polars``, ``from_arrow``, ``from_rows`` and so on: a dataset of a table, in one call.
 
-The place comes first, and may be left out: ``from_rows("lake", rows)``, or ``from_rows(rows)`` for a dataset in memory.
-Types are those of the importer ``dataframe``. Nothing is left out: a value that cannot be stored is an error, and no
-dataset is made.
+The destination comes first, and may be omitted: ``from_rows("lake", rows)``, or ``from_rows(rows)`` for a dataset in
+memory. Types are those of the importer ``dataframe``. Nothing is left out: a value that cannot be stored is an error,
+and no dataset is made.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ def _skipped(text: Any, at: int) -> int:
 
 
 def _next(text: Any, at: int) -> bytes:
-    """Return the next byte that is no space; empty at the end."""
+    """Return the next byte that is not white space; empty at the end."""
     at = _skipped(text, at)
     return bytes(text[at : at + 1])
 

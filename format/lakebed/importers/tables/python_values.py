@@ -1,14 +1,10 @@
-"""Rows of Python as columns: of Arrow if all values of a column have one type, others as Python values.
+"""Rows of Python as columns: Arrow columns if all values have one type, otherwise columns of Python values.
 
-values                                        column
-integers; integers and floats; booleans       Arrow's numbers, if no digit is lost
-text, dates, times, decimals, bytes           Arrow's
-UUIDs, paths, pandas' periods and intervals   their text
-lists and arrays of numbers, one axis         lists; of fixed size if all have one length
-arrays and lists of several axes, tensors     apart, as arrays
-files (`lakebed.read`), pictures of Pillow    apart, as files of media
-links, paths of files of media                apart, as links and files
-dictionaries, mixed values                    apart, as JSON
+values column integers; integers and floats; booleans Arrow's numbers, if no digit is lost text, dates, times, decimals,
+bytes Arrow's UUIDs, paths, pandas' periods and intervals their text lists and arrays of numbers, one axis lists; of
+fixed size if all have one length arrays and lists of several axes, tensors Python values: arrays files
+(`lakebed.read`), pictures of Pillow Python values: files of media links, paths of files of media Python values: links
+and files dictionaries, mixed values Python values: JSON
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class DataLoader:
         return self._with("batch size", batch_size=batch_size, drop_last=drop_last)
 
     def shuffle(self, shuffle: bool = True, buffer_size: int = BUFFER) -> DataLoader:
-        """Mix the samples.
+        """Shuffle the samples.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class DataLoader:
         return self._with("shuffle", shuffle=shuffle, buffer_size=buffer_size)
 
     def transform(self, transform: Transform, **kwargs: Any) -> DataLoader:
-        """Change samples.
+        """Transform the samples.
 
         Parameters
         ----------
@@ -282,8 +282,7 @@ class DataLoader:
         """Return a loader of batches of JAX arrays.
 
         Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, to put the arrays on. If it
-        spans processes, the rows that they have read make one array; with a device, each process has arrays of its own
-        rows.
+        spans processes, the rows that they have read make one array; otherwise each process has arrays of its own rows.
         """
         arguments = dict(locals())
         loader: JaxLoader = adapter("jax").JaxLoader(self._numpy(arguments), sharding)
@@ -364,7 +363,7 @@ class DataLoader:
 
 
 def _chained(loader: L, method: str, arguments: Mapping[str, Any]) -> L:
-    """Note in a loader how to make it again from changed settings; `arguments` are the locals of the method."""
+    """Record in a loader how to make it again with changed settings; `arguments` are the locals of the method."""
     given = {name: value for name, value in arguments.items() if name != "self"}
     loader.chain = arguments["self"], method, given  # type: ignore[attr-defined]
     return loader

@@ -37,7 +37,7 @@ _SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
 _FORMAT = 1
 _GRACE = 3600.0
 KEPT_BYTES = 1 << 29
-"""Limit of the bytes of segments that the process keeps in memory between queries; mapped files do not count."""
+"""Maximum number of bytes of segments kept in memory between queries; mapped files do not count."""
 
 _KEPT_FILES = 128
 
@@ -211,7 +211,7 @@ _kept_lock = Lock()
 def read_segment(
     storage: Storage, index: IndexEntry, entry: SegmentEntry, made: Callable[[Segment], Any]
 ) -> Any:
-    """Return the object that `made` makes of a segment, from memory if it was made recently.
+    """Return the object that `made` makes from a segment; from memory if it was made recently.
 
     Raises
     ------

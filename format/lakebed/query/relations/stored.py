@@ -253,7 +253,7 @@ def windows(
 
 
 def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return the different rows, ascending, and the place of each row among them; None if they ascend already."""
+    """Return the distinct rows, ascending, and the place of each row among them; None if they ascend already."""
     if bool((rows[1:] > rows[:-1]).all()):
         return rows, None
     first = int(rows.min())

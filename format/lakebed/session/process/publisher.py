@@ -93,7 +93,7 @@ class _Watch:
         finalizer.drain(_INSTANT)
 
     def _look_after(self, found: weakref.ref[OpenSession]) -> None:
-        """Publish the changes of a session if it is due, and schedule it again if changes are left."""
+        """Publish the changes of a session if it is due, and schedule it once more if any are left."""
         with self._mutex:  # if the session begins to wait again right now, it is added after this
             session = found()
             if session is None:
@@ -125,7 +125,7 @@ _watch = _Watch()
 
 
 def watch(session: OpenSession) -> None:
-    """Publish the changes of a session once they have waited for the longest time allowed."""
+    """Publish the changes of a session once they have waited as long as allowed."""
     _watch.add(session, config.MAX_UNPUBLISHED_SECONDS)
 
 

@@ -32,7 +32,7 @@ class _Kept(NamedTuple):
 
 
 class Renewal:
-    """A source that keeps the grant of another until shortly before it expires.
+    """A source that keeps the grant of another source until shortly before it expires.
 
     While the present credentials are valid, no request waits for new ones: a separate thread asks for them, since the
     callers may be the few threads that serve all requests. If that fails, the present ones stay until they expire.
@@ -104,7 +104,7 @@ class Renewal:
             busy.release()
 
     def renew(self, rejected: Grant | None) -> bool:
-        """Ask again because the store rejected credentials that should be valid.
+        """Request new credentials, because the store rejected credentials that should be valid.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Drop the credentials, so that the next use asks for new ones; make the source do so, too."""
+        """Drop the credentials, so that the next use requests new ones; make the source drop its own, too."""
         with self._busy:
             self._forget()
 

@@ -130,7 +130,7 @@ class CachedStorage(Storage):
 
     @property
     def place(self) -> str:
-        """Name that tells the origin from all others."""
+        """Name that identifies the origin among all storages."""
         return place_of(self.origin)
 
     def __repr__(self) -> str:

@@ -117,7 +117,7 @@ class Collector:
         self.reading: Lease | None = None
 
     def enter(self, version: str) -> None:
-        """Lease a version, before anything of it is read, and release the one before.
+        """Lease a version before any of its content is read, and release the version leased before.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Collector:
         return found
 
     def published(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree, branch: str) -> None:
-        """Note a publish, lease its version, and remove due garbage; see :meth:`superseded`, :meth:`run`."""
+        """Record a publish, lease its version, and remove due garbage; see :meth:`superseded`, :meth:`run`."""
         self.superseded(old, new, tree)
         try:
             self.reading = lease_version(self._storage, new[-1].version_id)
@@ -186,7 +186,7 @@ class Collector:
         self.run(tree, branch)
 
     def superseded(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree) -> None:
-        """Note a publish: the versions ``new``, the last of which is the head now, replaced the head ``old``.
+        """Record a publish: the versions ``new``, the last of which is the new head, replaced the head ``old``.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class Collector:
         return True
 
     def _end_by_time(self, head: _Head) -> None:
-        """Schedule the removal of everything that goes with a head; its readers began too long ago to wait for."""
+        """Schedule the removal of all files of a head; its readers began too long ago to wait for them."""
         folder = folder_of(head.id)
         keys = [folder + name for name in head.files]
         if not keys:
@@ -371,7 +371,7 @@ def _files_of(head: Snapshot) -> tuple[str, ...]:
 
 
 def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:
-    """Return the rows of a table whose chunks no other table has; tables mostly begin alike."""
+    """Return the rows of a table whose chunks no other table has; tables mostly start with the same chunks."""
     ids = old.ids.ids
     alike, rest = len(ids), set[int]()
     for table in tables:

@@ -31,7 +31,7 @@ class LiveChunks:
         self.versions: set[str] = set()
 
     def holds(self, version: str, key: str, name: str) -> bool:
-        """Return whether a chunk is referred to; true for names that no chunk can have."""
+        """Return whether a chunk is referred to; true for names that cannot be names of chunks."""
         try:
             return int(name, 16) in self._ids.get((version, key), ())
         except ValueError:

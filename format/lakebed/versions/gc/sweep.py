@@ -162,7 +162,7 @@ class Sweep:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def _compare_clocks(self) -> None:
-        """Read the clock of the store, if it has one of its own."""
+        """Read the store's clock, if the store has one."""
         if traits_of(self._storage).reader_leases or self._dry_run:
             return
         self._storage.put(_CLOCK, b"now")
@@ -307,8 +307,7 @@ class Sweep:
     def _marked_heads(self) -> VersionTree:
         """Mark all heads of the tree, and return it; later heads inherit from these, or are new.
 
-        Heads are marked before everything else, because a fast writer may replace and collect one meanwhile; then once
-        more.
+        Heads are marked first, because a fast writer may replace and collect one meanwhile; then they are marked again.
 
         Raises
         ------
@@ -431,7 +430,7 @@ class Sweep:
             self._remove("view data", name, files, "no saved view refers to them")
 
     def _remove_statistics(self) -> None:
-        """Remove the statistics of tensors that no version has any more."""
+        """Remove the statistics of tensors that no version contains any more."""
         kept = {statistics_key(tensor) for tensor in self._live.tensors()}
         gone = {
             key: stat

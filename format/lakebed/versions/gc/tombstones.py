@@ -20,7 +20,7 @@ YOUNG_SECONDS = 2.0
 """Longest time in seconds between reading the tree and a version's metadata, by readers without a lease."""
 
 MOST = 256
-"""Largest number of versions listed."""
+"""Maximum number of versions in the list."""
 
 # Seconds between full sweeps, which find the unlisted garbage of crashed writers.
 _SWEEP_EVERY = 86_400.0

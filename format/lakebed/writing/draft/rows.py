@@ -1,4 +1,4 @@
-"""The samples of a version in the making: rows added, replaced and removed, with what hidden companions record."""
+"""Samples of a version in the making: rows added, replaced and removed, and what hidden companions record."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of([flat_row]))
 
     def pad(self, key: str, count: int, ids: NDArray[np.uint64] | None = None) -> None:
-        """Append empty samples as padding for rows that nobody gave (FORMAT.md 4.6).
+        """Append empty samples as padding for rows without given values (FORMAT.md 4.6).
 
         Parameters
         ----------

@@ -79,7 +79,7 @@ class TensorSpec:
 
     @property
     def feeds(self) -> frozenset[str]:
-        """Kinds of hidden companions that it feeds: info, shape, id, len, downsample."""
+        """Kinds of hidden companions that the tensor feeds: info, shape, id, len, downsample."""
         return frozenset(
             str(link.get("extend", "")).removeprefix("extend_") for link in self.meta.links.values()
         )
