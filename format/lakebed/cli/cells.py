@@ -95,7 +95,7 @@ def _file(sample: lakebed.Tensor) -> str:
         return text
     try:
         return f"{text}, {size(len(sample.tobytes()))}"
-    except NotImplementedError:  # a tiled sample is no file
+    except NotImplementedError:  # a tiled sample is not a single file
         return text
 
 

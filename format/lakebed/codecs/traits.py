@@ -116,7 +116,7 @@ TRAITS: Mapping[str, CodecTraits] = {
     "mp4": _VIDEO,
     "mkv": _VIDEO,
     "avi": _VIDEO,
-    "mp3": replace(_AUDIO, parts=False, exact_length=False),  # only decoding tells its true length
+    "mp3": replace(_AUDIO, parts=False, exact_length=False),  # the exact length is known only after decoding
     "flac": _AUDIO,
     "wav": _AUDIO,
     "nii": _NIFTI,

@@ -2,8 +2,9 @@
 
 An entry in the environment or in the file holds::
 
-    provider = "aws-secretsmanager" or "aws-ssm" secret_id = "prod/datasets" parameter = "/prod/datasets"
-    manager_region, manager_profile, manager_endpoint place and account of the request, as in botocore
+    provider = "aws-secretsmanager"     or "aws-ssm"
+    secret_id = "prod/datasets"         parameter = "/prod/datasets"
+    manager_region, manager_profile, manager_endpoint      place and account of the request, as in botocore
 
 Other keys of the entry, such as ``aws_region`` and ``endpoint_url``, are for the store, like those of the secret, which
 have priority. A secret must hold a dictionary, not a single text.

@@ -13,7 +13,7 @@ from lakebed.storage.credentials import Given
 _log = logging.getLogger(__name__)
 
 SERVICE = "lakebed"
-_INDEX = "lakebed names"  # keyrings cannot be listed, so the names are stored in one entry
+_INDEX = "lakebed names"  # name of the entry that lists all names, because keyrings cannot be listed
 
 
 class SystemKeyring:

@@ -27,7 +27,8 @@ class LakebedError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
-        # KeyError would show the repr, OSError "[Errno ...]". Names in it come from datasets, and end in terminals.
+        # KeyError would show the repr, and OSError "[Errno ...]". Escape control characters, because messages contain
+        # names of datasets and are printed on terminals.
         return printable(self.message)
 
 
@@ -177,9 +178,7 @@ class CommitFailed(ConflictError):
 
 
 class LeaseLost(CommitFailed):
-    """The writer was suspended for longer than its lease, and another writer took over the branch; nothing was
-    published.
-    """
+    """The writer was suspended for longer than its lease, and another took over the branch; nothing was published."""
 
 
 class CommitStateUnknown(ConflictError):

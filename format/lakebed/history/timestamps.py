@@ -11,7 +11,7 @@ from lakebed.errors import InvalidInputError
 
 Timestamp = datetime | date | float | str
 
-# Forms of the time after the date, down to the smallest part that is named.
+# The time after the date; the smallest named part decides how long the interval is.
 _TIME = re.compile(
     r"[T ]\d\d(?P<minute>:?\d\d(?P<second>:?\d\d(?P<fraction>[.,]\d+)?)?)?(Z|[+-]\d\d(:?\d\d)?)?$"
 )

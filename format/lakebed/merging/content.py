@@ -398,8 +398,8 @@ class Merger:
         """Return the class names of the result, and the map from their numbers to ours."""
         ours = _class_names(self.ours.tensors[pair.ours])
         theirs = _class_names(self.theirs.tensors[pair.theirs])
-        # Keep our names even if a tensor created again on their line has none yet; our numbers would lose their
-        # meaning.
+        # Keep our names, even if the tensor was created again on their line and has no names yet: our numbers refer
+        # to them.
         return merged_names(ours, theirs) if ours or theirs else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:

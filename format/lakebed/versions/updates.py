@@ -1,14 +1,21 @@
 """Changes of the version tree as data, and the requirements for them.
 
-SwapHead a new uncommitted head takes the place of the head of a branch CheckpointHead a new head follows the head,
-which stays uncommitted CommitHead the head becomes a commit, a new head follows it RewindHead a new head takes the
-place of all that is uncommitted AddBranch a branch begins at a version DropBranch a branch and its versions leave the
-tree CutBranch a branch goes back to one of its commits (repair) NameVersion a version without children becomes a branch
-(repair) DropVersion a version without children leaves the tree (repair) ReplaceHistory a new history takes the place of
-all versions and branches (create, squash) SetTree another tree takes the place of this one (repair) SetDigests the tree
-names the checksums of manifests DropUnverified a digest that was not verified goes when its version becomes a commit
-RaiseFence the fence of a branch grows, so that its former writer can publish no more DropTombstones versions that were
-collected leave the list of tombstones RequestSweep the next full sweep is due earlier
+    SwapHead         a new uncommitted head takes the place of the head of a branch
+    CheckpointHead   a new head follows the head, which stays uncommitted
+    CommitHead       the head becomes a commit, and a new head follows it
+    RewindHead       a new head takes the place of all that is uncommitted
+    AddBranch        a branch begins at a version
+    DropBranch       a branch and its versions leave the tree
+    CutBranch        a branch goes back to one of its commits (repair)
+    NameVersion      a version without children becomes a branch (repair)
+    DropVersion      a version without children leaves the tree (repair)
+    ReplaceHistory   a new history takes the place of all versions and branches (create, squash)
+    SetTree          another tree takes the place of this one (repair)
+    SetDigests       the tree names the checksums of manifests
+    DropUnverified   a digest that was not verified goes when its version becomes a commit
+    RaiseFence       the fence of a branch grows, so that its former writer can publish no more
+    DropTombstones   versions that were collected leave the list of tombstones
+    RequestSweep     the next full sweep is due earlier
 
     HeadIs, FenceIs  requirements: :func:`apply` refuses the whole list where one does not hold
 

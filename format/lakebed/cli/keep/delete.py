@@ -36,7 +36,7 @@ def delete(url: str, tensors: tuple[str, ...], yes: bool, large: bool, force: bo
     if tensors:
         ds = lakebed.load(url, read_only=False)
         for name in tensors:
-            ds[name]  # raises before the question, and before any tensor is gone
+            ds[name]  # raise before the question and before any deletion if the tensor does not exist
         _ask(f"Delete {', '.join(tensors)} from {url}?", yes=yes)
         with ds:
             for name in tensors:

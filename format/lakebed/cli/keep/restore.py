@@ -10,7 +10,7 @@ import lakebed
 from lakebed.cli.commands import command, overwrite_option, progress_option
 from lakebed.cli.describe import tell_made
 
-# Ids have twelve characters, POSIX seconds fewer.
+# Ids have twelve characters; POSIX seconds have fewer.
 _SECONDS = re.compile(r"\d{9,11}")
 
 

@@ -74,7 +74,7 @@ def _content(sample: lakebed.Tensor) -> bytes:
     if sample.meta.sample_compression not in (None, "lz4"):
         try:
             return sample.tobytes()
-        except NotImplementedError:  # a tiled sample is no file
+        except NotImplementedError:  # a tiled sample is not a single file
             pass
     made = io.BytesIO()
     sample.pil().save(made, _stored_as(sample))

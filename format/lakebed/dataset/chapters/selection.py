@@ -40,7 +40,7 @@ class SelectionMethods(DatasetBase):
 
     def _lengths(self) -> list[int]:
         rows = self._index.padded_rows if self._pad else self._index.rows
-        schema = self._session.schema()  # the lengths of one moment
+        schema = self._session.schema()  # take all lengths from the same state
         lengths = [schema.tensor(self._full(name)).length for name in self._names_in(schema)]
         if self._index.is_single:
             return [1] * len(lengths)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lakebed.dataset.dataset import Dataset
 
-# Rows of a piece by default.
+# Default number of rows per piece.
 PIECE_ROWS = 256
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["finish", "plan", "write"]
 
-# Approximate size of a file.
+# Approximate size of a file in bytes.
 _FILE_BYTES = 500 << 20
 
 

@@ -39,16 +39,16 @@ from lakebed.transforms.function import transform
 from lakebed.transforms.report import TransformReport
 from lakebed.writing.names import any_name
 
-# Key of the imports in the info of a dataset.
+# Key in the info of a dataset under which its imports are recorded.
 INFO = "imports"
 
 _MOST_WORKERS = 8
-# A checkpoint follows about this many bytes of the source; or items, if the bytes are unknown.
+# A checkpoint follows after about this many bytes of the source, or this many items if the bytes are unknown.
 _CHECKPOINT_BYTES = 2_000_000_000
 _CHECKPOINT_ITEMS = 100_000
 # States of imports whose rows are all written; older releases published "rows" before "done".
 _OVER = ("rows", "done")
-# Number of nulls that are appended at a time where older rows lack a new tensor.
+# Number of nulls per append, when older rows lack a new tensor.
 _NULLS = 100_000
 
 

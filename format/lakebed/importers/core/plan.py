@@ -74,7 +74,8 @@ def tensor(
     """
     told = dict(info or {})
     if is_list:
-        number = pa.from_numpy_dtype(np.dtype(arguments.get("dtype") or "uint32"))  # class labels are uint32
+        # Class labels are uint32 by default.
+        number = pa.from_numpy_dtype(np.dtype(arguments.get("dtype") or "uint32"))
         told["logical_type"] = str(pa.list_(number))
     given = {key: value for key, value in {"htype": htype, **arguments}.items() if value is not None}
     return TensorPlan(name, given, told)

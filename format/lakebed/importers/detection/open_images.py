@@ -208,7 +208,7 @@ def _names(
             try:
                 found = _described(source, name, name, problems)
             except IngestionError:
-                continue  # any other table: it is reported as not imported
+                continue  # the file is another table, which is reported as not imported
             if found:
                 return found, name
     return {}, None

@@ -1,7 +1,7 @@
 """Lists and objects in the samples of LitData: JSON, or values behind tags; numbers are little-endian.
 
     1     tag; then, by tag:
-          0 length, uint32; JSON 5 count, uint32; then for each key: the key as text, the value with its tag
+          0  length, uint32; JSON                            5  count, uint32; of each key text, tagged value
           1  count, uint32; texts                            6  count, uint32; objects of the same keys (below)
           2, 3, 4  count, uint32; integers of 8 bytes, doubles, bytes of booleans
           7 text   8 integer   9 double   10 boolean   11 nothing
@@ -70,7 +70,7 @@ def _tagged(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     raise ValueError(f"the tag {tag} is not known")
 
 
-# Tag of a value in a record -> its tag elsewhere: none, text, integer, number, boolean.
+# Tag of a value inside a record -> tag of the same value outside: none, text, integer, number, boolean.
 _IN_RECORDS = {0x10: 11, 0x11: 7, 0x12: 8, 0x13: 9, 0x14: 10}
 
 

@@ -163,5 +163,5 @@ def _first(source: Source, items: Sequence[_Group]) -> pa.RecordBatch | None:
         try:
             return next(item.batches(source, FIRST_ROWS), None)
         except IngestionError:
-            continue  # reported when its rows are read
+            continue  # the error is reported when the rows are read
     return None

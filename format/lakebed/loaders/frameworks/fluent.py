@@ -354,7 +354,7 @@ class DataLoader:
         """Whether a last batch that is smaller than others is left out."""
         return bool(self.settings.get("drop_last", False))
 
-    # Values that PyTorch's DataLoader has without worker processes and samplers.
+    # Attributes that a DataLoader of PyTorch has, with their values without worker processes and samplers.
     num_workers = 0
     collate_fn = sampler = batch_sampler = generator = multiprocessing_context = worker_init_fn = None
     persistent_workers = pin_memory = False

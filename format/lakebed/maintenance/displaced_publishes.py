@@ -127,7 +127,7 @@ class OrphanRecovery:
         self._node = tree.commits[version]
         self._source = ChunkSource(storage, _CACHE, {})
         self._name = f"displaced_{version[:8]}"
-        # Whether it has changes that are not recovered, so that it must stay.
+        # True if the version has changes that are not recovered, so that it must be kept.
         self._is_left = False
         self._steps = VersionSteps(report, self._node.branch, version)
 
