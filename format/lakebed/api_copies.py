@@ -148,7 +148,7 @@ def materialize(
     tensors
         Names of the tensors or groups; None is all.
     overwrite
-        Replace a dataset at ``dest``, or begin anew.
+        Replace a dataset at ``dest``, or start again.
     ignore_errors
         Leave empty samples for broken links.
     progressbar

@@ -36,13 +36,13 @@ class Described:
     Parameters
     ----------
     htype
-        Its htype, without links: ``sequence[bbox]``.
+        Htype of the tensor, without links: ``sequence[bbox]``.
     dtype
-        Its dtype; None for tensors that never had samples.
+        Dtype of the tensor; None for tensors that never had samples.
     sample_compression, chunk_compression
-        Its compressions.
+        Compressions of the tensor.
     info
-        Its info.
+        Info of the tensor.
     more
         Facts that the format needs, such as the layout of the values.
     """

@@ -92,7 +92,7 @@ def write(
     Parameters
     ----------
     ds
-        Its tensors are named as the columns are. On a disk, all nodes must have it under the same path.
+        A dataset whose tensors are named as the columns. On a disk, all nodes must have it under the same path.
     skip_ok
         Tensors without a column stay as they are.
     concurrency, ray_remote_args

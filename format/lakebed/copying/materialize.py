@@ -123,7 +123,7 @@ class Copying:
     ignore_errors
         Leave an empty sample in place of a broken link.
     workers
-        Threads that copy tensors in parallel; links are fetched in parallel in any case.
+        Threads that copy tensors in parallel; links are always fetched in parallel.
     """
 
     unlink: bool = True

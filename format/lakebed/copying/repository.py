@@ -68,7 +68,7 @@ class Repository:
     Parameters
     ----------
     storage
-        Their location.
+        Storage of the backups.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -142,7 +142,7 @@ class Repository:
         Parameters
         ----------
         edit
-            Returns the new catalog; given that, it returns it unchanged.
+            Returns the new catalog; if it gets its own result, it returns it unchanged.
 
         Raises
         ------
@@ -243,9 +243,9 @@ class BackupRun:
     Parameters
     ----------
     repository
-        Its repository.
+        Repository to which the backup is added.
     run
-        Its entry in the catalog.
+        Entry of the backup in the catalog.
 
     Attributes
     ----------

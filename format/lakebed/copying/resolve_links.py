@@ -35,7 +35,7 @@ class BrokenLink:
     tensor, row
         Place of the link.
     url
-        Its address, without secrets.
+        Address of the link, without secrets.
     reason
         The error.
     """

@@ -44,13 +44,13 @@ class Item:
     Parameters
     ----------
     key
-        Its key.
+        Key of the object in the source.
     stat
-        Its entry in the listing.
+        Entry of the object in the listing.
     sums
-        Its recorded checksums, if any.
+        Recorded checksums of the object, if any.
     to
-        Its key in the target, if that differs.
+        Key of the object in the target, if it differs.
     """
 
     key: str

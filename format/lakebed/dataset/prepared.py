@@ -109,7 +109,7 @@ class Prepared(Generic[D]):
         Parameters
         ----------
         parameters, named
-            Its values, as for :meth:`run`; none at all if they are unknown.
+            Values of the query, as for :meth:`run`; none if they are unknown.
         analyze
             Also answer it, and report times and amounts; this needs the values.
 

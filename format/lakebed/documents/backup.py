@@ -53,7 +53,7 @@ class BackupPoint:
     Parameters
     ----------
     id
-        Its name.
+        Name of the backup.
     time
         Time at which the state was read, in POSIX seconds.
     source
@@ -231,9 +231,9 @@ class StoredFile:
     Parameters
     ----------
     key
-        Its key in the dataset.
+        Key of the file in the dataset.
     size
-        Its length.
+        Length of the file.
     digest
         SHA-256 of its content, in hexadecimal.
     run

@@ -146,7 +146,7 @@ class Layouts:
     counts
         Words of each chunk, 0 for none: uint32, shape (rows,).
     words
-        All of them: uint32.
+        Words of all chunks: uint32.
     """
 
     counts: Words

@@ -87,7 +87,7 @@ class Column:
     Parameters
     ----------
     name
-        Its key in the batches.
+        Key of the tensor in the batches.
     pool
         Supplies the memory of batches.
     """

@@ -137,7 +137,7 @@ class Order:
     seed
         Determines the order, together with the number of the epoch.
     window
-        Limit of the bytes that a reader holds, in window mode.
+        Maximum number of bytes that a reader holds, in window mode.
     lanes
         Number of lanes; by default 64 for a million spans, 8 for 4,096, else 1.
 

@@ -116,7 +116,7 @@ class OrphanRecovery:
     Parameters
     ----------
     version
-        Its id.
+        Id of the version.
     report
         Receives the steps.
     """

@@ -397,7 +397,7 @@ def guessed_diff(before: int | None, rows: int, changed: Sequence[int]) -> Commi
 def fitted_ids(
     ids: Sequence[int | None], rows: int, removed: Collection[int], *, known: bool
 ) -> list[int | None]:
-    """Return the sample id of every row; None asks for a new one.
+    """Return the sample id of every row; None stands for a new id.
 
     An interrupted removal may leave ids of removed rows, which the tensor's ``commit_diff`` names, or rows whose ids
     are gone. Then the row of an id is unknown, and all rows get new ids: with a wrong id, a merge would mistake one

@@ -69,9 +69,9 @@ class Repairer:
     found
         The readable part of the version.
     parent
-        Its parent; None if it has none, or that cannot be opened.
+        Parent of the version; None if it has none, or its parent cannot be opened.
     old_id, new_id
-        Its id, and the id of the new version.
+        Id of the version, and the id of the new version.
     steps
         Receives the steps.
     """

@@ -64,7 +64,7 @@ class Salvage:
     node
         The version.
     parent
-        Its parent; None if that cannot be opened either, or it has none.
+        Parent of the version; None if it has none, or its parent cannot be opened either.
     manifest
         The version's manifest, if it is still valid.
     new_id

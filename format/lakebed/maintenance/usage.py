@@ -71,7 +71,7 @@ class Usage:
     Attributes
     ----------
     dataset, branch : str
-        Its address, and the branch described by ``tensors``.
+        Address of the dataset, and the branch described by ``tensors``.
     tensors, branches, versions : dict
         By name, and by id.
     data, metadata : Used

@@ -78,7 +78,7 @@ class _Target:
     Parameters
     ----------
     version_id
-        Its last version that is, or will be, a commit.
+        Last version of the line that is, or will be, a commit.
     branch
         The branch whose head this is, if the head has changes and must be committed first.
     """

@@ -125,7 +125,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         Parameters
         ----------
         name
-            Its name.
+            Name of the column.
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """The clock of leases, grace periods and commits, and random numbers for pauses; tests replace the clock.
 
-``lakebed.testing.VirtualClock`` stands still until it is told to move.
+``lakebed.testing.VirtualClock`` stands still until a test advances it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def deadline(seconds: float | None, timeout: float | None) -> Iterator[None]:
     seconds
         Time from now; None for the timeouts of the storage alone.
     timeout
-        The whole timeout, of which this is the rest, for messages.
+        The whole timeout, of which ``seconds`` remain, for messages.
     """
     if seconds is None or timeout is None:
         yield

@@ -230,7 +230,7 @@ class ObjectStorage(Storage):
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given.
 
-        Ranges that lie close together are one request; the others are asked for at the same time.
+        Ranges that lie close together are one request; other ranges are requested at the same time.
         """
         return [bytes(view) for view in self._ranges(key, spans)]
 

@@ -55,7 +55,7 @@ class Skipped:
     reason
         Why it is left out.
     rows
-        Number of rows it stands for; 0 is a part of one.
+        Number of rows that were left out; 0 is a part of one row.
     is_change
         The row was not left out, but changed, as `reason` says.
     """

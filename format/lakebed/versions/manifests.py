@@ -41,8 +41,8 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
     Parameters
     ----------
     sealed
-        Its digest in the version tree. Chunk places of a manifest with this digest are as they were written, and are
-        parsed on access; those of others are checked at once.
+        Digest of the manifest in the version tree. Chunk places of a manifest with this digest are parsed on access;
+        chunk places of other manifests are checked at once.
 
     Raises
     ------

@@ -95,7 +95,7 @@ def publish(
     chunks, spilled
         Chunk files to write, and keys of those that were written earlier but not synced.
     lease
-        Lease of the branch whose head the last version becomes; None if nobody continues to write it.
+        Lease of the branch whose head the last version becomes; None if no writer continues.
     leaving
         The lease is released afterwards.
 

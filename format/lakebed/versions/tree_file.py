@@ -54,8 +54,8 @@ def read_tree(storage: Storage) -> VersionTree:
 def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
     """Read the version tree, and the identity of the stored object.
 
-    The end of the file has everything that opening and publishing need, however long the history; the rest is read when
-    an older version is needed.
+    The end of the file has everything that opening and publishing need, however long the history; earlier parts are
+    read when an older version is needed.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class Kept:
     rows
         Row numbers in the commit, shape (rows,).
     entry
-        Its entry for the list.
+        Entry of the view for the list.
     """
 
     rows: NDArray[np.uint64]

@@ -285,7 +285,7 @@ class QueryMethods(DatasetBase):
 
         Returns
         -------
-        Its entry in :meth:`indexes`.
+        Entry of the index in :meth:`indexes`.
 
         Raises
         ------

@@ -94,13 +94,14 @@ class TableMethods(DatasetBase):
         filter
             An expression such as ``pyarrow.dataset.field("age") > 3``; None is all rows.
         batch_size
-            Most rows of a record batch.
+            Maximum number of rows of a record batch.
         labels, files
             As for :meth:`to_arrow`.
 
         Returns
         -------
-        A scanner with ``to_reader``, ``to_batches``, ``to_table``, ``head`` and ``count_rows``; each reads anew.
+        A scanner with ``to_reader``, ``to_batches``, ``to_table``, ``head`` and ``count_rows``; each call reads the
+        rows again.
 
         Raises
         ------

@@ -252,7 +252,7 @@ class MergeMethods(DatasetBase):
         delete_removed_tensors
             Also delete tensors that the other branch deleted.
         force
-            Go on if both branches renamed a tensor differently, or the new name is that of another tensor here.
+            Continue if both branches renamed a tensor differently, or the new name is that of another tensor here.
 
         Raises
         ------
@@ -277,7 +277,7 @@ class MergeMethods(DatasetBase):
         Parameters
         ----------
         force
-            Do so even if the head cannot be opened.
+            Reset even if the head cannot be opened.
         """
         from lakebed.history import reset
 

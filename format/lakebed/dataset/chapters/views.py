@@ -45,11 +45,11 @@ class ViewMethods(DatasetBase):
         Parameters
         ----------
         message
-            Text that is stored with it.
+            Text that is stored with the view.
         path
-            Separate place from which ``lakebed.load`` opens it; None is beside the dataset.
+            Separate address at which ``lakebed.load`` opens the view; None stores it with the dataset.
         id
-            Its name; None derives one from its content, so that saving the same rows again replaces the view.
+            Name of the view; None derives one from its content, so that saving the same rows again replaces the view.
         optimize
             Copy the samples in this order, so that they are read sequentially. The same call continues an interrupted
             copy.
@@ -159,7 +159,7 @@ class ViewMethods(DatasetBase):
         Parameters
         ----------
         id
-            Its name.
+            Name of the view.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class ViewMethods(DatasetBase):
         Parameters
         ----------
         id
-            Its name.
+            Name of the view.
         optimize
             Copy its samples first, see :meth:`ViewEntry.optimize`.
         tensors
@@ -218,7 +218,7 @@ class ViewMethods(DatasetBase):
         Parameters
         ----------
         id
-            Its name.
+            Name of the view.
 
         Raises
         ------

@@ -43,7 +43,7 @@ class Piece:
     Parameters
     ----------
     number
-        Its number, over all splits.
+        Number of the piece, over all splits.
     split
         Split of the rows; empty if the rows have no splits.
     rows

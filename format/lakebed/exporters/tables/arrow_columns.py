@@ -119,13 +119,13 @@ class ArrowColumn:
     Parameters
     ----------
     name
-        Its name.
+        Name of the column.
     how
         file, address, label, or plain.
     described
         Description of the tensor.
     feature
-        Its feature for Hugging Face; None if that follows from the Arrow type.
+        Feature of the column for Hugging Face; None if that follows from the Arrow type.
     shape
         Shape of arrays of two to five axes; empty for others.
     """

@@ -17,7 +17,7 @@ class _Rest:
     Parameters
     ----------
     begin
-        Begins the rest; returns False if somebody else did, who then ends it.
+        Function that begins the pause; returns False if another caller has begun it, who then ends it.
     """
 
     def __init__(self, begin: Callable[[], bool], end: Callable[[], None]) -> None:

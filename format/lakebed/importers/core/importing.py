@@ -279,7 +279,7 @@ def _copied(
     Raises
     ------
     IngestionError
-        If only a part of it was asked for, or ``dest`` is an open dataset.
+        If only a part of it was requested, or ``dest`` is an open dataset.
     """
     copied = getattr(importer.functions, "copied", None)
     if copied is None:

@@ -482,7 +482,7 @@ class Ranges(io.RawIOBase):
     Parameters
     ----------
     ranged
-        Returns the bytes from a position on, as many as are asked for; fewer at the end.
+        Function that returns a given number of bytes from a position on; fewer at the end.
     size
         Bytes of the file.
     """

@@ -59,7 +59,7 @@ def copied(
     Raises
     ------
     IngestionError
-        If a part of a dataset of format 3 was asked for, or one version together with all.
+        If a part of a dataset of format 3 was requested, or one version together with all.
     """
     found = recognise(source)
     if history and found != "a Deep Lake 3 dataset":

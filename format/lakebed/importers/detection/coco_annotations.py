@@ -60,7 +60,7 @@ class Kind:
     prefix
         Name of the group, with its slash; empty without one.
     keys
-        Key -> kind of value -> how many of the annotations that were looked at have it: "int", "float", "text",
+        Key -> kind of value -> how many of the inspected annotations have it: "int", "float", "text",
         "ints", "floats", "other".
     looked, segments_looked
         Numbers of annotations and of panoptic segments that were inspected.

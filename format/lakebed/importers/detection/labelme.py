@@ -160,7 +160,7 @@ def _rows_of(
     Parameters
     ----------
     problems
-        Is added to.
+        List to which problems are added.
     alone
         Images without a JSON file have rows, too.
     """

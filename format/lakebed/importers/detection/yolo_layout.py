@@ -78,7 +78,7 @@ def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
     Parameters
     ----------
     data
-        The data.yaml or obj.data to go by; None is the source's own.
+        The data.yaml or obj.data to use; None is the source's own.
     classes
         File with a class on each line; None stands for the names of data.yaml, or the file that the source has.
 

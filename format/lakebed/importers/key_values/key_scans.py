@@ -39,7 +39,7 @@ class Database(NamedTuple):
     Parameters
     ----------
     name
-        Its name; "" for the main one.
+        Name of the database; "" for the main one.
     order
         Sort key of its keys; None for their bytes.
     entries

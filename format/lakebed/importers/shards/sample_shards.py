@@ -57,13 +57,13 @@ class Shard(NamedTuple):
     Parameters
     ----------
     name
-        Its name in the source.
+        Name of the file in the source.
     samples
         Number of its samples, by the index.
     nbytes
-        Its size in bytes, unpacked.
+        Size of the shard in bytes, unpacked.
     compression
-        Its name in the index; empty if it is not compressed.
+        Name of the compression in the index; empty if the shard is not compressed.
     hashes, unpacked_hashes
         (algorithm, digest in hex) of the file, and of its bytes once unpacked.
     layout

@@ -162,7 +162,7 @@ def field_of(
     Parameters
     ----------
     at, name
-        Its place in the lines, and its name.
+        Place of the column in the lines, and its name.
     values
         Some of its values.
     """

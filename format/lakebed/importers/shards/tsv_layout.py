@@ -59,7 +59,7 @@ class Table:
     shards
         A file for each shard; None where a shard has none.
     by_row
-        Its lines are numbered like the rows, not like the lines of a shard.
+        The lines are numbered like the rows, not like the lines of a shard.
     """
 
     role: str

@@ -40,7 +40,7 @@ def from_pandas(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
+        Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     frame
         The data frame. Its index is left out: ``frame.reset_index()`` makes a column of it.
     nan
@@ -107,7 +107,7 @@ def from_arrow(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
+        Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     table
         A table, a batch, a reader, or any object that hands out Arrow, such as a relation of DuckDB. A reader may hold
         more than memory does.
@@ -155,7 +155,7 @@ def from_polars(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
+        Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     frame
         The data frame.
     overwrite, creds, columns
@@ -200,7 +200,7 @@ def from_rows(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
+        Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     rows
         The rows; all are held in memory. Also a dictionary of columns of one length, or a generator function.
     overwrite, creds, columns

@@ -56,7 +56,7 @@ class PythonColumns:
     arrow
         Columns of Arrow by key.
     apart
-        The others by key.
+        Columns of Python values by key.
     documents
         Keys of `apart` that are JSON.
     files

@@ -88,9 +88,9 @@ class DataLoader:
         Parameters
         ----------
         shuffle
-            Whether they are mixed; ``"exact"`` and ``"chunk"`` as of ``lakebed.Loader``.
+            Whether samples are shuffled; ``"exact"`` and ``"chunk"`` as of ``lakebed.Loader``.
         buffer_size
-            Megabytes of stored samples, from all parts of the dataset, that are mixed with each other.
+            Megabytes of stored samples, from all parts of the dataset, that are shuffled with each other.
 
         Raises
         ------
@@ -127,9 +127,9 @@ class DataLoader:
         weights
             One per row; or an expression of the query language that gives one.
         replace
-            Whether a row can come more than once.
+            Whether a row can be drawn more than once.
         size
-            How many rows are drawn; as many as there are by default.
+            Number of rows to draw; by default as many as the dataset has.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class DataLoader:
         Parameters
         ----------
         off
-            How many samples of the order.
+            Number of samples to leave out.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class DataLoader:
         collate_fn
             Makes a batch of a list of samples.
         tensors
-            Which tensors; None is all.
+            Names of tensors; None is all.
         num_threads
             Threads; None is one for each core but one.
         prefetch_factor

@@ -16,8 +16,8 @@ class Separated:
     Attributes
     ----------
     query
-        Its first columns are its own sides of the equalities; the column of the original query follows, if it is
-        needed.
+        The inner query, whose first columns are its sides of the equalities; the column of the original query follows,
+        if it is needed.
     outer
         The outer sides of the equalities.
     is_whole

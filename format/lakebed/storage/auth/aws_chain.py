@@ -63,9 +63,9 @@ class Chain:
     Parameters
     ----------
     profile
-        The only place to look in; None for all places.
+        The only source to use; None for all sources.
     region
-        Region of services that are asked for credentials.
+        Region of the services that supply credentials.
     ca_bundle
         File with certificates of these services.
     """

@@ -94,6 +94,6 @@ class Access:
         Returns
         -------
         bool
-            Whether others were found.
+            Whether other credentials were found.
         """
         return self.renewal is not None and self.renewal.renew(self._handed)

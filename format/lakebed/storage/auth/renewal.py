@@ -34,7 +34,7 @@ class _Kept(NamedTuple):
 class Renewal:
     """A source that keeps the grant of another source until shortly before it expires.
 
-    While the present credentials are valid, no request waits for new ones: a separate thread asks for them, since the
+    While the present credentials are valid, no request waits for new ones: a separate thread requests them, since the
     callers may be the few threads that serve all requests. If that fails, the present ones stay until they expire.
 
     Parameters

@@ -61,7 +61,7 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     DatasetCorruptError
         If the version tree, or the file of the tags, is damaged.
     StorageError
-        If the storage fails; the rest stays for the next time.
+        If the storage fails; remaining garbage stays for the next collection.
     """
     from lakebed.versions.gc.sweep import Sweep
 

@@ -113,7 +113,7 @@ class Sweep:
         Raises
         ------
         StorageError
-            If the storage fails; the rest stays for the next time.
+            If the storage fails; remaining garbage stays for the next sweep.
         """
         self._compare_clocks()
         yield from self._list()
