@@ -37,7 +37,7 @@ class Recognised:
     operations
         The steps that are operations.
     rest
-        The following steps, to be called in Python one after another.
+        Steps after the operations, to be called in Python one after another.
     given
         Type that these expect: an ``array``, or, where one of the operations converts to it, a ``tensor`` of torch or
         an ``image`` of torchvision.

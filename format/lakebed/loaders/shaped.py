@@ -27,7 +27,7 @@ class Shaped(Files):
     Parameters
     ----------
     operations
-        Applied to each image.
+        Operations that are applied to each image.
     seed
         Determines random operations, together with the epoch and the row.
     """

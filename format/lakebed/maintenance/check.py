@@ -59,7 +59,7 @@ class Damage:
     tensor
         Name of the tensor.
     rows
-        First and last row concerned.
+        First and last damaged row.
     key
         Storage key of the file.
     kind

@@ -63,7 +63,7 @@ class Step:
     branch, version, tensor
         The place.
     rows
-        First and last row concerned.
+        First and last row that the step changes.
     lost_rows, lost_bytes
         Lost data; bytes of files or samples, as far as they are known.
     """

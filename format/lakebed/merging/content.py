@@ -57,7 +57,7 @@ class Merger:
     Parameters
     ----------
     session
-        Stands at our version; nothing is unpublished.
+        Session at our version, without unpublished changes.
     target
         The version to merge.
     ancestry

@@ -126,9 +126,9 @@ class RowPlan:
     base_rows
         Rows in the common ancestor.
     theirs_of
-        For each of our rows its place on their line, -1 if they lack it.
+        For each of our rows its place on the other line, -1 if that line lacks the row.
     new
-        Places on their line of rows that come in, ascending.
+        Places on the other line of rows to add, ascending.
     updates
         Pairs (ours, theirs): rows that take their value.
     clashes
@@ -235,11 +235,11 @@ class Steps:
     values
         Our rows that take a chosen value.
     appends
-        Their rows that come in, ascending.
+        Rows of the other line to append, ascending.
     new_values
-        Chosen values of rows that come in, by their row.
+        Chosen values of rows to append, by row of the other line.
     deletes
-        Our rows that go, ascending.
+        Our rows to delete, ascending.
     """
 
     updates: Ints

@@ -96,7 +96,7 @@ class StoredSamples:
     Attributes
     ----------
     detector
-        Observes which rows are read; None on this machine.
+        Observes which rows are read; None for files on this machine.
     """
 
     detector: Detector | None = None
@@ -254,7 +254,7 @@ class StoredSamples:
         Parameters
         ----------
         decompress
-            Undo a compression of bytes; files stay files.
+            Undo a compression of bytes; files are not decoded.
 
         Raises
         ------

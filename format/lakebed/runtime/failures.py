@@ -67,7 +67,7 @@ def outcome(call: Callable[..., T], *arguments: Any, kind: type[BaseException] =
     Parameters
     ----------
     kind
-        Errors that are kept; others are raised. ``Exception`` lets interrupts of this thread pass.
+        Errors that are returned; other errors are raised. ``Exception`` lets interrupts of this thread pass.
     """
     try:
         return Outcome(call(*arguments))

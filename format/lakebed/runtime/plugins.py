@@ -22,11 +22,11 @@ class Format:
     name
         Name that users type.
     module
-        Name of the module that holds its functions; imported on first use.
+        Name of the module with the functions of the format; imported on first use.
     summary
-        What it takes, in one line of ``--help``.
+        Sources or results of the format, in one line of ``--help``.
     entry
-        Entry point of the package that brings it; None for formats of lakebed.
+        Entry point of the package that adds the format; None for formats of lakebed.
     """
 
     name: str

@@ -48,9 +48,9 @@ class Held:
     Parameters
     ----------
     reader
-        Reads its samples.
+        Reader of the samples.
     nulls
-        Reads the marks of nulls, if it has any; there may be fewer marks than rows.
+        Reader of the null marks, if the tensor has any; fewer marks than rows are possible.
     written
         For each row whether it was written since the common ancestor; None if comparing samples suffices. Images with a
         lossy chunk compression change a little whenever their chunk is rewritten.
@@ -75,11 +75,11 @@ class Incoming:
     Parameters
     ----------
     draft
-        Takes the rows in.
+        Draft that receives the rows.
     theirs, source
         The version that has the rows, and the source of its chunks.
     is_whole
-        All rows are taken, so that no chunk need be read for the extents of some.
+        All rows are taken, so that no chunk is read only to find the extents of some rows.
     """
 
     def __init__(
@@ -475,8 +475,8 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
 
     Returns
     -------
-    Our names, followed by those that only the others have; and the number here of each of theirs, int64, or None if all
-    are the same.
+    Our names, followed by names that only the other list has; and our number of each of its names, int64, or None if
+    all numbers are the same.
     """
     names = list(ours)
     numbers = {name: i for i, name in reversed(list(enumerate(names)))}

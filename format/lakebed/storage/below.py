@@ -28,7 +28,7 @@ class Below(Storage):
     Parameters
     ----------
     outer
-        The other storage.
+        The storage that contains the folder.
     folder
         Key of the folder without a ``/`` at the end.
     """

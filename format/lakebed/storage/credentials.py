@@ -43,7 +43,7 @@ class Grant:
     values
         By the keys of the 3.x dictionary: ``aws_access_key_id``, ``aws_secret_access_key``, ``endpoint_url``, ...
     expires
-        POSIX seconds; None if they do not expire.
+        Time of expiry in POSIX seconds; None if the credentials do not expire.
     """
 
     values: Mapping[str, Any]

@@ -61,7 +61,7 @@ class Task:
     Parameters
     ----------
     payload
-        The source's data for them.
+        Data of the source for these items.
     settled
         A part of earlier items, which determines the dtypes of tensors that have none yet.
     """

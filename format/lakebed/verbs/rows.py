@@ -88,7 +88,7 @@ class RowVerbs(Owner):
         Parameters
         ----------
         n
-            Number of rows; a negative number leaves that many out at the end.
+            Number of rows; a negative number leaves out that many rows at the end.
         """
         return self[:n]  # type: ignore[no-any-return]
 
@@ -100,7 +100,7 @@ class RowVerbs(Owner):
         Parameters
         ----------
         n
-            Number of rows; a negative number leaves that many out at the beginning.
+            Number of rows; a negative number leaves out that many rows at the beginning.
         """
         return self[max(len(self) - n, 0) if n >= 0 else -n :]  # type: ignore[no-any-return]
 
@@ -319,7 +319,7 @@ class RowVerbs(Owner):
         stratify
             Column whose values have the same shares in both parts.
         group
-            Column whose equal values stay together, such as patients; sizes are then approximate.
+            Column whose equal values stay in one part, such as patients; sizes are then approximate.
 
         Returns
         -------

@@ -37,7 +37,7 @@ class Access:
     Parameters
     ----------
     token
-        Required by all addresses except the page itself.
+        Token that all addresses except the page itself require.
     host, port
         Address at which the server listens.
     proxied

@@ -109,7 +109,7 @@ class Lake:
     Parameters
     ----------
     given
-        Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, the
+        Settings from the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, the
         permitted targets of links, ``patience``, the timeout of requests, ``temporary``, a folder to remove at the end.
 
     Attributes

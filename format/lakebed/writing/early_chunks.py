@@ -63,14 +63,14 @@ class EarlyChunk:
         The step that is being filled: uint8, shape (STEP,), aligned to a page. The next chunk may use it once this one
         is settled.
     dtype, shape
-        Those of every sample.
+        Dtype and shape of every sample.
     capacity
-        Samples that the chunk is to hold.
+        Number of samples of the full chunk.
 
     Attributes
     ----------
     count
-        Samples that it holds.
+        Number of samples so far.
     sums
         The xxh3-64 of each.
     """
@@ -257,7 +257,7 @@ class EarlySample:
     chunk
         The chunk.
     number
-        Which of its samples.
+        Number of the sample in the chunk.
     """
 
     __slots__ = ("chunk", "number")

@@ -21,7 +21,7 @@ class Separated:
     outer
         The outer sides of the equalities.
     is_whole
-        True if it makes one row of all rows that it finds, even of none.
+        True if the query makes one row from all rows that it finds, even from none.
     """
 
     query: syntax.Query

@@ -104,7 +104,7 @@ def asked_before(
     node
         Syntax of the condition: the same object if the same text is parsed again.
     bind
-        Binds it.
+        Function that binds the condition.
     """
     names = _plain_columns(node) if isinstance(relation, Stored) else ()
     if not names or not isinstance(relation, Stored) or not all(name in relation.infos for name in names):

@@ -50,7 +50,7 @@ class QueryContext:
     is_dry
         Find names and plan, without reading values.
     is_told
-        Note the steps, for an explanation.
+        Record the steps, for an explanation.
     steps, depth
         The steps so far, and the nesting of the current query.
     """

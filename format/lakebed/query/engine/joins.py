@@ -51,7 +51,7 @@ def join(
     Parameters
     ----------
     hold
-        Counts bytes that are kept.
+        Function that counts bytes that are kept.
 
     Raises
     ------

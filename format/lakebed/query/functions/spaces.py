@@ -29,7 +29,7 @@ class Space:
     given
         Converts a NumPy array.
     taken
-        Converts back to NumPy.
+        Converts an array back to NumPy.
     is_local
         True if arrays are not moved, so that blocks that fit into the processor's cache are computed one by one.
     inside

@@ -56,7 +56,7 @@ class Vectors:
         Parameters
         ----------
         wide
-            Number of candidates during the search: more find more of the nearest.
+            Number of candidates during the search; with more candidates, more of the nearest vectors are found.
         """
         count = min(count, len(self.graph))
         if not count:
@@ -122,7 +122,7 @@ class Graph:
     Parameters
     ----------
     codes
-        Coding of vectors as bytes; None if they stay floats.
+        Coding of vectors as bytes; None if vectors stay floats.
     """
 
     def __init__(self, width: int, settings: Mapping[str, Any], codes: Codes | None) -> None:

@@ -68,7 +68,7 @@ class IndexEntry:
     tensor
         Key of the tensor, which renaming does not change.
     whole
-        Number of segments when it was last complete; 0 if it is not yet, -1 if it is not registered yet.
+        Number of segments when it was last complete; 0 if it is not complete yet, -1 if it is not registered yet.
     """
 
     name: str
@@ -155,7 +155,7 @@ def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry
     Parameters
     ----------
     update
-        Makes the new registry of the current one; may be called again if another writer changes that.
+        Makes the new registry from the current one; called again if another writer changes the current one.
 
     Raises
     ------

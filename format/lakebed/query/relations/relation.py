@@ -464,7 +464,7 @@ class Unpacked(Relation):
     owners, items
         For each row, the position of the value and the number of the item in it.
     split
-        Columns that are taken apart; the others repeat.
+        Columns whose values are split into items; the values of other columns repeat.
     numbered
         Name of the column with the number of the item; None for none.
     """

@@ -236,7 +236,7 @@ def windows(
     Parameters
     ----------
     is_soon
-        Begin with few rows, for a reader that may not need all.
+        Begin with few rows, for a reader that may not need all rows.
     ends
         Ends of chunks, at which ranges end as well if they do not become small by it; None if rows are not consecutive.
     """

@@ -409,7 +409,7 @@ def by_row(
     Parameters
     ----------
     every
-        Rows between two checks of the clock.
+        Number of rows between two checks of the clock.
 
     Raises
     ------

@@ -109,7 +109,7 @@ class Renewal:
         Parameters
         ----------
         rejected
-            The rejected grant. If a newer one is known already, the source is not asked.
+            The rejected grant. If a newer grant is known already, the source is not called.
 
         Returns
         -------

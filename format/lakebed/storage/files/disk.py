@@ -284,7 +284,7 @@ class OpenFiles:
         Returns
         -------
         bool
-            Whether all other files and folders of that disk were forced, too.
+            Whether all files and folders of the disk were forced, not only these.
         """
         is_whole = self._at_once is not None and self._at_once(array("i", self._opened))
         flush_files(self._opened, self._harmless, are_forced=is_whole)

@@ -164,7 +164,7 @@ class Folders:
         Returns
         -------
         bool
-            False if that does not count: a folder could not be forced earlier, or has changed since.
+            False if the record is invalid: a folder could not be forced earlier, or has changed since.
         """
         wanted = self._up_to_root(folders)
         with self._lock:

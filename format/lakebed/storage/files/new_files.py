@@ -88,7 +88,7 @@ class NewFiles:
     made
         Takes the path of each file, twice: as temporary and as final path.
     opened
-        Takes the files that are to be forced to disk; None if they need not be.
+        List that receives the files to force to disk; None if none need to be.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class Counts:
     retried
         Requests that repeat a failed one.
     refused
-        Requests that the store was too busy for, or did not answer in time.
+        Requests that the store refused because it was too busy, or did not answer in time.
     nbytes
         Bytes received.
     """
@@ -72,14 +72,14 @@ class Concurrency:
     Parameters
     ----------
     start
-        The number at first.
+        Initial limit.
     now
         Seconds on any clock; the methods take times of the same clock.
 
     Attributes
     ----------
     limit
-        The number now.
+        Present limit.
     """
 
     def __init__(self, start: int, now: float) -> None:

@@ -92,7 +92,7 @@ class Collector:
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     """
 
     def __init__(self, storage: Storage) -> None:

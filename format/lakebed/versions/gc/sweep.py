@@ -63,14 +63,14 @@ class Sweep:
     Parameters
     ----------
     grace
-        Seconds that everything stays after it was last part of the dataset.
+        Seconds for which files stay after they were last part of the dataset.
     keep
         Number of versions that left the tree last and stay for ``grace`` seconds; others stay only while they are being
         read. None keeps all for that time.
     mine
         Branch of the writer that runs this.
     recent
-        Look only at the versions that left the tree last, so that the effort does not grow with the history.
+        Examine only the versions that left the tree last, so that the effort does not grow with the history.
 
     Attributes
     ----------

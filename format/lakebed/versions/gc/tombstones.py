@@ -35,9 +35,9 @@ class Tombstones:
     Parameters
     ----------
     times
-        Time at which each left, in POSIX seconds, by the first digits of its id, oldest first.
+        Time at which each version left the tree, in POSIX seconds, by the first digits of its id, oldest first.
     since
-        Time at which all others had left; None if unknown.
+        Time by which all unlisted versions had left; None if unknown.
     left
         Number of versions that left since the last full sweep.
     sweep

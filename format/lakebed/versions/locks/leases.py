@@ -42,7 +42,7 @@ class Lease:
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     branch
         Name of the branch.
     """

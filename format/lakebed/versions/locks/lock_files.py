@@ -58,7 +58,7 @@ class LockFiles(Protocol):
         Parameters
         ----------
         strictly
-            Read them even if they cannot have been replaced yet.
+            Read the lock files even if they cannot have been replaced yet.
         """
 
     def renew(self) -> str:

@@ -226,7 +226,7 @@ def companion_column(
     link
         The entry of ``links`` that names how the hidden tensor is fed.
     meta, info
-        Those of the hidden tensor.
+        Metadata and info of the hidden tensor.
     """
     kind = str(link.get("extend", "")).removeprefix("extend_")
     if kind in ("shape", "len"):

@@ -49,7 +49,7 @@ class Identities:
     diffs
         Recorded changes of the tensor and its hidden companions, by key.
     info
-        Its info.
+        Info of the tensor.
     """
 
     rows: int
@@ -156,7 +156,7 @@ class DraftRows:
         Parameters
         ----------
         grows
-            Whether their number may change, so that even companions that an update leaves alone must follow.
+            Whether the number of samples may change, so that even companions that an update leaves alone must change.
         """
         tensor.splice(first, stop, parts)
         for hidden, link in self._companions.links(tensor, flat=True):
@@ -252,7 +252,7 @@ class DraftRows:
         Parameters
         ----------
         ids
-            Their sample ids, uint64, shape (count,); None makes new ones.
+            Sample ids of the padding rows, uint64, shape (count,); None makes new ones.
         """
         tensor = self._tensors[key]
         meta, before = tensor.meta, tensor.state.length

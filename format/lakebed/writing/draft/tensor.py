@@ -206,7 +206,7 @@ class TensorDraft(TensorChunks):
         Parameters
         ----------
         shapes
-            Of the sample, and of its tiles.
+            Shapes of the sample and of its tiles.
         codes
             Code of its credentials, shape (1,), or (0,) if it has none.
         """
@@ -440,7 +440,7 @@ class TensorDraft(TensorChunks):
         Parameters
         ----------
         rows
-            Ascending, each once, as they are numbered before.
+            Row numbers before the removal, ascending, each once.
         ids
             Sample ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
         """

@@ -54,7 +54,7 @@ def encode_column(
     Parameters
     ----------
     meta, info
-        Those of the tensor.
+        Metadata and info of the tensor.
     name
         The tensor's name, for messages.
     linking

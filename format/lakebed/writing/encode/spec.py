@@ -32,7 +32,7 @@ class TensorSpec:
     ndim
         Required rank of samples; None if the tensor has none yet.
     pads
-        Whether samples with fewer than three axes get more.
+        Whether samples with fewer than three axes are padded to three axes.
     converts
         Whether images are converted to the channels of the htype.
     by_value
