@@ -291,7 +291,7 @@ def _drop(session: Session, job: Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """One column of a table, and the tensor that it fills."""
+    """Copy of one column of a table into a tensor."""
 
     table: Table
     name: str

@@ -63,7 +63,7 @@ def sha256(data: bytes) -> str:
 
 
 class Repository:
-    """Points in a storage.
+    """A repository of backups in a storage.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class Repository:
 
 
 class BackupRun:
-    """One running backup.
+    """A running backup.
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ class Layouts:
         return Layouts(self.counts[first:stop], self.words[self._ends[first] : self._ends[stop]])
 
     def without(self, rows: NDArray[np.bool_]) -> Layouts:
-        """Return the layouts without those of some chunks."""
+        """Return the layouts without the layouts of some chunks."""
         kept = self.words[np.repeat(~rows, self.counts)]
         return Layouts(np.where(rows, np.uint32(0), self.counts).astype(np.uint32), kept)
 

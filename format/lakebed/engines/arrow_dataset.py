@@ -39,7 +39,7 @@ _FIRST_ROWS = 1 << 10
 """Rows of the first window. Windows double up to `BATCH_ROWS`, so that LIMIT reads little."""
 
 _DENSE = 8
-"""If the filter leaves more than 1 / 8 of a window, the other columns are read whole."""
+"""If more than 1 / 8 of the rows of a window pass the filter, the other columns are read whole."""
 
 _MOST_STRETCHES = 1 << 14
 """Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each; beyond it, neighbours
@@ -188,7 +188,7 @@ def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.Reco
 
 
 def _aligned(array: pa.Array) -> pa.Array:
-    """Return an array whose numbers are aligned: in mapped chunks they may not be, of which Arrow's engine warns."""
+    """Return an array whose numbers are aligned; Arrow's engine warns of unaligned numbers, as in mapped chunks."""
     is_aligned = all(values is None or values.address % 8 == 0 for values in array.buffers()[1:2])
     return array if is_aligned else pa.concat_arrays([array, array.slice(0, 0)])
 
@@ -244,7 +244,7 @@ def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[st
 
 
 def _computed(table: pa.Table, expressions: Mapping[str, pads.Expression]) -> pa.Table:
-    """Compute columns from those of a table."""
+    """Compute columns from columns of a table."""
     compute = [
         Declaration("table_source", TableSourceNodeOptions(table)),
         Declaration("project", ProjectNodeOptions(list(expressions.values()), list(expressions))),

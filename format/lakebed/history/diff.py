@@ -49,7 +49,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """One side: a version and its predecessor. Two: two lines since ``ancestor``; ``what`` describes them."""
+    """Differences of versions: of one and its predecessor (one side), or of two lines since ``ancestor``.
+
+    ``what`` describes the two lines.
+    """
 
     sides: tuple[Side, ...]
     ancestor: str | None = None

@@ -1,4 +1,4 @@
-"""Merging of checkpoints' changes into those of the next version. Pure.
+"""Merging of the changes of checkpoints into the changes of the next version. Pure.
 
 Checkpoints divide a long uncommitted line: they are neither commits nor heads, and the head below them inherits their
 contents. Users see a single version with all changes since the last commit.

@@ -100,7 +100,7 @@ class Connection(http.client.HTTPConnection):
     place
         Address of the server.
     addresses
-        IP addresses to try; those of the proxy, if any.
+        IP addresses to try; if a proxy is used, the addresses of the proxy.
     deadline
         Time to give up, by ``time.monotonic``.
     """

@@ -46,7 +46,7 @@ class Settings:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One batch under way."""
+    """A batch that is being filled."""
 
     step: Step
     missing: int = 0

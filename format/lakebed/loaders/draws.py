@@ -74,7 +74,7 @@ def draws(seed: int, epoch: int, samples: ArrayLike, n: int = 1) -> NDArray[np.f
     Parameters
     ----------
     seed, epoch
-        Key of the numbers, together with the sample.
+        Words that determine the numbers, together with the sample.
     samples
         Numbers of rows, int64, shape (samples,).
     n
@@ -113,7 +113,7 @@ def weighted(
     size
         Number of rows to draw; by default as many as weights.
     seed, epoch
-        Key of the choice.
+        Words that determine the choice.
 
     Returns
     -------

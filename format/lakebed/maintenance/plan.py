@@ -408,7 +408,7 @@ def fitted_ids(
     removed
         Ids of samples that the version removed.
     known
-        Whether the ids, if too few, are those of the first rows.
+        Whether the ids, if too few, belong to the first rows.
     """
     left = [i for i in ids if i is None or i not in removed]
     if len(left) == rows:

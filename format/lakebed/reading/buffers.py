@@ -1,4 +1,4 @@
-"""Writable buffers that are used again once no view of them is left."""
+"""Writable buffers that are reused once no view of them exists."""
 
 from __future__ import annotations
 

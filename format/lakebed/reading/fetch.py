@@ -214,7 +214,7 @@ class ChunkSource:
         return None if chunk is None else self._even(chunk, table.samples(row), item)
 
     def settled_samples(self, table: ChunkTable, row: int, item: int) -> EvenSamples | None:
-        """As :meth:`even_samples`, for an uncompressed chunk of any size whose file :meth:`is_settled`.
+        """Return the same as :meth:`even_samples`, for an uncompressed chunk of any size whose file :meth:`is_settled`.
 
         Raises
         ------

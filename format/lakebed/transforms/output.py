@@ -404,7 +404,7 @@ class RowIn:
 
 
 class ValueIn(OneValue):
-    """One value of such a row; a label knows the names of the classes."""
+    """One value of a row of a pipeline; a label knows the names of the classes."""
 
     __slots__ = ("moment", "value", "words")
 

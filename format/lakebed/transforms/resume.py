@@ -151,7 +151,7 @@ def plan_of(name: str, stages: Sequence[Stage], data: Any, length: int | None) -
 
 
 def _of_input(data: Any, length: int | None) -> tuple[str, dict[int, str]]:
-    """Return the digest of an input, and those of some of its items."""
+    """Return the digest of an input, and the digests of some of its items."""
     table = data._table() if hasattr(data, "_table") else None  # noqa: SLF001
     found = _Digest()
     if table is not None:

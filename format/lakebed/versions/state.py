@@ -336,7 +336,7 @@ class Origin:
     wholes
         Whole manifests that may serve as a base once their versions are committed, the newest first.
     spent
-        Bytes of the manifests written since the oldest of those.
+        Bytes of the manifests written since the oldest whole one.
     """
 
     version_id: str

@@ -111,7 +111,7 @@ class Answers:
             return keep(self._kept, key, self._kept[key], _MOST_ANSWERS)
 
     def save(self, opened: Opened, name: str, text: str | None, rows: Sequence[int]) -> str:
-        """Save rows, or those of a query, as a view; return its id.
+        """Save rows, or the rows of a query, as a view; return the view's id.
 
         Raises
         ------

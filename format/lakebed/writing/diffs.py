@@ -69,7 +69,7 @@ def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:
 
 
 def _with_range(diff: CommitDiff, first: int, last: int) -> CommitDiff:
-    """Set the range of added samples, clipped to possible bounds in case another writer's diff is inexact."""
+    """Set the range of added samples, limited to possible bounds in case another writer's diff is inexact."""
     first = max(0, first)
     return replace(diff, first=first, last=max(first, last))
 

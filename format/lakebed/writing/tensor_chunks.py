@@ -76,7 +76,7 @@ class TensorChunks:
     new_chunks
         Chunk files that are not in storage yet.
     packed_bytes
-        Bytes of those.
+        Bytes of the new chunks.
     pending
         New samples that are in no chunk yet.
     """

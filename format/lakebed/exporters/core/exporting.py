@@ -48,7 +48,7 @@ class ExportReport:
     written, skipped
         Numbers of rows that were written, and that were left out.
     left_out
-        (row, reason) of the first 1,000 of those.
+        (row, reason) of the first 1,000 rows that were left out.
     files, nbytes
         Number of files that were written, and their bytes.
     seconds

@@ -176,7 +176,7 @@ def _column_of(tensor: Tensor, name: str, problems: list[tuple[str, str]], links
 def table_of(
     view: Dataset, piece: Piece, columns: Sequence[ArrowColumn]
 ) -> tuple[pa.Table, list[tuple[int, str]]]:
-    """Return some rows, and (row, reason) of those that cannot be read."""
+    """Return some rows, and (row, reason) of rows that cannot be read."""
     import pyarrow as pa
 
     count = len(piece.rows)

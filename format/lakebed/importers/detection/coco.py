@@ -511,7 +511,7 @@ class _Planner:
             return None
 
     def _take_categories(self, kind: Kind, name: str, categories: Any) -> None:
-        """Add the categories of a file to those of its kind.
+        """Add the categories of a file to the categories of its kind.
 
         Raises
         ------

@@ -204,7 +204,7 @@ def tensors_of(
     ignore
         Keys that are left out.
     plain
-        Tensors are those of this library; otherwise those of Deep Lake 3.
+        Make the tensors of this library; otherwise the tensors of Deep Lake 3.
     """
     made: dict[str, TensorPlan] = {}
     dtypes: dict[str, str] = {}

@@ -42,12 +42,12 @@ def beside_set(source: Source) -> Iterator[Problem]:
 
 
 def passed_over(source: Source, names: Iterable[str], why: str = "of an unknown kind") -> Iterator[Problem]:
-    """Report files that an import passes over, those of one kind together.
+    """Report files that an import skips, files of one kind together.
 
     Parameters
     ----------
     why
-        Description of those of no known format.
+        Description of files of no known format.
     """
     kinds: dict[str, list[str]] = {}
     for name in names:

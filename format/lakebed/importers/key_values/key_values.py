@@ -162,13 +162,13 @@ def planned(
     names
         Names of the files or folders of databases.
     opened
-        Opens one of them.
+        Opens one of the files.
     what
         Description of the source for messages.
     layout
         Meaning of the keys: ``columns`` if they are words with numbers, a column for each word; ``keys``; or ``auto``.
     splits
-        Names of files or folders are those of splits.
+        Names of files or folders name splits.
     database
         Name of the database that is taken; None for all.
     options

@@ -305,7 +305,7 @@ def _schema(kinds: Mapping[str, set[str]], embeddings: Sequence[str]) -> pa.Sche
 
 
 def _batch(lines: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Any:
-    """Return lines as columns; those of JSON as lists."""
+    """Return lines as columns; columns of JSON become lists."""
     columns: list[Any] = []
     for field in schema:
         values = [line.get(field.name) for line in lines]

@@ -250,7 +250,7 @@ def _array(value: Any) -> NDArray[Any] | None:
 
 
 def _kinds(value: Any) -> Iterator[str]:
-    """Yield the kinds of the values of nested lists, as those of NumPy's dtypes."""
+    """Yield the kinds of the values of nested lists, as NumPy's dtypes name them."""
     if isinstance(value, list | tuple):
         for one in value:
             yield from _kinds(one)

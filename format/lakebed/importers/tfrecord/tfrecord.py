@@ -100,7 +100,7 @@ class _Context:
 
 @dataclass
 class _Seen:
-    """Statistics of a feature: its kinds, those of empty lists apart."""
+    """Statistics of a feature: its kinds, with the kinds of empty lists counted separately."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     empty: Counter[str] = field(default_factory=Counter)

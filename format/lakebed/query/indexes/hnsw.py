@@ -37,7 +37,7 @@ LEAST_WIDE, _WIDEST = 64, 1024
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """One segment, ready to be searched."""
+    """A segment, ready to be searched."""
 
     prints: NDArray[np.uint64]
     counts: NDArray[np.uint32]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Column = Any
 
 _DENSE = 8
-"""For at least this many rows of a chunk, read the whole chunk once."""
+"""If at least this many rows of a chunk are wanted, the whole chunk is read once."""
 
 _ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
     Storing.TEXT: Strings,

@@ -120,7 +120,7 @@ class _Through:
     source
         The first source.
     rest
-        Other keys that the caller gave, which override those of the grants.
+        Other keys that the caller gave, which override the keys of the grants.
     """
 
     def __init__(self, kind: _Kind, source: Renewal, rest: Mapping[str, Any]) -> None:

@@ -44,8 +44,9 @@ _LARGEST_ARRAY = 4_000_000
 _OBJECT = 64
 
 Check = Callable[[Any, TensorDraft], Any]
-"""Given a value and its tensor, returns what to keep (a copy if the caller may change it); None if it must be encoded
-at once.
+"""Function of a value and its tensor that returns what to keep (a copy if the caller may change the value).
+
+None if the value must be encoded at once.
 """
 
 

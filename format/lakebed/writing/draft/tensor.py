@@ -412,7 +412,7 @@ class TensorDraft(TensorChunks):
             self._set(sequence=self.state.sequence.extend(lengths))
 
     def resize_sequence(self, row: int, length: int) -> None:
-        """Set the number of samples of a sequence, whose samples were replaced."""
+        """Set the number of samples of a sequence whose samples were replaced."""
         if self.state.sequence is not None:
             lengths = self.state.sequence.lengths
             lengths[row] = length
