@@ -33,7 +33,7 @@ def say_error(text: str) -> None:
 
 
 def say_coloured(text: str) -> None:
-    """Print text whose headings the library has coloured; click drops the colours where output is no terminal."""
+    """Print text whose headings the library has coloured; click drops the colours if the output is not a terminal."""
     parts = _COLOUR.split(text)
     parts[::2] = [printable(part, lines=True) for part in parts[::2]]
     click.echo("".join(parts), nl=False)

@@ -1,6 +1,6 @@
 """Credentials in a TOML file that only its owner can read, one table each.
 
-It is ``~/.config/lakebed/credentials.toml``, or what ``LAKEBED_CREDS_FILE`` names::
+It is ``~/.config/lakebed/credentials.toml``, or the file that ``LAKEBED_CREDS_FILE`` names::
 
     [lab]
     aws_access_key_id = "..."

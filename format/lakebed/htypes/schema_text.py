@@ -32,7 +32,7 @@ def check_schema(dtype: Any) -> str:
     Raises
     ------
     TensorMetaInvalidHtypeOverwriteValue
-        If ``dtype`` is no schema.
+        If ``dtype`` is not a schema.
     """
     if isinstance(dtype, type):
         text = _OF_TYPE.get(dtype)

@@ -70,7 +70,7 @@ def decode_text(data: bytes | memoryview) -> str:
     Raises
     ------
     FormatError
-        If the bytes are no UTF-8.
+        If the bytes are not UTF-8.
     """
     try:
         return str(data, "utf-8")

@@ -389,7 +389,8 @@ class RowVerbs(Owner):
         Parameters
         ----------
         other
-            The other rows; a column of theirs that has a name of ours and is no key is called ``name_right``.
+            The other rows; if one of their columns has the name of a column here and is not a key, it becomes
+            ``name_right``.
         on
             Columns of both, ``{mine: theirs}`` if their names differ; None for all of the same name.
         how

@@ -143,7 +143,7 @@ class ColumnVerbs(Compared):
         Raises
         ------
         InvalidInputError
-            If `value` is no single value.
+            If `value` is not a single value.
         """
         column = self._condition()
         if not isinstance(value, VALUES):

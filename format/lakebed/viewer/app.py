@@ -216,7 +216,7 @@ class Server:
         return Response(status_code=303, headers={"location": f"../../#token={self._access.token}{state}"})
 
     async def _page(self, request: Request) -> Response:
-        """Return a file of the page; only files of its own folders are found."""
+        """Return a file of the page; only files in the folders of the page are found."""
         name = request.path_params["file"] or "index.html"
         path = self._files.get(name)
         if path is not None and path.suffix in _TYPES:

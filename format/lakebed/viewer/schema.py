@@ -132,7 +132,7 @@ def _pairs(given: Any) -> list[list[int]]:
 
 
 def _over(one: Mapping[str, Any], bases: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the images over which annotations are drawn: those of their own group, else the first.
+    """Return the images over which annotations are drawn: the images of the same group, else the first images.
 
     Both have an item for each picture: sequences, or annotations for each frame of a video.
     """

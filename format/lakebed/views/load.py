@@ -166,7 +166,7 @@ def entry_in(session: Session) -> SavedView | None:
 
 
 def follow(data: Session, entry: SavedView, location: Location) -> Opened:
-    """Open a view that is stored at a place of its own.
+    """Open a view that is stored at a separate address.
 
     The dataset of the view must be on the same machine, or in the same bucket: a view from elsewhere must not lead to
     other places.

@@ -109,7 +109,7 @@ def _check_whole(table: Table) -> None:
 def _stored(
     storage: Storage, table: Table, rows: NDArray[np.uint64], entry: SavedView, how: Copying
 ) -> SavedView:
-    """Copy the rows into a folder of their own, or continue a copy, and return the entry with the folder."""
+    """Copy the rows into a separate folder, or continue a copy, and return the entry with the folder."""
     _check_whole(table)
     job = Job.of(table)
     begun = _begun(storage, entry, job)

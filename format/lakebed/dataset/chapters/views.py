@@ -425,7 +425,7 @@ def opened_as(dataset: D, opened: Opened) -> D:
 
 
 def followed(dataset: D, location: Location) -> D:
-    """Open a dataset that is a view saved at a place of its own as that view; return other datasets unchanged.
+    """Open a dataset that is a view saved at a separate address as that view; return other datasets unchanged.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Kind:
     Parameters
     ----------
     prefix
-        Name of the group, with its slash; empty without one.
+        Name of the group, with its slash; empty if the files have no group.
     keys
         Key -> kind of value -> how many of the inspected annotations have it: "int", "float", "text",
         "ints", "floats", "other".

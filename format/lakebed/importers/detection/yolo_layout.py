@@ -113,7 +113,7 @@ def lines_of_classes(source: Source) -> list[str]:
     Raises
     ------
     IngestionError
-        If it is no small file of text.
+        If it is not a small text file.
     """
     return _classes_in(source, "", source.shown)
 

@@ -142,7 +142,7 @@ def plan_splits(
     creds_key: str | None = None,
     **options: Unpack[KindOptions],
 ) -> Plan:
-    """Plan as :func:`plan` does, without reading anything of splits other than ``only``; none for all."""
+    """Plan as :func:`plan` does, but read only files of the splits in ``only``; if empty, of all splits."""
     problems: list[Problem] = []
     root, name = _root_of(source)
     found = tables_of(root, name, problems)

@@ -297,7 +297,7 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
     Raises
     ------
     IngestionError
-        If one is missing, or, with ``of``, if it is no list.
+        If one is missing, or, with ``of``, if it is not a list.
     """
     lines: list[str] = []
     if source.files[name] <= _MOST_LIST_BYTES:

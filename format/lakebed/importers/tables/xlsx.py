@@ -93,7 +93,7 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
     Raises
     ------
     IngestionError
-        If the workbook has no such sheet, all sheets are empty, or the file is no workbook.
+        If the workbook has no such sheet, all sheets are empty, or the file is not a workbook.
     """
     import openpyxl
     from openpyxl.utils.exceptions import InvalidFileException

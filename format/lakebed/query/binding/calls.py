@@ -102,7 +102,7 @@ def _difference(node: Bound) -> tuple[Bound, Bound] | None:
 
 
 def _operands(context: Context, node: syntax.Call, least: int, most: int | None) -> tuple[Bound, ...]:
-    """Return the arguments of a call, whose number must fit."""
+    """Return the arguments of a call; refuse a wrong number of arguments."""
     count = len(node.arguments)
     if count < least or (most is not None and count > most):
         wanted = f"{least} or more" if most is None else str(least) if most == least else f"{least} to {most}"
