@@ -139,9 +139,7 @@ def pack(
         sizes, shapes = sizes_of(group), shapes_of(group)
         data = [piece for block in group for piece in block.pieces() if len(piece)]
     try:
-        positions = (
-            (_NO_POSITIONS,) if isinstance(codec, ImageChunkCodec) else _position_table(sizes, count)
-        )
+        positions = (_NO_POSITIONS,) if isinstance(codec, ImageChunkCodec) else _position_table(sizes, count)
         header = (PREFIX + _shape_table(shapes, count) + positions[0], *positions[1:])
     except (OverflowError, struct.error) as error:
         raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
