@@ -217,11 +217,11 @@ def planned(
     times = np.bincount(slots, minlength=len(winners.rows))
     stays = np.ones(len(rows), dtype=np.bool_)
     if (times > 1).any():
-        # The dataset may have several rows of a key, if it had another key or none; the newest one counts.
+        # If the dataset had another key or none before, it may hold several rows of one key; the newest one counts.
         best = native.newest(slots, len(times), order)
         stays[:] = False
         stays[best[best >= 0]] = True
-    # Rows without a value in the key may be older than its columns: update the newest, and remove none.
+    # Rows with a blank in the key may be older than the key's columns: update the newest of them, and remove none.
     spared = ~stays & winners.blank[slots]
     wins = native.not_older(winners.order, winners.rows[slots], order, np.arange(len(rows)))
     gone, unknown = winners.deleted[slots], times == 0
@@ -335,7 +335,7 @@ def _weight(delta: lakebed.Dataset, names: list[str]) -> int:
     """Return the approximate bytes of a row of some columns."""
     on_disk: int = delta[names].size_approx() // delta.max_len
     readable = [name for name in names if not _holds_files(delta[name])]
-    # Chunks may be compressed.
+    # Chunks may be compressed, so compare their size on disk with the size of a sample in memory.
     first: Columns = delta.read_columns(0, min(delta.max_len, _SAMPLED_ROWS), readable)
     in_memory = sum(int(column.nbytes) // len(column) for column in first.values())
     return max(on_disk, in_memory) + 1
