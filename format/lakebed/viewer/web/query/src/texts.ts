@@ -187,12 +187,12 @@ define("JSON_TYPE", 1, 1, (given) => collect(rowsOf(given.columns[0]!).map((valu
 export function written(value: number): string {
   if (Number.isNaN(value)) return "nan";
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  if (value === 0) return Object.is(value, -0) ? "-0.0" : "0.0";
   const [digits, exponent] = value.toExponential().split("e") as [string, string];
   const power = Number(exponent);
   if (power < -4 || power >= 16) return `${digits}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
-  const plain = Object.is(value, -0) ? "-0" : value.toLocaleString("en-US", { useGrouping: false, maximumSignificantDigits: 17, maximumFractionDigits: 20 });
-  const exact = Number(String(value)) === value && !String(value).includes("e") ? (Object.is(value, -0) ? "-0" : String(value)) : plain;
-  return exact.includes(".") ? exact : `${exact}.0`;
+  // JavaScript has no exponents from 10^-6 to 10^21.
+  return Number.isInteger(value) ? `${value}.0` : String(value);
 }
 
 function textOfValue(value: Val): string {
@@ -244,21 +244,16 @@ const DTYPES: { [name: string]: Dtype } = {
   ...{ float32: "float32", float64: "float64", bool: "bool", boolean: "bool" },
 };
 const TEXTS = ["text", "string", "varchar", "char", "str"];
-const BOUNDS: { [dtype: string]: [number, number] } = {
-  int8: [-128, 127], int16: [-32768, 32767], int32: [-2147483648, 2147483647], int64: [-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
-  uint8: [0, 255], uint16: [0, 65535], uint32: [0, 4294967295], uint64: [0, Number.MAX_SAFE_INTEGER],
-};
 
 function converted(value: number, own: Dtype, dtype: Dtype): number {
   if (dtype === "bool") return Number(value != 0);
   if (!isWhole(dtype)) return value;
   if (!Number.isFinite(value)) throw rowError(`a number that is not finite is no ${dtype}`);
   const found = isWhole(own) ? value : Math.trunc(value);
-  const [least, most] = BOUNDS[dtype]!;
-  if (found < least || found > most) {
-    if (dtype.endsWith("64") && !(dtype === "uint64" && found < 0)) throw new NeedsView("integers beyond 2^53");
-    throw rowError(`a number is too large for ${dtype}`);
-  }
+  const [isSigned, bits] = [kindOf(dtype) === "i", Number(/\d+/.exec(dtype)![0])];
+  const most = 2 ** (isSigned ? bits - 1 : bits) - 1;
+  if (bits === 64 && Math.abs(found) > Number.MAX_SAFE_INTEGER && (isSigned || found > 0)) throw new NeedsView("integers beyond 2^53");
+  if (found < (isSigned ? -most - 1 : 0) || found > most) throw rowError(`a number is too large for ${dtype}`);
   return found + 0;
 }
 
