@@ -114,17 +114,14 @@ export class Execution {
       const [relation, distances] = this.expanded(whole.relation, source.relation, node.expand);
       [source, apart] = [{ relation, names: source.names }, distances];
     }
-    if (!isLate) {
-      const binder = await this.binder(source, tables, clauses, false, whole.relation);
+    const arrange = async (isOfGroups: boolean): Promise<void> => {
+      const binder = await this.binder(source, tables, clauses, isOfGroups, isOfGroups ? source.relation : whole.relation);
       binder.aliases = aliases;
       source = await this.arranged(source, query, binder, firstLimit);
-    }
+    };
+    if (!isLate) await arrange(false);
     if (isGrouped) source = await this.grouped(source, node, aliases, tables);
-    if (isLate) {
-      const binder = await this.binder(source, tables, clauses, true);
-      binder.aliases = aliases;
-      source = await this.arranged(source, query, binder, firstLimit);
-    }
+    if (isLate) await arrange(true);
     const binder = await this.binder(source, tables, [node.items, node.distinctOn], isGrouped, isGrouped ? source.relation : whole.relation);
     const numbers = apart !== null && !isLate && node.expand?.alias != null ? ([node.expand.alias, apart] as [string, Rows]) : null;
     const found = this.outputs(node.items, binder, source, numbers);

@@ -17,15 +17,15 @@ const JOINS: { [word: string]: string } = {
 };
 
 /** Parse one statement; a semicolon may end it. */
-export function parse(text: string): { query: Query; parameters: boolean } {
-  const tokens = new TokenStream(text, query);
+export function parse(text: string): Query {
+  const tokens = new TokenStream(text);
   const found = query(tokens);
   tokens.skip(";");
   if (tokens.token.kind !== "end") {
     if (tokens.tokens[tokens.next - 1]!.text === ";") throw tokens.error("one query at a time: something follows the semicolon");
     throw tokens.unexpected("the end of the query");
   }
-  return { query: found, parameters: tokens.parameters };
+  return found;
 }
 
 // -- expressions ------------------------------------------------------------------------------------------------------
@@ -129,7 +129,6 @@ function primary(tokens: TokenStream): Expression {
   }
   if (tokens.is("?") || token.kind === "parameter") {
     tokens.take();
-    tokens.parameters = true;
     return { is: "parameter", at: token.at };
   }
   if (tokens.is("[")) return array(tokens);

@@ -1,7 +1,6 @@
 /** The words of a query: the tables of Python's `language/lexer.py` and `token_stream.py`. */
 
 import { QueryError, errorAt } from "./errors";
-import type { Query } from "./syntax";
 
 const MAX_LENGTH = 1 << 22;
 const MAX_DEPTH = 100;
@@ -99,12 +98,8 @@ export class TokenStream {
   readonly tokens: Token[];
   next = 0;
   depth = 0;
-  parameters = false;
 
-  constructor(
-    readonly text: string,
-    readonly query: (tokens: TokenStream) => Query,
-  ) {
+  constructor(readonly text: string) {
     this.tokens = words(text);
   }
 
