@@ -12,16 +12,9 @@ import { Stored } from "./stored";
 import { columnsOf, countsRows, parts, type Body, type Combined as Sets, type Expression, type Order, type Output, type Query, type Select, type Source } from "./syntax";
 
 /** A source of FROM, and the columns that can be named. */
-interface From {
-  relation: Relation;
-  names: Names;
-}
+interface From { relation: Relation; names: Names }
 
-interface Limit {
-  count: number | null;
-  offset: number;
-  percent: number | null;
-}
+interface Limit { count: number | null; offset: number; percent: number | null }
 
 /** Datasets by what FROM says; null is the one that a query without FROM asks. */
 export type Open = (path: string | null, version: string | null) => Promise<import("../../reader/src").Dataset>;

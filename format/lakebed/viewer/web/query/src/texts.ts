@@ -115,10 +115,9 @@ define("SPLIT", 2, 2, (given) => {
   return new Items(textsIn(given.columns[0]!, "SPLIT").map((text) => text?.split(separator) ?? null));
 }, JSON_INFO, { cost: 5, mayFail: ofOthers });
 define("SPLIT_PART", 3, 3, (given) => {
-  const message = "SPLIT_PART needs a text to split at, and counts parts from 1";
-  const separator = textOf(given, 1, message, false);
+  const separator = textOf(given, 1, "SPLIT_PART needs a text to split at", false);
   const number = wholeNumber(given, 2, "SPLIT_PART");
-  if (number === 0) throw new QueryError("type", message);
+  if (number === 0) throw new QueryError("type", "SPLIT_PART counts parts from 1");
   return each(given, "SPLIT_PART", (text) => text.split(separator).at(number > 0 ? number - 1 : number) ?? "");
 }, TEXT, { cost: 4, mayFail: ofOthers });
 define("STRPOS INSTR", 2, 2, (given) => {
@@ -129,10 +128,10 @@ define("STRPOS INSTR", 2, 2, (given) => {
   }));
 }, NUMBER, { cost: 3, mayFail: ofOthers });
 
-const told = (given: Given, name: string, test: (text: string) => boolean): Column => flagsOf(Uint8Array.from(textsIn(given.columns[0]!, name), (text) => (text !== null && test(text) ? 1 : 0)));
 define("STARTS_WITH ENDS_WITH", 2, 2, (given, name) => {
   const part = textOf(given, 1, `${name} looks for text`);
-  return told(given, name, (text) => (name === "STARTS_WITH" ? text.startsWith(part) : text.endsWith(part)));
+  const isThere = (text: string | null): boolean => text !== null && (name === "STARTS_WITH" ? text.startsWith(part) : text.endsWith(part));
+  return flagsOf(Uint8Array.from(textsIn(given.columns[0]!, name), (text) => Number(isThere(text))));
 }, FLAG, { cost: 2, mayFail: ofOthers });
 
 /** A pattern as an expression: `*`, and `%` where that is wild, stand for any text, `?` for a letter. */
