@@ -48,7 +48,7 @@ export function parts(node: Bound): Bound[] {
 /** The column whose missing values are recorded separately; null where only the values tell. */
 export const onRecord = (node: Bound): string | null => (node.is === "missing" && node.operand.is === "input" && node.operand.info.nullsApart ? node.operand.name : null);
 
-/** What an expression needs of columns, each a word and a name: their data, their shape, or which values are missing. */
+/** Needs of an expression, each a word and the name of a column: its data, its shape, or which values are missing. */
 export function needs(node: Bound, found = new Set<string>()): Set<string> {
   const record = onRecord(node);
   if (record !== null) found.add(`missing ${record}`);
@@ -68,7 +68,7 @@ export function cost(node: Bound): number {
   return (node.is === "apply" ? node.cost : 0.01) + (node.is === "shape" ? 0.5 : 0) + parts(node).reduce((sum, part) => sum + cost(part), 0);
 }
 
-/** Rows of which was read what expressions need. */
+/** Rows, with the columns that expressions over them read. */
 export class Scope {
   constructor(
     readonly count: number,

@@ -39,7 +39,7 @@ export abstract class Relation {
     return new Picked(this, places);
   }
 
-  /** What expressions need of some rows. */
+  /** Read the columns that expressions over some rows need. */
   async scope(nodes: Bound[], places: Rows): Promise<Scope> {
     const wanted = new Set<string>();
     for (const node of nodes) needs(node, wanted);

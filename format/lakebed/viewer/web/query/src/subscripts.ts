@@ -124,7 +124,7 @@ export function full(items: (number | Slice | "...")[], rank: number): Fixed[] {
 /** Places of numbers in an array, and the shape that they make. */
 interface Selected { index: number[]; shape: number[] }
 
-/** What is selected of an array of a shape; null behind an end. */
+/** Places that items select in an array of a shape; null behind an end. */
 function selected(shape: readonly number[], items: Fixed[]): Selected | null {
   const found: Selected = { index: [0], shape: [] };
   for (const [axis, item] of items.entries()) {

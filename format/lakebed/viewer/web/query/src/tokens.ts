@@ -116,7 +116,7 @@ export class TokenStream {
     return this.token.kind === "name" ? this.token.text.toLowerCase() : "";
   }
 
-  /** Whether the next token is one of some keywords or operators. */
+  /** Tell if the next token is one of some keywords or operators. */
   is(...words: string[]): boolean {
     return words.includes(this.token.kind === "operator" ? this.token.text : this.keyword() || " ");
   }
@@ -127,7 +127,7 @@ export class TokenStream {
     return token;
   }
 
-  /** Move past a keyword or an operator if it is next; whether it was. */
+  /** Move past a keyword or an operator if it is next, and tell if it was. */
   skip(word: string): boolean {
     const found = this.is(word);
     if (found) this.next++;
