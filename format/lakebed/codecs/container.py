@@ -103,7 +103,7 @@ class Source(io.RawIOBase):
     def _spend(self, nbytes: int) -> None:
         self._left -= nbytes + 64
         if self._left < 0:
-            raise LimitError("the container makes its reader go round in circles")
+            raise LimitError("the container makes its reader loop without end")
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move to a position."""
@@ -137,7 +137,7 @@ def decoding(what: str) -> Iterator[None]:
     except (FormatError, LimitError):
         raise
     except MemoryError as error:
-        raise LimitError(f"{what} needs more memory than there is") from error
+        raise LimitError(f"{what} needs more memory than is available") from error
     except Exception as error:  # libraries raise many kinds of errors on damaged bytes
         raise SampleDecompressionError(
             f"{what} is damaged or of a kind that is not supported: {error}"

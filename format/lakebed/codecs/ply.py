@@ -465,7 +465,7 @@ def _numbers(words: list[bytes], item: _Property, *, as_written: bool = False) -
     if not (values == np.floor(values)).all():
         if as_written and item.count is None:
             return values
-        raise _Misfit(f"a PLY file holds a value of {item.name!r} that is no {item.kind}")
+        raise _Misfit(f"a PLY file holds a value of {item.name!r} that is not {item.kind}")
     return values.astype(kind)
 
 

@@ -61,7 +61,7 @@ def normalize(name: str | None) -> str | None:
 def _check(name: str) -> None:
     if name not in NAMES:
         raise UnsupportedCompressionError(
-            f"{name!r} is no compression; choose one of {', '.join(sorted(NAMES))}"
+            f"{name!r} is not a compression; choose one of {', '.join(sorted(NAMES))}"
         )
 
 

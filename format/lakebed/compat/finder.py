@@ -171,9 +171,9 @@ def install(*, replace: bool | None = None) -> None:
     real = PathFinder.find_spec(ROOT)
     if real is not None and not replace:
         raise ImportError(
-            f"Deep Lake is installed, at {real.origin or real.submodule_search_locations}, and `import deeplake` goes "
-            f"on to mean that one. To mean lakebed: {REPLACE}=replace in the environment, or python -m lakebed.compat "
-            "--replace SCRIPT, or uninstall deeplake"
+            f"Deep Lake is installed, at {real.origin or real.submodule_search_locations}, and `import deeplake` "
+            f"still imports it. To import lakebed instead: {REPLACE}=replace in the environment, or python -m "
+            "lakebed.compat --replace SCRIPT, or uninstall deeplake"
         )
     sys.meta_path.insert(0, _FINDER)
 

@@ -215,9 +215,9 @@ class Repository:
                 return replace(catalog, run=fresh, source=catalog.source or source)
             if before.token != token and self._may_live(before, me):
                 raise LockedException(
-                    f"another backup to {self.url} is being made by process {before.pid} on {before.host}, last seen "
-                    f"{max(0, round(clock.now() - before.seen))} s ago; wait for its end. If it was killed, this can "
-                    f"go on {config.LEASE_SECONDS:g} s after that"
+                    f"another backup to {self.url} is being made by process {before.pid} on {before.host}, last "
+                    f"seen {max(0, round(clock.now() - before.seen))} s ago; wait for its end. If it was killed, "
+                    f"a new backup can begin {config.LEASE_SECONDS:g} s after that"
                 )
             return replace(catalog, run=replace(fresh, id=before.id))
 
@@ -339,8 +339,8 @@ class BackupRun:
         """
         if catalog.run is None or catalog.run.token != self._run.token:
             raise LeaseLost(
-                f"another process took over the backup to {self._repository.url}, as this one had not been seen for "
-                "too long; nothing of it is visible. Repeat it once the other one is done"
+                f"another process took over the backup to {self._repository.url}, because this process made no "
+                "progress for too long; nothing of its backup is visible. Repeat it when the other backup is done"
             )
         return catalog
 

@@ -103,7 +103,7 @@ def _from_aws(
     if isinstance(found, LakebedError):
         raise found
     if found is None:
-        raise InvalidInputError(f"the {what} of AWS holds no JSON dictionary of credentials")
+        raise InvalidInputError(f"the {what} of AWS does not hold a JSON dictionary of credentials")
     _log.debug("credentials come from the %s of AWS", what)
     return {**without_options(entry), **found}
 

@@ -142,9 +142,9 @@ def _check_private(place: Path, status: os.stat_result) -> None:
         problem = f"can be read or written by others (mode {stat.S_IMODE(status.st_mode):04o})"
         mend = f": chmod 600 {place}, and replace the credentials in it if others had a chance to read them"
     if problem:
-        raise StoragePermissionError(f"{place} {problem}, and no credentials are taken from it{mend}")
+        raise StoragePermissionError(f"{place} {problem}; its credentials are not used{mend}")
     if status.st_size > _MOST_BYTES:
-        raise InvalidInputError(f"{place} holds {status.st_size} bytes, which cannot be credentials only")
+        raise InvalidInputError(f"{place} holds {status.st_size} bytes, too many for a file of credentials")
 
 
 def _replace(place: Path, key: str, values: Mapping[str, Any] | None) -> str | None:

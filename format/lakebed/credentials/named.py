@@ -221,7 +221,7 @@ def look_up(key: str) -> Entry:
         return Entry(*other)
     asked = ", ".join(provider.place(key) for provider in PROVIDERS)
     raise ManagedCredentialsNotFoundError(
-        f"no provider knows the credentials {key!r}: asked were {asked}; `lakebed creds set {key}` stores them"
+        f"no provider knows the credentials {key!r} (asked: {asked}); `lakebed creds set {key}` stores them"
     )
 
 

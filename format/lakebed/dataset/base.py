@@ -197,7 +197,7 @@ class TensorBase:
         if found is None:  # the tensor may have been renamed
             if self._key not in schema.tensors:
                 raise InvalidOperationError(
-                    f"tensor {self._name!r} is not in the version that is checked out now"
+                    f"tensor {self._name!r} does not exist in the version that is checked out"
                 )
             found = schema.tensors[str(self._key)]
         return found

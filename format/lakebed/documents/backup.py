@@ -293,7 +293,7 @@ class FileList:
         """
         limits.check("MAX_MANIFEST_BYTES", len(data), _POINT)
         if data[:8] != _MAGIC or len(data) < 16:
-            raise FormatError(f"{_POINT} is none that this release reads")
+            raise FormatError(f"{_POINT} has a layout that this release cannot read")
         if int.from_bytes(data[8:16], "little") != xxhash.xxh3_64_intdigest(memoryview(data)[16:]):
             raise FormatError(f"{_POINT} is not as it was written: its checksum is wrong")
         try:

@@ -173,7 +173,7 @@ class ColdNodes:
         """Text of the versions, read on first use."""
         if self._text is None:
             if self._read is None:
-                raise FormatError(f"{WHAT}: nobody knows where the older versions are")
+                raise FormatError(f"{WHAT}: it does not name the files of the older versions")
             text, self.count = self._read()
             self.length, self.sum = len(text), xxhash.xxh3_64_intdigest(text)
             self._text = text

@@ -112,7 +112,9 @@ class Layout:
         self._rows = words[1:end].reshape(rows, 1 + axes)
         total = int(self._rows[:, 0].sum(dtype=np.uint64)) * (count if rows == 1 else 1)
         if total > size:
-            raise FormatError(f"the manifest is damaged: samples of {total} bytes in a chunk of {size}")
+            raise FormatError(
+                f"the manifest is damaged: a chunk of {size} bytes cannot hold samples of {total} bytes"
+            )
         self.starts = _starts(self._rows[:, 0], count, size - total)
 
     def span(self, first: int, stop: int) -> tuple[int, int]:

@@ -233,7 +233,7 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
                 json.loads("null" if text is None else text)
             except (ValueError, RecursionError) as error:
                 raise InvalidInputError(
-                    f"value {i} of an Arrow string column is no JSON text: {error}"
+                    f"value {i} of an Arrow string column is not JSON text: {error}"
                 ) from error
     return ArrowColumn(_string_block(array, nulls, b"{}"), nulls)
 

@@ -36,10 +36,11 @@ def check_known(names: Sequence[str], known: int, largest: int, tensor: str | No
         near = get_close_matches(names[known], names[: min(known, 1000)], n=1)
         guess = f"; did you mean {near[0]!r}?" if near else "."
         raise InvalidInputError(
-            f"{what}, and {names[known]!r} is none of them{guess} To add a class, append its name to info.class_names"
+            f"{what}; {names[known]!r} is not one of them{guess} To add a class, append its name to "
+            "info.class_names"
         )
     if largest >= known:
-        raise InvalidInputError(f"{what}, and the label {largest} is none of them")
+        raise InvalidInputError(f"{what}; the label {largest} is not one of them")
 
 
 def to_indices(

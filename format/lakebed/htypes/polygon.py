@@ -252,7 +252,7 @@ def decode_polygons(data: Buffer, shape: Sequence[int], dtype: np.dtype[Any]) ->
     if len(view) == 0:
         return []
     if len(view) < 2 or len(shape) != 3:
-        raise FormatError(f"{len(view)} bytes of shape {tuple(shape)} are no polygons")
+        raise FormatError(f"{len(view)} bytes of shape {tuple(shape)} are not polygons")
     count = int(np.frombuffer(view, _COUNT, 1)[0])
     limits.check("MAX_POLYGONS", count, "polygons of a sample")
     start = 2 + 2 * count

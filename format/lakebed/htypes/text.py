@@ -75,4 +75,4 @@ def decode_text(data: bytes | memoryview) -> str:
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(f"a text sample is no UTF-8: {error.reason} at byte {error.start}") from error
+        raise FormatError(f"a text sample is not UTF-8: {error.reason} at byte {error.start}") from error

@@ -212,7 +212,7 @@ class Proxy:
             byte = sock.recv(1)
             answer += byte
             if not byte or len(answer) > _MAX_PROXY_ANSWER:
-                raise OSError("the proxy ended the conversation")
+                raise OSError("the proxy closed the connection")
         status = answer.split(b" ", 2)[1:2]
         if status != [b"200"]:
             raise OSError(f"the proxy answers {answer.splitlines()[0].decode('latin-1')!r:.100}")
@@ -274,7 +274,7 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
     thread.start()
     thread.join(left(deadline))
     if not found:
-        raise TimeoutError(f"the name {host} was not resolved in time")
+        raise TimeoutError(f"the address of host {host} was not found in time")
     if isinstance(found[0], OSError):
         raise found[0]
     return found[0]

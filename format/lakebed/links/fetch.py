@@ -107,7 +107,7 @@ def _known_scheme(url: str) -> str:
     scheme = scheme_of(url)
     if scheme != "file" and scheme not in SCHEMES:
         known = ", ".join(sorted({"file", *SCHEMES}))
-        raise UnsupportedUrlError(f"nothing reads {scheme}:// addresses here; files, {known} can be read")
+        raise UnsupportedUrlError(f"{scheme}:// addresses cannot be read; files, {known} can")
     return scheme
 
 

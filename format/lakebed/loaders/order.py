@@ -417,7 +417,9 @@ class Shares:
 
     def __post_init__(self) -> None:
         if self.world < 1 or not 0 <= self.rank < self.world:
-            raise InvalidInputError(f"rank {self.rank} is not below world {self.world}")
+            raise InvalidInputError(
+                f"rank={self.rank} and world={self.world}: world must be at least 1, and rank from 0 to world - 1"
+            )
         if self.batch < self.world:
             raise InvalidInputError(
                 f"a batch of {self.batch} has no sample for each of {self.world} processes: make batches larger"

@@ -46,7 +46,10 @@ class Ranks:
             )
         if self.rank is not None and self.world is not None:
             if self.world < 1 or not 0 <= self.rank < self.world:
-                raise InvalidInputError(f"rank {self.rank} is not below world {self.world}")
+                raise InvalidInputError(
+                    f"rank={self.rank} and world={self.world}: world must be at least 1, and rank from 0 to world "
+                    "- 1"
+                )
             if self.distributed is False and self.world > 1:
                 raise InvalidInputError(
                     f"distributed=False gives all rows to each process, world={self.world} divides them: give only one"

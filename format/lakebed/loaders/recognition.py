@@ -186,7 +186,8 @@ def split(
         _split_one(name, given, found, rest)
         if name not in found:
             raise InvalidInputError(
-                f"{given!r} for tensor {name!r} begins with no operation of lakebed.loaders.ops; pass it as transform="
+                f"{given!r} for tensor {name!r} does not begin with an operation of lakebed.loaders.ops; pass it "
+                "as transform="
             )
     if not isinstance(transform, Mapping):
         return found, _After(rest, transform) if rest else transform

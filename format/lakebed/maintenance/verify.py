@@ -217,7 +217,8 @@ def _samples(state: TensorState) -> Iterator[range]:
     for end in ends.tolist():
         if state.table.first(start) >= state.meta.length:
             return
-        # A new row begins after `end`: only the further tiles of a sample share the row of its first tile.
+        # These rows are one chunk of samples, or the tiles of one sample. A first tile could share its chunk with
+        # earlier samples, but no writer does that.
         yield range(start, end)
         start = end
 

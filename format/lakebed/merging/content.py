@@ -334,8 +334,9 @@ class Merger:
         apart = [name for name in names if not np.array_equal(layouts[name], layouts[names[0]])]
         if apart:
             raise MergeMismatchError(
-                f"rows of {', '.join(map(repr, apart))} would no longer line up with those of {names[0]!r}: other rows "
-                "of them were removed on one line. Nothing was changed; with force=True each tensor is merged alone."
+                f"rows of {', '.join(map(repr, apart))} would no longer line up with those of {names[0]!r}: other "
+                "rows of them were removed on one line. Nothing was changed; with force=True each tensor is "
+                "merged separately."
             )
 
     def _result_ids(self) -> NDArray[np.uint64]:

@@ -117,7 +117,7 @@ class Selection:
         """
         rows = self.rows()
         nulls = self._nulls(rows) if recorded else self.null_mask()
-        if nulls is not None and nulls.all():  # such a tensor may know neither dtype nor rank yet
+        if nulls is not None and nulls.all():  # a tensor of nulls may have neither dtype nor rank yet
             yield from [None] * len(nulls)
             return
         for i, value in enumerate(self._values(rows)):

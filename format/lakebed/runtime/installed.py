@@ -23,7 +23,7 @@ def check_pyarrow(numpy: str) -> None:
     try:
         found = version("pyarrow")
     except PackageNotFoundError:
-        return  # whoever needs it reports that
+        return  # the code that needs PyArrow reports that it is missing
     if int(found.partition(".")[0]) >= _NUMPY_2:
         raise ImportError(
             f"pyarrow {found} needs NumPy 2, and this is NumPy {numpy}: pip install 'pyarrow<{_NUMPY_2}', or "

@@ -133,7 +133,8 @@ def _telling(name: str) -> Iterator[None]:
         raise
     except (OSError, ImportError) as error:
         number = error.errno if isinstance(error, OSError) else None
-        if isinstance(error, ImportError):  # for a shared library the system gives only a text
+        # For a shared library that cannot be loaded, the system only gives a text.
+        if isinstance(error, ImportError):
             number = next((one for one in OUT_OF_FILES if os.strerror(one) in str(error)), None)
         if number is None or number not in OUT_OF_FILES:
             raise

@@ -34,10 +34,10 @@ from lakebed.writing.tensor_chunks import samples_of
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-# Chunks up to this size are copied and packed with their neighbours.
+# Chunks up to this size are copied into memory and packed together with their neighbours.
 SMALL = 32_768
 
-# Companions with one entry per row; other companions have one per flat sample.
+# Companions with one entry per row; all others have one entry per flat sample.
 _BY_ROW = ("id", "null")
 
 
@@ -379,7 +379,7 @@ class Incoming:
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
         meta, shapes = reader.state.meta, None
-        # The bounds of all linked data, as their own shapes are not known.
+        # The shapes of linked data are not known one by one, so use their bounds.
         if meta.is_link and meta.max_shape:
             shapes = [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
         return Encoded(block, tensor.meta, shapes=shapes, creds=_codes(reader.state, first, end), owned=False)
@@ -445,7 +445,8 @@ def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
 def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
     """Return a mask of the rows whose null needs a mark; a null among single numbers has no bytes and needs none."""
     marks = held.null_marks()[rows]
-    # A tensor of empty samples only has marks for nulls, because empty arrays look the same.
+    # A null among single numbers is an empty sample. In a tensor of arrays it needs a mark, because empty arrays look
+    # the same.
     single = held.reader.is_nullable and list(held.reader.state.meta.max_shape) == [1]
     if single and list(tensor.meta.max_shape) != [1]:
         marks |= held.reader.shapes(rows)[:, 0] == 0

@@ -76,13 +76,13 @@ def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> 
     companions, infos = {}, {}
     for kind, old in companions_of(schema.meta, source).items():
         if kind == "null":
-            continue  # created with the first null
+            continue  # this companion is created with the first null
         new = companion(name, kind)
         companions[new] = _emptied(schema.tensor(old).meta, new, renamed)
         infos[new] = dict(schema.tensor(old).info)
     meta = _emptied(state.meta, name, renamed).with_(is_link=is_link)
     if state.meta.is_link and unlink and not meta.verify:
-        # Data has companions that unverified links lack: facts about files, and shapes.
+        # Unlike links that are not verified, data has companions for facts about files and for shapes.
         links, made = companions_for(
             htype_named(meta.htype), name, with_info=True, with_shape=True, with_id=False
         )

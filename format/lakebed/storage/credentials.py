@@ -148,7 +148,7 @@ class Given(Mapping[str, Any]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Given:
-        # It never changes, and a copy for this process may keep its secrets.
+        # The object never changes, so return it instead of a copy.
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -214,7 +214,7 @@ def _covered(key: str, value: Any) -> Any:
     if isinstance(value, str):
         return Secret(value)
     if isinstance(value, Mapping):
-        # A service account of Google, or headers: one text, so that no part of it shows.
+        # The mapping is a service account of Google, or headers: store it as one text, so that all of it is hidden.
         plain = {str(k): v.reveal() if isinstance(v, Secret) else v for k, v in value.items()}
         return Secret(json.dumps(plain))
     return value

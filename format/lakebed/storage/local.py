@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 PRIVATE_FOLDER = ".lakebed"
 
-# O_NONBLOCK: a FIFO in the place of a file must not hang the reader.
+# O_NONBLOCK: opening a FIFO that lies in the place of a file must not block.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ATTEMPTS = 100
@@ -160,7 +160,7 @@ class LocalStorage(Storage):
         """Read several (start, length) ranges of one object, in the given order."""
         fd, size, path = self._open(key)
         try:
-            # Checked first: a read allocates whatever length a damaged index asks for.
+            # Check first, because a read allocates as many bytes as a damaged index claims.
             check_spans(key, spans, size, self._root)
             return [read_at(fd, start, length, path) for start, length in spans]
         finally:
@@ -209,7 +209,7 @@ class LocalStorage(Storage):
                 elif entry.is_file(follow_symlinks=False) and not _is_private(below, entry.name):
                     try:
                         stat = stat_of(entry.stat(follow_symlinks=False))
-                    except FileNotFoundError:  # deleted since the folder was read
+                    except FileNotFoundError:  # the file was deleted after the folder was read
                         continue
                     yield below + entry.name, stat
 
@@ -262,7 +262,7 @@ class LocalStorage(Storage):
                 try:
                     is_whole = opened.flush()
                 except OSError:
-                    # Perhaps one of the folders could not be written.
+                    # Writing one of the folders may have failed.
                     self._folders.note_doubtful(path[: path.rindex("/")] for _, path in renames)
                     raise
             for temporary, path in renames:
@@ -368,8 +368,8 @@ class LocalStorage(Storage):
                 return
             if not self._unsynced.holds(path, content):
                 raise StorageError(
-                    f"{path} is not what was written there: the disk failed, and its content is lost;"
-                    " discard unpublished changes and write them again, on a disk that works",
+                    f"{path} has other content than was written to it: the disk failed, and its content is lost; "
+                    "discard unpublished changes and write them again, on a disk that works",
                     errno=errno.EIO,
                 )
             self._replace(key, content, later_than(self._present(path)))
@@ -466,7 +466,8 @@ class LocalStorage(Storage):
         if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
             made = self._folders.make_inside(folder)
             if not made:
-                check_apart(folder, fresh)  # otherwise another process was faster, and the folder is shared
+                # If nothing was made, another process created the folder first and shares it.
+                check_apart(folder, fresh)
             fresh.update(made)
         new = fresh is not None and folder in fresh
         for _ in range(_ATTEMPTS):
@@ -586,6 +587,6 @@ def _is_private(below: str, name: str) -> bool:
 
 
 def _remove(path: str) -> None:
-    # Readers ignore a file that stays behind; the error under way matters more.
+    # If the file cannot be removed, readers ignore it; the error that is already being raised matters more.
     with contextlib.suppress(OSError):
         os.unlink(path)

@@ -25,7 +25,7 @@ from lakebed.storage.base import place_of, traits_of
 from lakebed.storage.files.disk import LockedFile, boot_id, exclusive, lock_file
 
 try:
-    from _blake2 import blake2b  # `hashlib` loads OpenSSL, which nothing else of a local write needs
+    from _blake2 import blake2b  # `hashlib` would load OpenSSL, which local writes do not need otherwise
 except ImportError:  # this interpreter lacks the module
     from hashlib import blake2b
 
@@ -83,7 +83,8 @@ class _HeldLocks:
 
     def reset(self) -> None:
         self._entries: dict[tuple[str, str], tuple[Owner, int, weakref.ref[WriterLock]]] = {}
-        self._mutex = threading.RLock()  # a collection inside of it may end another lock
+        # Reentrant, because a garbage collection during its use may release another lock.
+        self._mutex = threading.RLock()
 
     def enter(self, slot: tuple[str, str], owner: Owner, lock: WriterLock) -> Owner:
         """Return the present owner, which is the given one if the slot was free."""
@@ -231,7 +232,7 @@ class WriterLock:
         """Release the lock; no effect if it is not held."""
         file, owner, slot = self._file, self._owner, (self._place, self._branch)
         if file is not None:
-            # Also for children that were forked at the wrong moment, but never by one of them.
+            # Unlock the file even if a child was forked in between, but never from the child.
             if owner is None or owner.pid == os.getpid():
                 file.unlock()
             else:
@@ -260,7 +261,7 @@ class WriterLock:
         me = Owner.me()
         slot = self._place, self._branch
         try:
-            # The table also covers file systems whose locks do not separate two openings by one process.
+            # On some file systems, a process can lock a file twice through two openings, so check this table, too.
             other = _held_locks.enter(slot, me, self)
             if other is not me:
                 return other

@@ -25,7 +25,7 @@ SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http
 PACKED_SUFFIX = ".lake"
 """Suffix of the names of packed datasets."""
 
-# A folder with this file is a dataset.
+# The file that marks a folder as a dataset.
 _MARK = "version_control_info.json"
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"
 
@@ -170,7 +170,7 @@ def _check_scheme(scheme: str) -> None:
 
     if is_known(scheme):
         return
-    # The rest of the address may hold a password, so the message leaves it out.
+    # Leave out the rest of the address, because it may contain a password.
     raise UnsupportedUrlError(
         f"no storage for {scheme}:// addresses; use a local path, file://, mem://name, s3://, gs://, az:// or "
         "https://, or pip install fsspec and what that needs for the protocol"

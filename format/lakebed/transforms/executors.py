@@ -156,7 +156,7 @@ class Pool(Executor):
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
         running: deque[Future[Outcome]] = deque()
         while True:
-            # One task more than workers, so that no worker is idle.
+            # Keep one task more than workers, so that no worker is ever idle.
             while sum(not future.done() for future in running) <= self.workers and len(running) < self.most:
                 task = next(tasks, None)
                 if task is None:

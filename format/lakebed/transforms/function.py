@@ -22,7 +22,7 @@ from lakebed.transforms.stages import Stage
 
 Maker = Callable[..., "ComputeFunction"]
 
-# Arguments of 3.x without a meaning here.
+# Arguments of 3.x that have no effect here.
 _WITHOUT_MEANING = frozenset({"disable_label_sync", "extend_only", "disable_rechunk", "lock", "overwrite"})
 
 

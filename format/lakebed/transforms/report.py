@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 from lakebed.transforms.output import Skipped
 from lakebed.transforms.work import Failure
 
-# Items in the report; the file has all of them.
+# Maximum number of failed items in the report; the file lists all of them.
 SHOWN_FAILURES = 1000
 
 _PRINTED = 10

@@ -23,10 +23,11 @@ from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.transforms.stages import Stage
 
-# Items of an input whose digests are kept, to recognise the rest of an input.
+# Number of items whose digests are recorded, so that a resumed run recognises an input without the items already
+# done.
 _SAMPLES = 64
-_DIGESTED = 100_000  # items, evenly spread, that the digest of an input covers
-_DIGESTED_BYTES = 1 << 20  # of one array
+_DIGESTED = 100_000  # number of evenly spread items that the digest of an input covers
+_DIGESTED_BYTES = 1 << 20  # bytes of an array that its digest covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +164,15 @@ def _of_input(data: Any, length: int | None) -> tuple[str, dict[int, str]]:
     else:
         rows = data
         found.value([type(data).__name__, length])
-    is_cheap = isinstance(data, list | tuple | range | np.ndarray)  # others may do work for each item
+    # Reading an item of another type may cost work.
+    is_cheap = isinstance(data, list | tuple | range | np.ndarray)
     if not is_cheap and table is None:
         return found.text, {}
     count = len(rows)
     for index in range(0, count, max(1, count // _DIGESTED)):
         found.value(rows[index])
     step = max(1, count // _SAMPLES)
-    # Counted from the end, so that the rest of an input has samples at the same places.
+    # Count from the end, so that an input without its first items has samples at the same places.
     chosen = sorted({count - 1 - at for at in range(0, count, step)})
     return found.text, {index: _Digest.of(rows[index]) for index in chosen}
 

@@ -21,7 +21,7 @@ from lakebed.session.table import HasTable, Table
 from lakebed.storage.base import Storage
 from lakebed.transforms.output import ValueIn
 
-# Limit of the bytes of a piece's items, if they are known.
+# Maximum number of bytes of the items of a piece, if their sizes are known.
 PIECE_BYTES = 64_000_000
 
 
@@ -91,7 +91,8 @@ class _DatasetRows(Source):
         self._table: Table = facade._table()  # noqa: SLF001
         self._as_dicts = as_dicts
         if not pad:
-            self._table.shared_rows()  # its error names the tensor that is empty beside others
+            # Raises an error that names a tensor that is empty while others have rows.
+            self._table.shared_rows()
         self.length = int(facade.max_len if pad else facade.min_len)
 
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002

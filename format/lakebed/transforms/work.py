@@ -16,12 +16,12 @@ from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 from lakebed.writing.encode.files import RECAST
 
-# Limit of rows that wait to be encoded together, even small ones.
+# Maximum number of rows, even small ones, that wait to be encoded together.
 _MOST_ROWS = 32_768
-# Memory for reading files, which tasks reuse.
+# Buffers for reading files; tasks reuse them.
 _BUFFERS = 4
 _BUFFER_BYTES = 1 << 26
-_SHOWN = 1000  # characters of an item in a message
+_SHOWN = 1000  # maximum number of characters of an item in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class _LargeItem:
 
     def add(self, rows: Rows) -> None:
         if self._error is not None:
-            raise self._error  # once more, because the function caught it and continued
+            raise self._error  # raise the error again, because the function caught it and continued
         if self._writer is None:
             return
         try:
@@ -305,7 +305,7 @@ class Worker:
     def _wait(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
         """Queue rows to be encoded together with those of other items."""
         if not self._waiting.takes(rows):
-            # Only rows with the same tensors can be encoded together, so encode the waiting ones first.
+            # Only rows with the same tensors can be encoded together, so encode the rows that wait first.
             self._encode()
         waiting = self._waiting
         waiting.add(index, item, rows)
@@ -487,5 +487,6 @@ def item_text(source: Source, task: Task, index: int) -> str | None:
 
 
 def _text(item: Any) -> str:
-    found = str(item[0] if type(item) is list and len(item) == 1 else item)  # for a batch of one, its item
+    # For a batch of one item, show the item.
+    found = str(item[0] if type(item) is list and len(item) == 1 else item)
     return found if len(found) <= _SHOWN else found[:_SHOWN] + "..."

@@ -170,8 +170,8 @@ class Condition:
         if self.is_same is not None:
             return self.is_same
         raise TypeError(
-            f"{self!r} is asked of each row and is no truth value: join conditions with &, | and ~, in brackets; "
-            ".any() and .all() combine all rows"
+            f"{self!r} has a value per row and is not a single truth value: join conditions with &, | and ~, in "
+            "brackets; .any() and .all() combine all rows"
         )
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Compared(Comparing):
         """
         if self.dtype != np.bool_:
             raise InvalidKeyTypeError(
-                f"only a column of bools chooses rows, and {self!r} is none: compare it, as in ds['age'] > 3"
+                f"only a column of bools chooses rows, and {self!r} is not one: compare it, as in ds['age'] > 3"
             )
         return self._condition(" == ", Value(value=True))
 

@@ -33,7 +33,8 @@ class OutputVerbs(Owner):
 
     def to_list(self) -> list[dict[str, Any]]:
         """Read all rows as dictionaries, as ``ds.rows()`` yields them one by one."""
-        # ``rows`` of a dataset may be a tensor; those of a result have the keys of groups in lists.
+        # Do not use `rows` of a dataset, which may be a tensor of that name, nor of a result, where keys of groups
+        # are lists.
         return list(self._rows_of()) if _is_dataset(self) else self.to_arrow().to_pylist()
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
@@ -44,7 +45,8 @@ class OutputVerbs(Owner):
         Single numbers have the shape (rows,), masked where some are missing; labels are numbers; dates and times
         ``datetime64``. Text, JSON, and samples that differ in shape are arrays of objects.
         """
-        rows: Any = self if _is_dataset(self) else self.query("SELECT *")  # has each key of a group once
+        # The query has each key of a group once.
+        rows: Any = self if _is_dataset(self) else self.query("SELECT *")
         batches = rows.batches(max(len(self), 1), **({"datetimes": True} if _is_dataset(self) else {}))
         found = next(iter(batches), dict.fromkeys(self.tensors, ()))
         return {name: _array(column) for name, column in found.items()}
@@ -201,7 +203,7 @@ def _stored(owner: Any) -> Any:
 
 def _one_file(owner: Any, how: str, path: Path, overwrite: bool, options: Mapping[str, Any]) -> Any:
     ds = _stored(owner)
-    # The tensor of splits becomes a column, because a single file has no name for each split.
+    # Write the tensor of splits as a column, because a single file has no separate names for splits.
     is_table = how == "parquet"
     names = (
         list(ds.tensors) if is_table else import_module("lakebed.exporters.tables.delimited").columns_of(ds)

@@ -477,7 +477,7 @@ def _described(column: Any, kind: pa.DataType) -> dict[str, Any]:
         return {**told, "different": len(counts), "most": next(iter(counts), None)}
     if pa.types.is_nested(kind) or is_file(kind):
         return {**told, "shape": getattr(column, "shape", (None,))[1:]}
-    found = column.to_arrow()  # read once for all facts, because it may be remote
+    found = column.to_arrow()  # read the column once for all facts, because it may be remote
     facts = ("min", "max") if is_text(kind) else ("min", "max", "mean")
     return {**told, **{fact: reduced(found, fact) for fact in facts}}
 

@@ -44,7 +44,7 @@ class Ancestry:
 
     def _find_parents(self, version_id: str) -> tuple[str, ...]:
         node = self._commits[version_id]
-        # A head cannot have merged anything. If a merge is recorded for it, that merge was never completed.
+        # A head cannot be the result of a merge. If a merge is recorded for it, that merge was never completed.
         others = self._merges.get(version_id) if self._merges is not None and node.is_committed else ()
         if others is None:
             found = _MERGE.match(node.message or "")

@@ -19,7 +19,7 @@ from lakebed.versions.locks.marker import LOCK_NAME, LockFile, read_lock
 from lakebed.versions.manifests import digest_time, digests_of
 from lakebed.versions.state import TILES, Snapshot, folder_of
 
-# Heads with more files are not listed; most stores return this many in two requests.
+# Maximum number of files of a head that are listed; most stores return this many in two requests.
 _MOST_LISTED = 2_000
 _MD5 = "[0-9a-f]{32}"
 
@@ -130,7 +130,8 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
         names = ChunkIds.from_bytes(manifest.files.get(f"{tensor}/chunks_index/unsharded", b"")).ids
         if len(names) != len(places.sizes):
             raise FormatError(
-                f"{tensor}: the manifest has the places of {len(places.sizes)} chunks, the tensor has {len(names)}"
+                f"{tensor}: the manifest has the places of {len(places.sizes)} chunks, but the tensor has "
+                f"{len(names)} chunks"
             )
         for row in rows:
             _, key = places.folders[int(places.folder_of[row])]
@@ -177,7 +178,7 @@ def _is_unmodified_folder(
         return True  # without this document, the comparison with the manifest fails
     since, folder = digest_time(tree, version_id), folder_of(version_id)
     meta = meta or DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
-    # 3.9.52 leaves an existing tile encoder alone, so only tensors without one can show its writes.
+    # 3.9.52 does not write an existing tile encoder again, so only tensors without one can show its writes.
     bare = [key for key in meta.tensors if f"{key}/{TILES}" not in manifest.files]
     telling = [key for key in bare if key not in meta.hidden_tensors] or bare
 
@@ -201,7 +202,7 @@ def _is_unmodified_folder(
     for key in telling:
         if is_younger(f"{key}/{TILES}"):
             told = True
-        # An empty tensor need not have one.
+        # An empty tensor may lack this file.
         elif not _is_empty(manifest.files.get(f"{key}/tensor_meta.json", b"")):
             if not is_gone(key):
                 return True
@@ -218,7 +219,7 @@ def _is_other(data: bytes, expected: bytes) -> bool:
     return len(data) != len(expected) or sum(a != b for a, b in zip(data, expected, strict=True)) > 1
 
 
-@lru_cache(maxsize=256)  # a writer reads the same file twice
+@lru_cache(maxsize=256)  # cached, because a writer reads the same file twice
 def _is_empty(data: bytes) -> bool:
     try:
         return TensorMeta.from_bytes(data).length == 0

@@ -19,9 +19,9 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Origin
 
-# Manifests below this size in bytes are written as a whole, which saves a read when the version is opened.
+# Manifests below this size in bytes are written as a whole; opening such a version saves one read.
 _SMALL = 65_536
-# Estimated size, in bytes, of the entry of a file or tensor in the header.
+# Estimated size in bytes of the header entry of a file or of a tensor.
 _NAME_BYTES = 100
 
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from lakebed.documents.indexes.pad_index import PadIndex
     from lakebed.documents.indexes.sequence_index import SequenceIndex
 
-# Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
+# Files with the other encoders of a tensor, beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
-# From this many folders on, drop folders without chunks.
+# If a tensor has at least this many folders, folders without chunks are dropped.
 _MANY_FOLDERS = 32
 
 
@@ -94,7 +94,8 @@ class ChunkTable:
             return self
         p, folder_of = self.places, self.places.folder_of[:rows]
         sums = int(p.sum_ends[rows])
-        # Drop folders beyond the last used one; otherwise a tail chunk that is rewritten often would add one each time.
+        # Drop folders after the last one in use; otherwise a tail chunk that is rewritten often would add a folder
+        # each time.
         folders = p.folders[: int(folder_of.max()) + 1] if rows else ()
         layouts = None if p.known_layouts is None else p.known_layouts.cut(0, rows)
         places = ChunkPlaces(folders, folder_of, p.sizes[:rows], p.sums[:sums], p.own[:rows], layouts)
@@ -244,7 +245,7 @@ def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
     before = len(column)
     found = np.empty(before + len(values), column.dtype)
     found[:before] = column
-    # A single value is the usual case; making an array of it would take longer than copying it.
+    # Most calls add a single value, and making an array of it would take longer than assigning it.
     if len(values) == 1:
         found[before] = values[0]
     else:
@@ -400,7 +401,8 @@ class Snapshot:
 
     def names(self, *, hidden: bool = False) -> list[str]:
         """Return the names of the visible tensors (or of all), in creation order."""
-        # If 3.9.52 merges a branch with the old name of a renamed tensor, it lists the key under both names.
+        # When 3.9.52 merges a branch that has a renamed tensor under its old name, it lists the key of the tensor
+        # under both names.
         names: dict[str, list[str]] = {}
         for name, key in self.meta.tensor_names.items():
             names.setdefault(key, []).append(name)

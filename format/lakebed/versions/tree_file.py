@@ -28,8 +28,8 @@ _COMMIT_KEY = "commit_info.json"
 
 ADVICE = "`lakebed repair URL --plan` shows what can be saved"
 
-# Bytes to read from the end of the tree. Locally this is enough for some forty branches; over a network, reading four
-# hundred versions takes no longer.
+# Number of bytes that are read from the end of the tree: locally enough for some forty branches; over a network
+# enough for four hundred versions, which takes no longer.
 _TAIL_BYTES = 16_384
 _TAIL_BYTES_REMOTE = 131_072
 

@@ -98,7 +98,7 @@ def _follow_parent(server: Any, lake: Lake, lines: Iterator[bytes]) -> None:
     server.should_exit = True
     threading.Event().wait(_ENDING_SECONDS)
     lake.close()
-    os._exit(0)  # a request is still reading
+    os._exit(0)  # end the process although a request is still reading
 
 
 if __name__ == "__main__":

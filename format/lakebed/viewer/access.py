@@ -76,7 +76,7 @@ class Access:
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
-                return  # the connection is closed
+                return  # returning closes the connection
             refused = self._refused(scope)
 
             async def sent(message: Message) -> None:
@@ -101,7 +101,7 @@ class Access:
         if len(hosts) != 1 or not (self._proxied or self._is_own(hosts[0])):
             return 403, "the address in Host is not that of this viewer"
         if not scope["path"].startswith("/v1"):
-            return None  # the page, which holds no data
+            return None  # the page itself holds no data, so it needs no token
         is_other = not self._proxied and headers.getlist("origin") not in ([], [f"http://{hosts[0]}"])
         if is_other or {*headers.getlist("sec-fetch-site")} - {"same-origin", "none"}:
             return 403, "another page asked"

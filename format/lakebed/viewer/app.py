@@ -96,7 +96,8 @@ class Server:
         """Make a route whose answer is computed in a thread, once one is free and if the client still waits."""
 
         async def answered(request: Request) -> Response:
-            body = await _body(request)  # first: the next message then tells whether the client has gone
+            # Read the body first, because the next message then tells whether the client is gone.
+            body = await _body(request)
             given = {**request.query_params, "range": request.headers.get("range")}
             asked = Asked.of(request.path_params, _object(body) if method == "POST" else given)
             request.state.text = asked.text
@@ -262,7 +263,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     message = str(error) or kind
     if not isinstance(error, QueryError):
         return failure(kind, message, status)
-    message = message.partition("\n")[0]  # the page marks the place itself
+    message = message.partition("\n")[0]  # the page marks the position itself
     text = getattr(request.state, "text", None)
     if not text or error.line is None or error.column is None:
         return failure(kind, message, status)

@@ -18,7 +18,8 @@ from lakebed.errors import LakebedError
 
 _LETTERS = 4096
 _ITEMS = 4096
-_ALL = 1 << 20  # of a sequence that is requested alone, such as the boxes in each frame of a video of minutes
+# Limit of values of a sequence that is requested alone, such as the boxes in each frame of a long video.
+_ALL = 1 << 20
 _DEPTH = 32
 _FEW = 64
 _LINE = 256

@@ -107,7 +107,7 @@ class Answers:
         with self._mutex:
             key = asked.number, asked.q
             if key not in self._kept:
-                raise NotFoundError("the answer of this query is no longer there: ask again")
+                raise NotFoundError("the answer of this query is not kept any more: run the query again")
             return keep(self._kept, key, self._kept[key], _MOST_ANSWERS)
 
     def save(self, opened: Opened, name: str, text: str | None, rows: Sequence[int]) -> str:
@@ -135,7 +135,7 @@ class Answers:
         kind, name = text[: len(_VIEW)], text[len(_VIEW) :]
         if kind == _GIVEN:
             if name not in self._lake.rows:
-                raise NotFoundError("these rows are no longer known: show them again")
+                raise NotFoundError("these rows are not kept any more: show them again")
             return opened, opened.ds.max_view[list(self._lake.rows[name])]
         if kind != _VIEW:
             return None
@@ -333,7 +333,7 @@ def located(answer: Answer, name: str, place: int) -> Found:
     if answer.rows is not None and name in answer.sources:
         return answer.opened, answer.sources[name], int(answer.rows[place])
     value = answer.found.column(name)[place].value()
-    array = np.asarray(None if isinstance(value, list) else value)  # a list may hold values of any type
+    array = np.asarray(None if isinstance(value, list) else value)  # a list may hold values of several types
     if array.dtype.kind not in "biuf":
         raise NotFoundError(f"column {name!r:.200} holds no numbers in row {place}")
     return array

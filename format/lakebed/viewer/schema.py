@@ -13,7 +13,7 @@ from lakebed.versions.refs import Refs, read_refs
 from lakebed.viewer.cells import kind_of
 from lakebed.viewer.lake import Opened
 
-_SPLIT = "split"  # the split of a row, which is not an annotation
+_SPLIT = "split"  # name of the tensor with the split of a row, which is not an annotation
 _DRAWN = ("bbox", "mask", "polygon", "keypoints", "point", "label")
 _FIRST = ("image", "video", "mask")
 _MOST_NAMES = 100_000

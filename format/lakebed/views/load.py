@@ -82,7 +82,7 @@ def load(storage: Storage, name: str, credentials: LinkCredentials) -> Opened:
                     f"the data of view {name!r} are missing at {storage.url}/{entry.folder}: {error}; delete the view",
                     dataset=storage.url,
                 ) from error
-            entry = again  # the view was replaced meanwhile
+            entry = again  # another process has replaced the view in the meantime
 
 
 def _opened(storage: Storage, entry: SavedView, credentials: LinkCredentials) -> Opened:

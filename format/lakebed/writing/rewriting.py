@@ -20,7 +20,7 @@ from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan, may_join
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
 
-# For at least this many samples, one walk over the chunks is cheaper than an edit of each.
+# From this many samples on, rewriting the chunks one after the other is cheaper than editing each sample.
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]

@@ -145,7 +145,7 @@ def test_numbered_words_are_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     report = load(tmp_path / "words", layout="keys")
     assert (report.written, report.skipped) == (12, 12)
     write(tmp_path / "pets", files(tmp_path / "photos", 3))
-    with pytest.raises(IngestionError, match="words with numbers"):
+    with pytest.raises(IngestionError, match="made of a word and a number"):
         load(tmp_path / "pets", layout="columns")
 
 
@@ -271,7 +271,7 @@ def test_entries_that_repeat_are_refused() -> None:
         def read(self, value: Any) -> bytes:
             return b"value"
 
-    with pytest.raises(IngestionError, match="longer than the file"):
+    with pytest.raises(IngestionError, match="more bytes than the file"):
         key_scans.scanned(Repeating(), Source.of(Path(__file__)), "data.mdb", None, [])
 
 
@@ -308,7 +308,7 @@ def test_numbers_as_keys_and_several_values_of_a_key(tmp_path: Path) -> None:
     ds = load(tmp_path / "db", database="many", strict=True).dataset
     assert len(ds) == 500
     assert ds.value.text()[:3] == ["text 000", "text 005", "text 010"]
-    with pytest.raises(IngestionError, match="import it alone"):
+    with pytest.raises(IngestionError, match="import each database alone"):
         load(tmp_path / "db")
 
 

@@ -128,7 +128,7 @@ def _pair(text: str) -> tuple[str, Any]:
             return name, json.loads(value)
         except ValueError as error:
             raise click.BadParameter(
-                f"the value of {name!r} is no JSON: {error}", param_hint="--param"
+                f"the value of {name!r} is not JSON: {error}", param_hint="--param"
             ) from None
     return name, _value(value)
 

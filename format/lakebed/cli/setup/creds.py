@@ -275,7 +275,9 @@ def _probe(url: str, creds: NamedCredentials) -> LakebedError | None:
 def _ask(url: str, creds: NamedCredentials) -> None:
     scheme, _, rest = url.partition("://")
     if scheme not in SCHEMES:
-        raise UnsupportedUrlError(f"{url} is no address that asks for credentials: {', '.join(SCHEMES)}")
+        raise UnsupportedUrlError(
+            f"{url} is not an address that needs credentials; these begin with {', '.join(SCHEMES)}"
+        )
     if scheme in ("http", "https"):
         fetch_part(url, 0, 1, creds=creds)
         return
@@ -305,7 +307,7 @@ def _inputs(options: tuple[str, ...], kind: str) -> Given:
     found = entry(values)
     if found is None:
         raise click.UsageError(
-            "give credentials: as a JSON dictionary on standard input, or where they come from, by -o"
+            "give credentials as a JSON dictionary on standard input, or say by -o where they come from"
         )
     return found
 
@@ -315,7 +317,7 @@ def _options(options: tuple[str, ...]) -> dict[str, Any]:
     for option in options:
         key, equals, text = option.partition("=")
         if not equals or not key:
-            raise click.UsageError("an option is KEY=VALUE")
+            raise click.UsageError("an option has the form KEY=VALUE")
         if key not in _OPEN:
             raise click.UsageError(
                 f"{key} may be secret, and others can read the command line: give it on standard input or when asked"

@@ -128,7 +128,7 @@ class SplitMethods(DatasetBase):
             raise InvalidInputError("rows are numbers, a mask, a slice or a view of this dataset")
         wrong = found[(found < -count) | (found >= count)]
         if len(wrong):
-            raise IndexError(f"there is no row {wrong[0]}: the dataset has {count:,}")
+            raise IndexError(f"there is no row {wrong[0]}: the dataset has {count:,} rows")
         return np.unique(found.astype(np.int64) % max(count, 1))
 
 

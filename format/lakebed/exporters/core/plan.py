@@ -237,7 +237,7 @@ def tensor_of(ds: Dataset, part: str, given: str | None, *htypes: str) -> str | 
     if given is not None:
         if given not in ds.tensors:
             raise ExportError(
-                f"there is no tensor {given!r} to use for {part}; the dataset has: {', '.join(ds.tensors)}"
+                f"there is no tensor {given!r} to use for {part}; the dataset has {', '.join(ds.tensors)}"
             )
         return given
     found = tensors_of(ds, *htypes)

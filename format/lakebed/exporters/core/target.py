@@ -106,7 +106,7 @@ class Target:
         """Return a path for a library to write a file or folder of this name to; :meth:`finish` uploads it."""
         parts = name.split("/")
         if not self.single_file and any(part in ("", ".", "..") for part in parts):
-            raise ExportError(f"{name!r} is no name of a file below {self.shown}")
+            raise ExportError(f"{name!r} is not the name of a file below {self.shown}")
         with self._lock:
             if name in self._names:
                 raise ExportError(f"two files would have the name {name!r}")

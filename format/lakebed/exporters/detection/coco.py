@@ -410,4 +410,4 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be written as JSON")

@@ -151,7 +151,7 @@ class Reader:
                 self.close()
                 if is_new or attempt:
                     raise IngestionError(
-                        f"{self._shown} is damaged: the library that reads it crashed, or did not come to an end"
+                        f"{self._shown} is damaged: the library that reads it crashed, or did not finish"
                     ) from None
             # The process had ended because it was idle, or the library crashed it: a new process shows which.
         raise AssertionError("two attempts")

@@ -234,8 +234,8 @@ def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
     size = sum(_nbytes(part) for part in parts)
     if size > max(_SMALL, _MOST_PER_BYTE * source.nbytes):
         raise IngestionError(
-            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if they are what they "
-            "seem, name those that are wanted, arrays=[...] (--arrays)"
+            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if that is true, name "
+            "the arrays to import, arrays=[...] (--arrays)"
         )
 
 
@@ -317,7 +317,7 @@ def converted(values: Any, kind: str) -> Any:
 
 def _text(value: Any) -> str | None:
     if isinstance(value, np.ndarray):
-        raise IngestionError("arrays of texts have no tensor: a text for each row was expected")
+        raise IngestionError("an array of texts in each row cannot be stored; a single text per row can")
     return None if value is None else text_of(value, "an array")
 
 

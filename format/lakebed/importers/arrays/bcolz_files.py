@@ -87,8 +87,8 @@ def _check(source: Source) -> None:
         dtype = str(source.json(name, _MOST_BYTES).get("dtype"))
         if not _PLAIN.fullmatch(dtype) or dtype.strip("|<>=") in ("None", "object", "O", "O8"):
             raise IngestionError(
-                f"{name} of {source.shown}: arrays of {dtype!r} are not taken: objects are pickles, which would run "
-                "code"
+                f"{name} of {source.shown}: arrays of {dtype!r} are not imported, because objects are stored as "
+                "pickles, and reading these can run code"
             )
 
 

@@ -154,7 +154,7 @@ def _opened(
 def _check_count(source: Source, count: int) -> None:
     if count > _MOST_ARRAYS:
         raise IngestionError(
-            f"{source.shown} holds {count:,} arrays; {_MOST_ARRAYS:,} are the most that are taken"
+            f"{source.shown} holds {count:,} arrays; at most {_MOST_ARRAYS:,} can be imported"
         )
 
 

@@ -292,7 +292,7 @@ def table_of(
     wishes.check(schema.names)
     if len(set(schema.names)) < len(schema.names):
         double = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise IngestionError(f"two columns are called {double!r}")
+        raise IngestionError(f"two columns have the name {double!r}")
     features = _features(schema)
     if first is not None:
         first = next((piece for _, piece in _sound(first) if not isinstance(piece, str)), None)
@@ -476,7 +476,7 @@ def _media_of(
 ) -> tuple[str, TensorPlan]:
     is_struct = pa.types.is_struct(kind)
     if htype not in _MEDIA:
-        raise IngestionError(f"column {name!r} is said to hold {htype!r}; media are {', '.join(_MEDIA)}")
+        raise IngestionError(f"column {name!r} was requested as {htype!r}; possible are {', '.join(_MEDIA)}")
     if not (is_text(kind) or _is_binary(kind) or is_struct):
         raise IngestionError(f"column {name!r} of {kind} holds neither files nor paths")
     given = values.to_pylist() if values is not None else []

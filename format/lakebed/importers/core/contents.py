@@ -373,7 +373,7 @@ def _file(data: bytes, content: Content) -> Any:
     if found != content.compression and not (is_alike and content.kind == "image"):
         hint = ": import them as bytes (kinds=NAME=bytes)" if is_alike else ""
         raise IngestionError(
-            f"it is {found.upper()}, and others are {str(content.compression).upper()}{hint}"
+            f"it is {found.upper()}, but other files are {str(content.compression).upper()}{hint}"
         )
     return sample
 
@@ -383,7 +383,7 @@ def _array(data: bytes) -> NDArray[Any]:
     wide = 2 if data[6:7] == b"\1" else 4
     begin = 8 + wide + int.from_bytes(data[8 : 8 + wide], "little")
     if begin + found.nbytes != len(data):
-        raise IngestionError(f"{len(data) - begin - found.nbytes:,} bytes stand behind the array")
+        raise IngestionError(f"{len(data) - begin - found.nbytes:,} bytes follow the end of the array")
     if found.dtype.kind not in "biufc":
         raise IngestionError(f"it is an array of {found.dtype}, not an array of numbers")
     return found.astype(found.dtype.newbyteorder("="), copy=False)

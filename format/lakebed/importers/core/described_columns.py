@@ -214,7 +214,7 @@ def _array(values: Any, said: Described, *, is_full: bool = False) -> NDArray[An
     while pa.types.is_nested(values.type):
         lengths = pc.unique(pc.list_value_length(values)).to_pylist()
         if values.null_count or len(lengths) > 1 or (is_full and not any(lengths)):
-            raise IngestionError("lists of several lengths, or nulls, stand where an array was")
+            raise IngestionError("an array was expected, but the lists differ in length or contain nulls")
         extents.append(lengths[0] if lengths else 0)
         values = pc.list_flatten(values)
     if values.null_count:

@@ -329,7 +329,8 @@ def _separately(
     """
     if not splits.names:
         raise IngestionError(
-            "the source has no splits to make datasets of: give shares, as in train=0.8/val=0.2"
+            "separate= makes a dataset per split, but the source has no splits: give shares, as in "
+            "train=0.8/val=0.2"
         )
     if isinstance(dest, Dataset):
         raise IngestionError("separate= makes datasets below an address, not in an open dataset")
@@ -441,8 +442,8 @@ class _Import:
     def _check_same(self, last: Mapping[str, Any], path: str) -> None:
         if last.get("identity") != self._identity():
             raise IngestionError(
-                f"an import of {last.get('source')} into {path} was interrupted; import that source again with the "
-                "same options, which goes on there, or begin anew with overwrite=True (--overwrite)"
+                f"an import of {last.get('source')} into {path} was interrupted; import that source again with "
+                "the same options to resume, or begin anew with overwrite=True (--overwrite)"
             )
 
     def _identity(self) -> str:
@@ -459,8 +460,8 @@ class _Import:
                 continue
             if one.name in columns:
                 raise IngestionError(
-                    f"column {one.name!r} is tensor {columns[one.name]!r} of {ds.path}, as an earlier release called "
-                    f"it: rename it first, ds.rename_tensor({columns[one.name]!r}, {one.name!r})"
+                    f"column {one.name!r} is the tensor {columns[one.name]!r} of {ds.path}, which an earlier "
+                    f"release named: rename it first, ds.rename_tensor({columns[one.name]!r}, {one.name!r})"
                 )
             created = create_tensor(ds, one)
             for start in range(0, rows, _NULLS):

@@ -82,5 +82,5 @@ def recognised(source: Source) -> tuple[Format, str]:
         if found is not None:
             return importer, found
     raise IngestionError(
-        f"{source.shown} is of no format that is recognised; name it, one of: {', '.join(sorted(known))}"
+        f"the format of {source.shown} is not recognised; name it, one of: {', '.join(sorted(known))}"
     )

@@ -96,7 +96,7 @@ class Source:
             text = parse(text).path if "://" in text else os.path.expanduser(text)
             if not os.path.lexists(text):
                 raise InvalidPathException(
-                    f"nothing is at {text!r}: a file or folder to import was expected there"
+                    f"{text!r} does not exist: a file or folder to import was expected"
                 )
             if not os.path.isfile(text) and not os.path.isdir(text):
                 raise InvalidPathException(f"{text!r} is neither a file nor a folder that can be imported")
@@ -469,7 +469,7 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise NotFoundError(f"the file {path!r} is gone") from error
+        raise NotFoundError(f"the file {path!r} does not exist any more") from error
     except OSError as error:
         raise StorageError(
             f"the file {path!r} cannot be read: {error.strerror}", errno=error.errno

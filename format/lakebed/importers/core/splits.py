@@ -143,7 +143,7 @@ def chosen(text: str | Sequence[str] | Mapping[str, float] | None) -> dict[str, 
     shares = [share for share in found.values() if share is not None]
     if shares and (len(shares) < len(found) or min(shares) <= 0 or abs(sum(shares) - 1) > _TOLERANCE):
         raise InvalidInputError(
-            f"the shares of splits are all given, positive, and add up to 1, not {text!r}"
+            f"the shares of splits must all be given, be positive and add up to 1, unlike {text!r}"
         )
     return found
 

@@ -65,7 +65,7 @@ def copied(
     if history and found != "a Deep Lake 3 dataset":
         if version is not None:
             raise IngestionError(
-                "history=True brings all versions, and version= one of them: say one or the other"
+                "history=True brings all versions, and version= one of them: give only one of them"
             )
         theirs = _opened(source)
         _check_columns(source, theirs, columns)
@@ -105,7 +105,7 @@ def plan(
         Take all versions, each as a commit, into a new dataset.
     """
     if history:
-        raise AssertionError("all versions are copied, and not planned")
+        raise AssertionError("history=True copies all versions, and has no plan")
     ds = _at(source, version)
     _check_columns(source, ds, columns)
     problems: list[Problem] = []

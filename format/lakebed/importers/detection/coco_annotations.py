@@ -381,7 +381,7 @@ def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Te
                 raise ValueError(f"bbox is {_shown(one, key)}, not four numbers")
         elif key == "category_id" and key not in reader.dtypes:
             if not _is_number(value) or value not in reader.labels:
-                raise ValueError(f"category_id {_shown(one, key)} is none of the categories'")
+                raise ValueError(f"category_id {_shown(one, key)} is not one of the categories'")
         elif key == "keypoints":
             if not _are_numbers(value) or len(value) % 3:
                 raise ValueError(f"keypoints is {_shown(one, key)}, not numbers in threes")
@@ -430,7 +430,9 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] 
         raise ValueError(f"it is {str(value)[:80]}, neither polygons nor a mask")
     if value and _are_numbers(value):  # many tools write one polygon as a plain list of numbers
         if len(value) < 6:
-            raise ValueError(f"{len(value)} numbers in a row are not a polygon")
+            raise ValueError(
+                f"a list of {len(value)} numbers is not a polygon, which needs x and y of at least three points"
+            )
         value = [value]
     parts = [_flat(part) for part in value]
     if not all(_are_numbers(part) and len(part) % 2 == 0 for part in parts):

@@ -30,11 +30,14 @@ def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]
     try:
         runs = np.array([int(count) for count in counts], np.int64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"its run lengths are no numbers: {error}") from error
+        raise FormatError(f"its run lengths are not numbers: {error}") from error
     pixels = height * width
     is_within = not len(runs) or (runs.min() >= 0 and runs.max() <= pixels)
     if not is_within or int(runs.sum()) != pixels or len(runs) > pixels + 1:
-        raise FormatError(f"its run lengths cover {runs.sum()} of {pixels} pixels")
+        raise FormatError(
+            f"its run lengths must be 0 or more, at most {pixels + 1}, and add up to {pixels} pixels; these "
+            f"{len(runs)} add up to {runs.sum()}"
+        )
     return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(height, width)
 
 

@@ -333,7 +333,7 @@ def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[A
     known, places = np.unique(packed, return_inverse=True)
     missing = [int(one) for one in known if int(one) not in numbers]
     if missing and colors is not None:
-        raise IngestionError(f"the mask {name} has a color that no class has: #{missing[0]:06x}")
+        raise IngestionError(f"the mask {name} has a color that belongs to no class: #{missing[0]:06x}")
     if missing:
         return packed  # the palette numbers the objects in another order
     return np.array([numbers[int(one)] for one in known], dtype)[places].reshape(packed.shape)

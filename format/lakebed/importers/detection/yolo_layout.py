@@ -386,7 +386,9 @@ class _Below:
                 told.images[split] = found
         if not told.images:
             named = ", ".join(f"{key}: {entries[key]}" for key in _KEYS if entries.get(key))
-            raise IngestionError(f"nothing that is named ({named}) is below {self._source.shown}")
+            raise IngestionError(
+                f"none of the named folders or lists ({named}) is below {self._source.shown}"
+            )
         lists = list(told.images.values())
         if len(lists) > 1 and all(one == lists[0] for one in lists):
             same = f"{' and '.join(told.images)} are the same images: they are imported once"

@@ -310,7 +310,7 @@ def _credentials(given: Mapping[str, str] | None) -> dict[str, str]:
 
 def _download(tag: str, folder: str, environment: Mapping[str, str]) -> None:
     if not tag or tag.startswith("-"):
-        raise InvalidPathException(f"{tag!r} is no name of a data set, such as owner/name")
+        raise InvalidPathException(f"{tag!r} is not the name of a data set, such as owner/name")
     command = ["kaggle", "datasets", "download", "-d", tag, "-p", folder, "--unzip"]
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     try:

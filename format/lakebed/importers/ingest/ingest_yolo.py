@@ -120,7 +120,7 @@ def _items(source: Source, files: LabelFiles, allow_no_annotation: bool) -> list
     without = [item.image for item in items if item.labels is None]
     if without and not allow_no_annotation:
         raise IngestionError(
-            f"{len(without):,} of {len(items):,} images have no label file, the first is {without[0]}; "
+            f"{len(without):,} of {len(items):,} images have no label file, such as {without[0]}; "
             "allow_no_annotation=True takes them as images without objects"
         )
     return items

@@ -382,6 +382,6 @@ def _made(store: Store, value: Any, column: _Column) -> Iterator[tuple[str, Any]
     datum = datum_of(data)
     key = "file" if datum.array is None else str(datum.array.dtype)
     if key not in column.tensors:
-        raise IngestionError(f"a Datum holds a {key}, and others do not")
+        raise IngestionError(f"a Datum holds a {key}, but other Datums do not")
     yield column.tensors[key], datum.array if datum.file is None else value_of(datum.file, column.content)
     yield column.tensors["label"], None if datum.label is None else np.int64(datum.label)

@@ -385,16 +385,16 @@ def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
 def _changes(record: bytes) -> Iterator[_Change]:
     """Yield the changes of a record of a log."""
     if len(record) < _BATCH.size:
-        raise IngestionError("a change is cut short")
+        raise IngestionError("a change in the log is cut short")
     number, count = _BATCH.unpack_from(record)
     at = _BATCH.size
     for one in range(number, number + count):
         if at >= len(record):
-            raise IngestionError("a change is cut short")
+            raise IngestionError("a change in the log is cut short")
         kind = record[at]
         key, at = _part(record, at + 1)
         if kind > 1:
-            raise IngestionError(f"a change is of the unknown kind {kind}")
+            raise IngestionError(f"a change in the log is of the unknown kind {kind}")
         value = None
         if kind:
             data, at = _part(record, at)

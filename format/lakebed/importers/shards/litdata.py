@@ -246,7 +246,7 @@ def _names(told: Any, count: int) -> list[str]:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise IngestionError(f"the index has no tree of values: {error}") from error
     if len(found) != count:
-        raise IngestionError(f"the index has a tree of {len(found):,} values, and {count:,} formats")
+        raise IngestionError(f"the index has a tree of {len(found):,} values, but {count:,} formats")
     names: list[str] = []
     for path in found:
         name = path or "sample"
@@ -307,7 +307,7 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
         ahead = _HEAD.size + 4 * (count + 1) + _FRAME.size * frames
         if version != 1 or count != shard.samples or ahead > size:
             raise IngestionError(
-                f"its head tells {count:,} samples in {frames:,} frames of version {version}"
+                f"its header claims {count:,} samples in {frames:,} frames of version {version}"
             )
         offsets = np.frombuffer(file.read(4 * (count + 1)), "<u4").tolist()
         table = [_FRAME.unpack(file.read(_FRAME.size)) for _ in range(frames)]
@@ -337,7 +337,7 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
                         )
             at = end
         if at < stop:
-            raise IngestionError("its frames end before its samples do")
+            raise IngestionError("its frames do not cover all of its samples")
 
 
 def _parts(data: bytes, count: int, *, is_bare: bool) -> list[bytes]:

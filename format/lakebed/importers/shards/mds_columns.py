@@ -140,7 +140,9 @@ def array_of(data: bytes, told: str) -> NDArray[Any]:
         at += 1 + len(text)
     dtype = np.dtype(name).newbyteorder("<")
     if prod(shape) * dtype.itemsize != len(data) - at or min(shape, default=0) < 0:
-        raise IngestionError(f"an array of {name} and shape {tuple(shape)} is not {len(data) - at:,} bytes")
+        raise IngestionError(
+            f"an array of {name} and shape {tuple(shape)} does not fit its {len(data) - at:,} bytes"
+        )
     return np.frombuffer(data, dtype, offset=at).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 

@@ -252,7 +252,7 @@ def samples(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
         head = _read(file, 0, 4, size)
         count = int.from_bytes(head, "little")
         if count != shard.samples:
-            raise IngestionError(f"it has {count:,} samples, and {shard.samples:,} in the index")
+            raise IngestionError(f"it has {count:,} samples, but the index says {shard.samples:,}")
         stop = min(stop, count)
         table = _read(file, 4 * (1 + start), 4 * (stop - start + 1), size)
         offsets: NDArray[np.uint32] = np.frombuffer(table, "<u4")
@@ -313,7 +313,7 @@ def parts_of(data: bytes, sizes: Sequence[int | None]) -> list[bytes]:
         found.append(data[at : at + length])
         at += length
     if at != len(data):
-        raise IngestionError(f"its values take {at:,} bytes, and the sample has {len(data):,}")
+        raise IngestionError(f"its values take {at:,} bytes, but the sample has {len(data):,}")
     return found
 
 

@@ -351,11 +351,13 @@ def _take(
         data = _stripped(files.read(name, start, stop - start), is_last=is_last)
     fields = data.split(b"\t")
     if len(fields) != role.columns:
-        raise IngestionError(f"the line of {name} has {len(fields)} fields, and others {role.columns}")
+        raise IngestionError(
+            f"the line of {name} has {len(fields)} fields, but other lines have {role.columns}"
+        )
     if role.has_key:
         if key is not None and fields[0] != key:
             raise IngestionError(
-                f"the key in {name} is {_short(fields[0])}, and that of the row {_short(key)}"
+                f"the key in {name} is {_short(fields[0])}, but the key of the row is {_short(key)}"
             )
         key = fields[0]
     for field in role.fields:

@@ -69,7 +69,7 @@ def values_of(field: Field, data: bytes, classes: Sequence[str]) -> Sequence[Any
         return (np.array(_size(data), np.int64),)
     if field.how == "number":
         if not _is_number(data):
-            raise IngestionError("a class is not a number, as others are")
+            raise IngestionError("a class is not a number, although those of other rows are")
         return (np.int64(int(data)),)
     return (value_of(_bytes(data) if field.how == "media" else data, field.content),)
 
@@ -86,7 +86,9 @@ def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequenc
     """Return boxes, labels, and the other entries of objects."""
     found = document(data)
     if not _are_objects(found, has_boxes=has_boxes):
-        raise IngestionError("a label is not a list of objects with class and rect, as others are")
+        raise IngestionError(
+            "a label is not a list of objects with class and rect, although those of other rows are"
+        )
     labels = [_class(one["class"], classes) for one in found]
     rest = [{key: value for key, value in one.items() if key not in ("class", "rect")} for one in found]
     beside = rest if any(rest) else None
@@ -132,7 +134,7 @@ def _size(data: bytes) -> tuple[int, int]:
         height, width = found["height"], found["width"]
         if type(height) is int and type(width) is int and 0 <= height < 1 << 31 and 0 <= width < 1 << 31:
             return height, width
-    raise IngestionError("a size is no height and width, as others are")
+    raise IngestionError("a size is not a height and a width, although those of other rows are")
 
 
 def magic(field: bytes) -> Kind | None:

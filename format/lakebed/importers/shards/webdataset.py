@@ -200,7 +200,7 @@ class _Header(tarfile.TarInfo):
             raise tarfile.ReadError(f"neither a header nor the end of the file: {error}") from error
         named = found.type not in (*tarfile.REGULAR_TYPES, tarfile.GNUTYPE_SPARSE)
         if (named and found.size > _MAX_NAME_BYTES) or found.size < 0:
-            raise IngestionError(f"the tar file has a header of {found.size:,} bytes, which is damage")
+            raise IngestionError(f"the tar file is damaged: it has a header of {found.size:,} bytes")
         return found
 
 

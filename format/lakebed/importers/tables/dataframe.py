@@ -274,7 +274,8 @@ def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise IngestionError(f"{source.shown} is not a table that Arrow knows: {error}") from error
     raise IngestionError(
-        f"{source.shown} is not a table: pandas, polars, PyArrow or whatever hands out Arrow was expected"
+        f"{source.shown} is not a table: a table of pandas, polars, PyArrow or another library that exports Arrow "
+        "data was expected"
     )
 
 

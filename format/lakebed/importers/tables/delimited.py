@@ -433,8 +433,8 @@ def doubles(names: Sequence[str]) -> Iterator[Problem]:
 def _check_names(columns: Mapping[str, Any], names: Sequence[str], file: str) -> None:
     if columns and list(columns) != list(names):
         raise IngestionError(
-            f"{file} has the columns {', '.join(names)[:200]}, and the first file {', '.join(columns)[:200]}: import "
-            "files of other columns by themselves"
+            f"{file} has the columns {', '.join(names)[:200]}, but the first file has {', '.join(columns)[:200]}: "
+            "import files with other columns separately"
         )
 
 

@@ -135,7 +135,8 @@ def from_arrow(
     dest, table = _placed(dest, table, "from_arrow")
     if not hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__arrow_c_array__"):
         raise IngestionError(
-            f"from_arrow(dest, table) takes what hands out Arrow as its second argument, not {type(table).__name__}"
+            "from_arrow(dest, table) takes an object that exports Arrow data as its second argument, not "
+            f"{type(table).__name__}"
         )
     columns.setdefault("compression", LOSSLESS)
     source = Source("", table)
@@ -255,7 +256,7 @@ def _placed(dest: Any, data: Any, name: str) -> tuple[Any, Any]:
     if data is None:
         if isinstance(dest, str | os.PathLike | Dataset):
             raise IngestionError(
-                f"{name} has a place, {dest!r}, and no data: {name}(place, data), or {name}(data)"
+                f"{name} got a place, {dest!r}, but no data: call {name}(place, data), or {name}(data)"
             )
         dest, data = None, dest
     dest = in_memory() if dest is None else dest

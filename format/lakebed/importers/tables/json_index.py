@@ -235,13 +235,13 @@ def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:
         at = _expected(text, at, b":")
         if key in wanted and _next(text, at) == b"[":
             if key in file.arrays:
-                raise JsonTextError(at, f"{key} is there twice")
+                raise JsonTextError(at, f"{key} occurs twice")
             file.arrays[key], found[key], at = _array(file, _skipped(text, at), wanted[key])
         else:
             file.values[key], at = _value(text, at)
     at = _skipped(text, _expected(text, at, b"}"))
     if at < len(text):
-        raise JsonTextError(at, "there is more behind the object")
+        raise JsonTextError(at, "more data follows the end of the object")
     return found
 
 

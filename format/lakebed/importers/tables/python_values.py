@@ -305,6 +305,6 @@ def _document(value: Any, name: str, row: int) -> Any:
         return plain_value(value)
     kind = getattr(value, "dtype", type(value).__name__)
     raise IngestionError(
-        f"row {row}: {name!r} is of type {kind}, from which no type of tensor follows. Create the tensors with "
+        f"row {row}: {name!r} is of type {kind}, which no tensor type fits. Create the tensors with "
         "ds.create_tensor, and add the rows with ds.extend(rows)"
     )

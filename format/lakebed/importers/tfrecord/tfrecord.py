@@ -421,14 +421,15 @@ def _of(name: str, feature: Feature, column: _Column) -> Any:
     if feature.kind != column.kind and not len(feature.values):
         feature = Feature(column.kind, [] if column.content else np.zeros(0, DTYPES[column.kind]))
     if feature.kind != column.kind:
-        raise IngestionError(f"{name} is a list of {feature.kind}, and of {column.kind} in other records")
+        raise IngestionError(f"{name} is a list of {feature.kind}, but of {column.kind} in other records")
     try:
         if column.content is not None:
             if column.content.many:
                 return [value_of(one, column.content) for one in feature.values]
             if len(feature.values) > 1:
                 raise IngestionError(
-                    f"it has {len(feature.values):,} values, and one in records that were looked at (look=0 for all)"
+                    f"it has {len(feature.values):,} values, but one in the records that were looked at (look=0 "
+                    "for all)"
                 )
             return value_of(feature.values[0], column.content) if feature.values else None
         return _array(feature.values, column)

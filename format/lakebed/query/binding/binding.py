@@ -223,7 +223,7 @@ class Binder(Context):
         """Return an array literal."""
         items = [self.bind(item) for item in node.items]
         if not all(isinstance(item, Value | Unknown) for item in items):
-            raise self.error(node.at, "type", "an array literal holds constants, no columns")
+            raise self.error(node.at, "type", "an array literal holds constants, not columns")
         values = [item.value for item in items if isinstance(item, Value)]
         if len(values) < len(items):
             return Unknown()

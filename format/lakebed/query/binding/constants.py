@@ -59,7 +59,7 @@ def array_value(values: Sequence[Any]) -> Value:
     try:
         array = np.asarray(values)
     except ValueError as error:  # the lists differ in length, or are nested too deeply
-        raise TypeError(f"they make no array: {error}") from None
+        raise TypeError(f"they do not form an array: {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError("not all of them are numbers")
     with np.errstate(over="ignore"):

@@ -74,7 +74,10 @@ def _normalize(given: Given) -> Column:
             raise QueryError("a window is four numbers: left, top, right, bottom", kind="shape")
         size = window[2:] - window[:2]
         if not (size > 0).all():
-            raise QueryError("the right and bottom of a window lie beyond its left and top", kind="runtime")
+            raise QueryError(
+                "the right of a window must be larger than its left, and its bottom larger than its top",
+                kind="runtime",
+            )
         found = _numbers(boxes)
         found[..., :2] -= window[:2]
         if mode in ("LTRB", "TLBR"):

@@ -181,7 +181,7 @@ def _truncated(given: Given) -> Column:
     elif unit in codes:
         cut = found.values.astype(f"datetime64[{codes[unit]}]")
     else:
-        raise QueryError(f"DATE_TRUNC does not cut to {unit}", kind="type")
+        raise QueryError(f"DATE_TRUNC does not truncate to {unit}", kind="type")
     return _as_integers(Numbers(cut, found.missing))
 
 

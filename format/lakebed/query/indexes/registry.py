@@ -135,7 +135,7 @@ def _parsed(data: bytes) -> Registry:
                 raise FormatError(f"index {name!r} has a segment {segment['key']!r}")
         is_named = isinstance(entry["tensor"], str) and entry["kind"] in ("bm25", "hnsw")
         if not is_named or type(entry["settings"]) is not dict or type(entry["whole"]) is not int:
-            raise FormatError(f"index {name!r} is of no known kind")
+            raise FormatError(f"index {name!r} is of an unknown kind")
         segments = tuple(SegmentEntry(**segment) for segment in entry.pop("segments"))
         found[name] = IndexEntry(name=name, segments=segments, **entry)
     return found
@@ -231,7 +231,7 @@ def read_segment(
         data = storage.map(entry.key) if is_mappable(storage) else storage.get(entry.key)
     except KeyNotFound:
         if entry in read_registry(storage).get(index.name, replace(index, segments=())).segments:
-            raise _damaged(storage, index, "one of its files is gone") from None
+            raise _damaged(storage, index, "one of its files is missing") from None
         raise
     if len(data) != entry.size or xxhash.xxh3_64_hexdigest(data) != entry.sum:
         raise _damaged(storage, index, "one of its files has a wrong checksum")

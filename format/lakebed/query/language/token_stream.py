@@ -122,7 +122,7 @@ class TokenStream:
     def query(self) -> syntax.Query:
         """Read a subquery in an expression."""
         if self.parse_query is None:
-            raise self.error("a query cannot stand here")
+            raise self.error("a query is not allowed here")
         return self.parse_query()
 
     def take_flag(self) -> bool:

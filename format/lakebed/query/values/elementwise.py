@@ -292,7 +292,9 @@ def _on_documents(operation: Operation, left: Any, right: Any) -> Any:
         return None
     if is_group(left) and is_group(right):
         if len(left) != len(right):
-            raise QueryError(f"groups of {len(left)} and {len(right)} samples", kind="shape")
+            raise QueryError(
+                f"groups of {len(left)} and {len(right)} samples cannot be combined", kind="shape"
+            )
         return [operation(_number(a), _number(b)) for a, b in zip(left, right, strict=True)]
     if is_group(left):
         return [operation(_number(item), _number(right)) for item in left]

@@ -120,7 +120,7 @@ def _array(value: Any) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise QueryError("lists of unequal length do not make an array", kind="shape") from error
+        raise QueryError("lists of unequal length do not form an array", kind="shape") from error
     if array.size == 0 and array.dtype == object:
         return array.astype(np.float64)
     if array.dtype.kind in "UO" and not (array.dtype == object and array.ndim == 1):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Seconds to wait for a service that hands out credentials, and number of attempts.
+# Seconds to wait for a service that issues credentials, and number of attempts.
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 10.0
 ATTEMPTS = 3
@@ -252,7 +252,7 @@ def _usual_profile() -> str | None:
 
 def _frozen(credentials: Any) -> Grant:
     frozen = credentials.get_frozen_credentials()
-    # botocore does not publish the expiry; without one, the credentials are requested again soon.
+    # botocore has no public attribute for the expiry; if it is not found, the credentials are requested again soon.
     expires = getattr(credentials, "_expiry_time", None)
     until = expires.timestamp() if expires is not None else None
     if until is None and hasattr(credentials, "refresh_needed"):
@@ -283,7 +283,7 @@ def _asked(ask: Callable[[], Any], name: str = "the configuration of AWS") -> An
         raise
     except (BotoCoreError, ClientError, OSError, RuntimeError, ValueError, KeyError) as error:
         failure = _explained(error, name)
-    # Not raised above, because the frames of the original error hold keys.
+    # Raise outside of the `except` block, because the frames of the original error contain keys.
     raise failure
 
 
@@ -307,7 +307,7 @@ _mutex = threading.Lock()
 def shared_chain(profile: str | None, region: str | None, ca_bundle: str | None) -> Renewal:
     """Return the chain for the present environment, shared by all callers."""
     chosen = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k == "HOME")
-    # A digest, so that no secret of the environment is kept as text.
+    # Use a digest, so that secrets of the environment are not kept as text.
     here = hashlib.sha256(repr(chosen).encode("utf-8", "surrogateescape")).hexdigest()
     place = (profile or "", region or "", ca_bundle or "", here)
     with _mutex:

@@ -46,7 +46,7 @@ KEYS = (
 )
 ALIASES = {"endpoint": "endpoint_url"}
 
-# Keys that are sufficient to open a container, preferred ones first.
+# Keys that are sufficient to open a container, in the order of preference.
 _KEYS_OF_ACCOUNT = ("account_key", "sas_token", "bearer_token")
 _ENVIRONMENT = {
     "account_name": ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"),

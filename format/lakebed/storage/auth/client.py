@@ -12,11 +12,11 @@ from lakebed.runtime import clock
 from lakebed.storage.auth.renewal import Renewal
 from lakebed.storage.credentials import Grant
 
-# obstore keeps credentials until five minutes before they expire; for those that expire sooner it asks again with each
-# request, ten times a second at most. It is always told "soon", so that the renewal decides.
+# obstore keeps credentials until five minutes before they expire, and requests them again with each request after
+# that, at most ten times per second. This expiry makes it always ask, so that `Renewal` decides when to renew.
 _SOON = timedelta(seconds=60)
 
-# Seconds for which new credentials count as valid: a refusal meanwhile has another reason.
+# Seconds for which new credentials count as valid; if they are refused in this time, the reason is another one.
 _SETTLED = 30.0
 
 
@@ -66,7 +66,7 @@ class Access:
             grant = self.renewal.grant()
             shaped = self.shape(grant)
         except LakebedError as error:
-            # obstore converts it to a text; callers find the error itself here.
+            # obstore would convert the error to a text; store it, so that callers can raise it unchanged.
             self._failure = error
             raise
         if grant is not self._handed:

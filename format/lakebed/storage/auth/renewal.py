@@ -14,15 +14,15 @@ from lakebed.storage.credentials import CredentialSource, Grant, answer_of
 
 log = logging.getLogger(__name__)
 
-# Seconds before the end at which credentials are renewed; those that live for less than four times as long are renewed
-# after three quarters of their life.
+# Seconds before the expiry at which credentials are renewed; if they are valid for less than four times as long, they
+# are renewed after three quarters of that time.
 MARGIN = 300.0
 _SHARE = 0.25
 
-# Seconds for which credentials are used that arrive expired, since the clock of this machine is ahead.
+# If credentials are expired on arrival, the clock of this machine is fast: they are used for this many seconds.
 _AHEAD = 30.0
 
-# Seconds until the next try after a renewal that failed, while the present ones are still valid.
+# Seconds until the next attempt if a renewal fails while the old credentials are still valid.
 _PAUSE = 5.0
 
 
@@ -100,7 +100,7 @@ class Renewal:
 
         try:
             threading.Thread(target=ask, name="lakebed-credentials", daemon=True).start()
-        except RuntimeError:  # the interpreter is about to end
+        except RuntimeError:  # the interpreter is exiting
             busy.release()
 
     def renew(self, rejected: Grant | None) -> bool:
@@ -177,7 +177,7 @@ _all: weakref.WeakSet[Renewal] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A thread of the parent may hold the lock; in the child nobody would release it.
+    # A thread of the parent may hold the lock; no thread of the child would ever release it.
     for renewal in list(_all):
         renewal._busy = threading.Lock()  # noqa: SLF001 - same module
 

@@ -53,7 +53,7 @@ def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:  # noqa:
 def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:  # noqa: ARG001
     """Return the access to a web server."""
     options = client_options(chosen, None, bundle(chosen))
-    # The address itself says whether the connection is encrypted.
+    # The scheme of the address already says whether the connection is encrypted.
     options["allow_http"] = True
     given = headers(chosen)
     if given:

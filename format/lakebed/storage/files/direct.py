@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 BLOCK = 4096
 """Unit of offsets, lengths and addresses in bytes; no disk needs a larger one."""
-_WORTH = 1 << 18  # smaller files are as fast through the cache
-_KEPT = 0.5  # cached part of a file from which on reading through the cache is as fast
+_WORTH = 1 << 18  # smaller files are read as fast through the cache
+_KEPT = 0.5  # if at least this share of a file is cached, reading through the cache is as fast
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
@@ -46,7 +46,7 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # The file system takes the flag, but not these blocks.
+            # The file system accepts the flag, but not blocks of this size.
             _turn(fd, on=False)
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
@@ -83,7 +83,7 @@ def _read_blocks(fd: int, into: memoryview, buffer: memoryview) -> int:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            break  # the file system takes the flag, but not these blocks
+            break  # the file system accepts the flag, but not blocks of this size
         if not got:
             break
         into[done : done + got] = buffer[:got]
@@ -106,7 +106,7 @@ def _write_at(fd: int, data: memoryview, at: int) -> None:
         if not done:
             raise OSError(errno.EIO, "nothing was written")
         if done % BLOCK:
-            _turn(fd, on=False)  # the rest begins in the middle of a block
+            _turn(fd, on=False)  # switch direct writes off, because the rest begins inside of a block
         at, data = at + done, data[done:]
 
 

@@ -27,24 +27,26 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Buffer
 
-FILES_AT_ONCE = 256  # files that stay open between write and fsync; the usual limit is 1024
-# Forced writes of several files share one commit of the journal; more threads than processors spin on its lock.
+# Maximum number of files that stay open between write and fsync; processes may usually open 1024.
+FILES_AT_ONCE = 256
+# Number of threads for forced writes: writes at the same time share one commit of the journal, but more threads than
+# processors compete for its lock.
 _THREADS = min(4, os.cpu_count() or 1)
-_SERIAL = 3  # fewer files than this are not worth a thread
-# Some network file systems cannot sync a folder and need not.
+_SERIAL = 3  # number of files below which a thread costs more than it saves
+# Errors of network file systems that cannot sync a folder, and need not.
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Units to which file systems round times, in nanoseconds; the coarsest rounds to even seconds."""
-_WORTH = 1 << 20  # bytes of a file that justify a call to reserve its blocks
+_WORTH = 1 << 20  # size in bytes from which reserving the blocks of a file pays
 STEP = 1 << 20
 """Bytes of a large file that one call writes."""
-_PIECES = 512  # at most IOV_MAX (1024)
+_PIECES = 512  # pieces per call; the system allows IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
 _PAUSE = 0.01
 _FICLONE = 0x40049409
 _COPY_BYTES = 1 << 22
-# Errors of file systems that do not share blocks, or not between these two files.
+# Errors that mean: the file system cannot share blocks, or cannot share them between these two files.
 _CAN_NOT = frozenset((errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM))
 
 
@@ -212,7 +214,7 @@ def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced:
         for fd in share:
             try:
                 os.close(fd)
-            except OSError as error:  # where network file systems report that the disk is full
+            except OSError as error:  # network file systems report here that the disk is full
                 errors.append(error)
 
     if len(files) < _SERIAL or not forces:
@@ -295,7 +297,7 @@ class OpenFiles:
 
     def __exit__(self, *_: object) -> None:
         while self._opened:
-            with contextlib.suppress(OSError):  # the error under way matters more
+            with contextlib.suppress(OSError):  # an error that is already being raised matters more
                 self.close_last()
 
 
@@ -334,7 +336,7 @@ class LockedFile:
     __slots__ = ("_file",)
 
     def __init__(self, path: str) -> None:
-        # The interpreter closes it when it is garbage; a finalizer of ours could swallow a Ctrl-C.
+        # Let the interpreter close the file: a finalizer in Python could swallow a Ctrl-C.
         self._file = io.FileIO(path, "r+", opener=_create)
 
     @property
@@ -385,7 +387,8 @@ def lock_file(path: str) -> LockedFile | None:
             raise storage_error(error, "lock", path) from error
         try:
             file.lock()
-            # If the dataset was deleted since then, so was this file, and its lock excludes no other process.
+            # If the dataset was deleted in the meantime, this lock file is deleted, too, and locking it excludes no
+            # other process.
             if os.path.samestat(os.fstat(file.fd), os.stat(path)):
                 return file
         except BlockingIOError:
@@ -418,7 +421,8 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
                     f"{path} has been locked for {wait:.0f} s by another process;"
                     " end that process if it hangs, then try again"
                 )
-            # With jitter, so that no process always comes too late; those that wait long look more often.
+            # Pause for a random time, so that no process loses every race; processes that have waited long pause for
+            # a shorter time.
             time.sleep(clock.chance().random() * _PAUSE / (1 + 4 * waited))
         yield
     finally:

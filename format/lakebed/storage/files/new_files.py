@@ -42,8 +42,8 @@ LARGE = 1 << 18
 GROUP_BYTES = 1 << 21
 """Maximum total bytes of smaller files that are collected before they are written."""
 
-# The call that forces everything also writes other data that waits for the disk: this many bytes take as long as one
-# forced file.
+# The call that forces all files also writes other data that waits for the disk. Writing this many bytes takes as long
+# as forcing one file.
 _WORTH = 1 << 18
 
 
@@ -98,7 +98,7 @@ class NewFiles:
         self._fresh = fresh
         self._made = made
         self._opened = opened
-        # Key folder -> path with a trailing slash, for folders in which nothing else can exist yet.
+        # Key of a folder -> path with a trailing slash, for new folders, in which no other file can exist.
         self._new: dict[str, str] = {}
 
     def others(self, group: Sequence[Item], path_of: Callable[[str], str]) -> Iterator[File]:

@@ -49,7 +49,7 @@ def prune(storage: Storage, folders: Iterable[str]) -> None:
     wanted = set()
     for folder in folders:
         above = folder
-        while "/" in above and above not in wanted:  # folders in the root stay
+        while "/" in above and above not in wanted:  # folders directly in the root are kept
             wanted.add(above)
             above = above.rpartition("/")[0]
     full = set()
@@ -60,7 +60,7 @@ def prune(storage: Storage, folders: Iterable[str]) -> None:
                 continue
             except FileNotFoundError:
                 continue
-            except OSError:  # it is not empty, or may not be removed, which does no harm
+            except OSError:  # the folder is not empty, or may not be removed, which does no harm
                 pass
         full.add(folder.rpartition("/")[0])
 
@@ -79,7 +79,7 @@ def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
             if re.fullmatch(TEMPORARY, name) is None or process_hooks.is_alive(int(name.split("-")[1], 16)):
                 continue
             path = f"{folder}/{name}"
-            with contextlib.suppress(OSError):  # it has just been renamed
+            with contextlib.suppress(OSError):  # another process has just renamed the file
                 found = os.lstat(path)
                 yield path[len(root) + 1 :], found.st_size, found.st_mtime
 

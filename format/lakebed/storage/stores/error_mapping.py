@@ -60,15 +60,15 @@ _CONFLICT, _PRECONDITION, _NO_SUCH_RANGE, _TOO_MANY = 409, 412, 416, 429
 _FAILED, _NOT_IMPLEMENTED, _NO_SPACE = 500, 501, 507
 _OVERLOADED = 500, 503, 504
 
-# Texts of the client for a connection that fails, or an answer that breaks off.
+# Texts in the client's errors that mean a connection that failed, or an answer that broke off.
 _BROKEN_BODY = ("error decoding response body", "request or response body error")
 _BROKEN = (*_BROKEN_BODY, "error sending request", "operation timed out", "connection closed", "HTTP error")
 
 
-# Text for credentials that it cannot read, followed by a part of them.
+# Text in the client's error about credentials that it cannot read; a part of the credentials follows.
 _NO_SENSE = "credential provider"
 
-# Texts for an answer that is not the part that was asked for.
+# Texts in the client's errors that mean that the answer is not the requested part.
 _NO_PARTS = ("non-partial", "RangeNotSupported", "suffix range", "Wanted range starting at")
 
 

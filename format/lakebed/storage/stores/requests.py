@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Seconds between two tries of a read, at the beginning and at most.
+# First and longest pause between two attempts of a read, in seconds.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 _mutex = threading.Lock()
-# Servers that have ever answered.
+# Servers that have answered a request of this process.
 _answering: set[str] = set()
-# Replaced clients, which threads may still be using.
+# Clients that were replaced, but that other threads may still use.
 _in_use: list[BucketClient] = []
 
 
@@ -192,7 +192,7 @@ class Requests:
             is_suspect = isinstance(failure, CredentialsRejectedError) or (
                 isinstance(failure, StoragePermissionError) and found.access.may_have_ended
             )
-            # A server that has never answered probably does not exist, or has another name.
+            # If a server has never answered, it probably does not exist, or the address is wrong.
             may_pass = (
                 denied is None
                 and kind != "reads"

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Storage
 
-# Seconds over which a rate is measured, at least; shorter periods measure chance.
+# Minimum number of seconds over which a rate is measured; over a shorter time, chance decides.
 _WINDOW = 0.2
-# Growth of the rate that a step must bring to be kept.
+# A step is kept if it multiplies the rate by at least this factor.
 _GAIN = 1.1
-# Number of windows between a step that gained nothing, or a refusal, and the next step.
+# Number of windows without a new step, after a step without gain or after a refusal.
 _REST = 16
-# Number of requests that any store can handle. A program with a lower limit keeps that.
+# Number of requests that any store can handle: the limit never falls below it, unless it began lower.
 _LEAST = 8
 GROWTH = 4
 """Maximum number of requests, as a multiple of the initial number."""
@@ -85,7 +85,7 @@ class Concurrency:
     def __init__(self, start: int, now: float) -> None:
         self.limit = start
         self._least, self._most = min(start, _LEAST), start * (GROWTH if start >= _LEAST else 1)
-        # Limit before the step that is being tried, and the bytes per second that it brought.
+        # The limit before the step that is being tried, and the rate in bytes per second at that limit.
         self._base, self._rate = start, 0.0
         self._rest = 0
         self._reduced = now
@@ -108,7 +108,7 @@ class Concurrency:
         rate, is_full = self._bytes / seconds, self._is_full
         self._measure_from(now)
         if not is_full:
-            return  # the limit was not reached, so the rate does not tell
+            return  # requests did not reach the limit, so the rate says nothing about it
         if self._rest:
             self._rest -= 1
         elif self.limit > self._base and rate < _GAIN * self._rate:
@@ -120,7 +120,7 @@ class Concurrency:
     def refused(self, now: float, began: float) -> None:
         """Record that the store refused a request that began at a time, or did not answer in time."""
         if began < self._reduced:
-            return  # it began before the last reduction: all such requests count as one refusal
+            return  # all requests from before the last reduction count as one refusal
         self.limit = self._base = max(self._least, self.limit // 2)
         self._rest, self._reduced = _REST, now
         self._measure_from(now)

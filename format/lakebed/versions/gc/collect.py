@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from lakebed.versions.gc.sweep import Sweep
     from lakebed.versions.updates import Update
 
-# Number of publishes between two removals of garbage; one removal serves many heads.
+# Number of publishes between two removals of garbage, so that one removal deletes many heads.
 _EVERY = 16
-# If other writers left this many versions behind, a sweep begins; from the second number on, it is done in one go.
+# Numbers of versions left by other writers: from _MANY on, a sweep begins; from _TOO_MANY on, it is completed at
+# once.
 _MANY = 128
 _TOO_MANY = 192
-# Seconds that a publish may spend on a sweep.
+# Maximum number of seconds per publish that are spent on a sweep.
 _SLICE_SECONDS = 0.02
-# If a full sweep has been due for this many seconds, because writers end before it does, do it in one go.
+# If writers end before they complete a sweep, it becomes overdue; after this many seconds, it is completed at once.
 _OVERDUE_SECONDS = 86_400.0
 
 
@@ -99,12 +100,12 @@ class Collector:
         self._storage = storage
         self._knows_readers = traits_of(storage).reader_leases
         self._number = 0
-        # Heads that this writer made since the last commit; no other branch uses files of their folders.
+        # Heads that this writer made since the last commit; no other branch uses files in the folders of these heads.
         self._line: dict[str, int] = {}
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
-        self._folders: set[str] = set()  # folders of removed files; they may be empty now
+        self._folders: set[str] = set()  # folders from which files were removed, so that they may be empty
         self._gone: set[str] = set()
         self._recorded: set[str] = set()
         self._publishes = 0
@@ -208,7 +209,7 @@ class Collector:
             files = () if self._knows_readers else _files_of(old)
             self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks, files))
         if len(new) > 1 or not is_gone:
-            self._line = {}  # these chunks are part of a commit now
+            self._line = {}  # these chunks now belong to a commit
         self._line[head.version_id] = self._number
 
     def _dropped(self, old: Snapshot, new: Sequence[Snapshot]) -> list[tuple[str, int]]:
@@ -314,7 +315,7 @@ class Collector:
             self._delete(held, *others, manifest_key(head.id))
         self._gone.add(head.id)
         for key, first in head.chunks:
-            # If a head in between is still being read, keep the chunk, because that head has it too.
+            # Keep the chunk if a head in between is still being read, because that head has it, too.
             reader = next((r for r in self._read if first <= r.number <= head.number), None)
             if reader is None:
                 self._chunks.append(key)
@@ -357,7 +358,7 @@ class Collector:
         self._gone.update(self._sweep.ended)
         if not self._sweep.recent:
             self._swept = clock.now()
-        # Kept items alone are not worth another sweep, so wait for others.
+        # Items that this sweep kept do not justify another sweep, so wait until others are added.
         self._more = min(_MANY, len(self._sweep.report.kept))
         self._sweep = None
 

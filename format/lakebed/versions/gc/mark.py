@@ -94,7 +94,7 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
     """
     live.versions.add(version)
     if version == FIRST:
-        return  # chunks of the root version are never collected
+        return  # chunks of the root version are never garbage-collected
     node, found = tree.commits[version], read_manifest(storage, version)
     is_known = found is not None and digests_of(tree).get(version) == found.digest
     if found is not None:

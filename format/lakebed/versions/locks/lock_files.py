@@ -114,7 +114,7 @@ class _PlainLockFiles:
         why = self.lost(strictly=True)
         if not why:
             files = [lock_file(version) for version in self._versions]
-            # The lock need not survive a power cut, since the writer it protects would be gone too.
+            # The lock need not survive a power cut, because the writer that holds it would not survive either.
             self._storage.put_many(files, durable=False)
         return why
 
@@ -129,7 +129,7 @@ class _PlainLockFiles:
         for version in versions:
             try:
                 self._storage.delete(lock_key(version))
-            except StorageError as error:  # the lock expires by itself
+            except StorageError as error:  # if the lock cannot be removed, it expires
                 import logging
 
                 logging.getLogger(__name__).warning("a lock file of %s stays: %s", self._storage.url, error)
@@ -166,8 +166,8 @@ class _ConditionalLockFiles:
 
     def enter(self, head: str, found: LockFile) -> None:
         try:
-            # Write the digest that was found. It is missing if 3.9.52 has opened the version since its publish, and
-            # must then stay missing.
+            # Write the digest that was found. If 3.9.52 has opened the version since its publish, the digest is
+            # missing, and must stay missing.
             mine = self._write(head, own_lock(found.digest), found.etag)
             confirm(self._storage, lock_key(head), mine.lock.to_bytes())
             self._written = {head: mine}
@@ -216,7 +216,8 @@ class _ConditionalLockFiles:
             try:
                 self._written[version] = self._write(version, lock, before.etag)
             except PreconditionFailed:
-                # The answer to an earlier write may have been lost. Then the file is ours, but has another etag.
+                # The answer to an earlier write may have been lost: in that case the file is our own, with another
+                # etag.
                 now = self._found(version)
                 if now is None or now.lock.digest != lock.digest:
                     return _why(read_lock(self._storage, version))
@@ -233,8 +234,8 @@ class _ConditionalLockFiles:
             if before is not None and not before.lock.is_released:
                 self._write(version, before.lock.released(), before.etag)
         except PreconditionFailed:
-            pass  # another writer has taken over, and has a lock of its own
-        except StorageError as error:  # the lock expires by itself
+            pass  # another writer has taken over and has its own lock
+        except StorageError as error:  # if the lock cannot be released, it expires
             import logging
 
             logging.getLogger(__name__).warning("a lock file of %s stays: %s", self._storage.url, error)

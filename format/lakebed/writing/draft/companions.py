@@ -32,7 +32,7 @@ from lakebed.writing.replace_samples import SampleNumbers
 _INT64 = np.dtype("<i8")
 _MASKS = ("binary_mask", "segment_mask")
 
-# Images of no more than this many pixels, times the square of the factor, get no smaller copy.
+# An image gets no smaller copy if it has at most this many pixels, times the square of the factor.
 _SMALL = 100
 
 
@@ -130,7 +130,7 @@ class DraftCompanions:
             return
         marks, known = null_mask(parts), nulls.meta.length
         if marks[rows >= known].any():
-            # Rows beyond the end of the record are not null.
+            # Rows beyond the end of the null companion are not null.
             _extend(nulls, np.zeros(int(rows[-1]) + 1 - known, np.bool_))
         inside = rows < nulls.meta.length
         if inside.any():
@@ -261,7 +261,7 @@ def _downsampled(part: Encoded, meta: TensorMeta, info: Mapping[str, Any]) -> Co
         for i in range(part.block.count)
     ]
     column = encode_column(smaller, meta, info, meta.name or "")
-    # The next layer is made from this one.
+    # The next smaller layer is computed from this one.
     return replace(column, parts=[_with_pixels(p, smaller) for p in column.parts])
 
 

@@ -32,7 +32,7 @@ from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.replace_samples import SampleNumbers
 
-# Replace at least this many neighbouring samples by one splice, which is then cheaper than an edit of each.
+# From this many neighbouring samples on, replacing them by one splice is cheaper than editing each sample.
 LONG_RUN = 16
 
 
@@ -300,7 +300,7 @@ class DraftRows:
             if dict(info) != dict(old.state.info):
                 new.record(diffs.with_info(new.diff))
             if htype_named(meta.htype).storing is not Storing.ARRAY:
-                # Numbers that are null have no bytes; texts and documents need a mark.
+                # A null among numbers is an empty sample; in other tensors a null needs a mark.
                 nulls = np.concatenate(marks)
                 self._companions.mark_all(new, nulls, make=bool(nulls.any()))
 

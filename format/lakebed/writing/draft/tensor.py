@@ -41,9 +41,9 @@ from lakebed.writing.tensor_chunks import TensorChunks
 # Samples of at least this size get a separate buffer.
 _LARGE = 1 << 18
 
-# Limit of packed chunks of one tensor in memory while a large sample is cut into tiles.
+# Maximum number of bytes of packed chunks of a tensor in memory while a large sample is cut into tiles.
 _SPILL_TILES = 64_000_000
-# The same limit while chunk after chunk is rewritten.
+# The same maximum while chunks are rewritten one after the other.
 _SPILL_WALK = 24_000_000
 
 
@@ -130,7 +130,7 @@ class TensorDraft(TensorChunks):
         self._new_tiles = {*self._new_tiles, row}
 
     def _tile_chunks(self, block: Block, tiled: Tiled) -> list[NewChunk]:
-        if block.nbytes:  # links of the tiles, which are one sample in one chunk
+        if block.nbytes:  # the tiles are links, which are one sample in one chunk
             return [self._new_chunk(pack([block]))]
         chunks: list[NewChunk] = []
         for shape, data in tiled.tiles():

@@ -12,9 +12,9 @@ from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Pieces, Read
 
-# Limit of the pending samples of all tensors together; beyond this they are written out.
+# Maximum number of bytes of pending samples of all tensors together; beyond it, they are written.
 SPILL_BYTES = 64_000_000
-_TOGETHER = 16_000_000  # bytes of chunks that are packed before they are written
+_TOGETHER = 16_000_000  # number of bytes of chunks that are packed before they are written
 
 
 class _Spill:
@@ -38,8 +38,8 @@ class _Spill:
                 yield key, pieces
 
         if is_rewrite and is_uncached(self._storage):
-            # A merge may rewrite more than fits into memory; the cache should keep the files that readers of older
-            # versions use.
+            # Do not cache these files: a merge may rewrite more than fits into memory, and the cache should keep
+            # files of older versions that readers use.
             self._storage.put_uncached(noted())
         else:
             self._storage.put_many(noted(), durable=False)

@@ -40,7 +40,8 @@ class Unpublished(Mapping[str, bytes]):
     """
 
     def __init__(self) -> None:
-        # The draft, the fork that the running change works on, and the frame in which that change runs.
+        # In this order: the draft, the fork of it that the running change works on, and the stack frame of that
+        # change.
         self._now: tuple[Draft | None, Draft | None, FrameType | None] = None, None, None
         self._pinned: tuple[weakref.ref[PinnedChunks], ...] = ()
 

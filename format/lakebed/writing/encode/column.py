@@ -187,7 +187,8 @@ def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bo
     """Return whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
     if meta.is_sequence or meta.is_link or htype_named(meta.htype).name != "generic":
         return False
-    if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":  # stored as NumPy's own integers
+    # These tensors store the integers of datetime64 and timedelta64.
+    if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":
         return False
     if kinds is None:
         return isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "mM"

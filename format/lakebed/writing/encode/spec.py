@@ -111,7 +111,7 @@ def with_dtype(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
         return meta
     if meta.dtype is None:
         return meta.with_(htype=meta.htype or "generic", dtype=dtype.name, typestr=dtype.str)
-    # Compare dtypes, since NumPy reads None as float64.
+    # Compare two dtypes and not a dtype with None, which NumPy would read as float64.
     if meta.dtype != "object" and dtype_named(meta.dtype) != dtype:
         raise TensorDtypeMismatchError(
             f"values of dtype {dtype} were encoded for a tensor of dtype {meta.dtype}: nothing was stored"
