@@ -1,14 +1,4 @@
-"""``deeplake.VectorStore``: texts with their vectors in a dataset, searched by queries and indexes of lakebed.
-
-    tensor      htype        content
-    text        text         what was embedded
-    metadata    json         anything
-    embedding   embedding    float32 vectors of one length
-    id          text         given, or drawn
-
-LangChain's ``DeepLake`` and LlamaIndex's ``DeepLakeVectorStore`` stand on it. The dataset is one like others:
-``store.dataset.query(...)`` asks it anything else.
-"""
+"""``deeplake.VectorStore``, on which stores of LangChain and LlamaIndex stand: a dataset, queries and indexes."""
 
 from __future__ import annotations
 
@@ -21,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lakebed
-from lakebed.errors import InvalidInputError, TensorDoesNotExistError
-
-__all__ = ["DeepLakeVectorStore", "VectorStore"]
+from lakebed.errors import InvalidInputError
 
 Filter = Mapping[str, Any] | Callable[[Any], Any] | None
-"""Values by tensor, for json a dictionary of keys and values; or a function of a row."""
+"""Values by tensor, for json by key; or a function of a row."""
 
 _SMALL = {"create_id_tensor": False, "create_sample_info_tensor": False, "create_shape_tensor": False}
 
@@ -38,16 +26,13 @@ DEFAULT_VECTORSTORE_TENSORS: list[dict[str, Any]] = [
 ]
 
 _METRICS = {
-    "cos": "COSINE_SIMILARITY({0}, ?) DESC",
-    "l2": "L2_NORM({0} - ?)",
-    "l1": "L1_NORM({0} - ?)",
-    "max": "LINF_NORM({0} - ?)",
-    "dot": "DOT({0}, ?) DESC",
+    "cos": ("COSINE_SIMILARITY({0}, ?) DESC", "cosine"),
+    "l2": ("L2_NORM({0} - ?)", "l2"),
+    "l1": ("L1_NORM({0} - ?)", ""),
+    "max": ("LINF_NORM({0} - ?)", ""),
+    "dot": ("DOT({0}, ?) DESC", "dot"),
 }
-"""Name of a metric, in small letters -> the order of the nearest rows."""
-
-_INDEXED = {"cos": "cosine", "l2": "l2", "dot": "dot"}
-"""Name of a metric -> the same in an index."""
+"""Name of a metric, in small letters -> the order of the nearest rows, and the metric of an index."""
 
 
 class VectorStore:
@@ -70,11 +55,6 @@ class VectorStore:
         ``auto``, ``python`` and ``compute_engine`` mean the same; ``tensor_db``, as ``runtime``, is refused.
     options
         Accepted for compatibility: ``token``, ``org_id``, ``verbose``, ``num_workers``, ``logger``, ``runtime``.
-
-    Raises
-    ------
-    InvalidInputError
-        If arguments contradict one another, or need the service of Deep Lake's vendor; so do all methods.
     """
 
     def __init__(
@@ -92,19 +72,16 @@ class VectorStore:
         branch: str = "main",
         **options: Any,
     ) -> None:
-        unknown = set(options) - {"token", "org_id", "verbose", "num_workers", "logger", "runtime"}
-        if unknown:
+        if unknown := set(options) - {"token", "org_id", "verbose", "num_workers", "logger", "runtime"}:
             raise TypeError(f"VectorStore takes no argument {', '.join(sorted(unknown))}")
-        if (options.get("runtime") or {}).get("tensor_db"):
-            _check_local("tensor_db")
-        _check_local(exec_option)
+        _check_local("tensor_db" if (options.get("runtime") or {}).get("tensor_db") else exec_option)
         if ingestion_batch_size < 1:
             raise InvalidInputError(f"ingestion_batch_size is {ingestion_batch_size}; it must be at least 1")
         index = index_params or {}
         self._threshold = int(index.get("threshold", -1))
         self._metric = _metric(index.get("distance_metric", "cos"))
-        if self._threshold > 0 and self._metric not in _INDEXED:
-            raise InvalidInputError(f"an index has the distance_metric {', '.join(_INDEXED)}")
+        if self._threshold > 0 and not _METRICS[self._metric][1]:
+            raise InvalidInputError("an index has the distance_metric COS, L2 or dot")
         self.embedding_function = embedding_function
         self.ingestion_batch_size = ingestion_batch_size
         if dataset is None and path is not None:
@@ -177,10 +154,9 @@ class VectorStore:
         self.dataset.extend(rows)
         self.dataset.flush()
         if 0 < self._threshold <= len(self):
+            how = {"metric": _METRICS[self._metric][1], "exist_ok": True, "progressbar": False}
             for name in self._vectors(None):
-                self.dataset.create_index(
-                    name, "hnsw", metric=_INDEXED[self._metric], exist_ok=True, progressbar=False
-                )
+                self.dataset.create_index(name, "hnsw", **how)
         return [str(one) for one in rows[ids]] if return_ids and ids is not None else None
 
     def search(
@@ -222,11 +198,12 @@ class VectorStore:
         if deep_memory or return_tql:
             raise InvalidInputError("deep_memory and return_tql belong to the service of Deep Lake's vendor")
         if embedding_data is not None and embedding is None:
-            embedding = self._question(embedding_data, embedding_function)
+            is_one = isinstance(embedding_data, list) and len(embedding_data) == 1
+            make = self._function(embedding_function, "embed_query")
+            embedding = make(embedding_data[0] if is_one else embedding_data)
         if embedding is None and query is None and filter is None:
             raise InvalidInputError("search for an embedding, embedding_data, a filter or a query")
-        only = {} if filter is None and query is None else filter
-        view = self._chosen(filter=only, query=query)
+        view = self._chosen(None, None, {} if filter is None and query is None else filter, query)
         scores: dict[str, Any] = {}
         if embedding is not None:
             if query is not None:
@@ -236,8 +213,8 @@ class VectorStore:
             vector = np.asarray(embedding, np.float32)
             vector = vector[0] if vector.ndim == 2 and len(vector) == 1 else vector
             tensor = self._vectors(embedding_tensor)[0]
-            order = _METRICS[self._metric if distance_metric is None else _metric(distance_metric)]
-            order = order.format(_quoted(tensor))
+            metric = self._metric if distance_metric is None else _metric(distance_metric)
+            order = _METRICS[metric][0].format(_quoted(tensor))
             view = view.query(f"SELECT * ORDER BY {order} LIMIT {int(k)}", parameters=[vector])
             if not return_view:
                 value = order.removesuffix(" DESC")
@@ -258,12 +235,9 @@ class VectorStore:
     ) -> bool:
         """Remove rows by their numbers or ids, or as a filter or a query selects them; or all rows."""
         _check_local(exec_option)
-        whole = self.dataset
-        view = whole if delete_all else self._chosen(row_ids, ids, filter, query)
-        rows = range(len(whole)) if delete_all else view.sample_indices
-        if len(rows):
-            whole.pop(list(rows))
-            whole.flush()
+        chosen = self.dataset if delete_all else self._chosen(row_ids, ids, filter, query)
+        self.dataset.pop(list(chosen.sample_indices))
+        self.dataset.flush()
         return True
 
     def update_embedding(
@@ -290,23 +264,11 @@ class VectorStore:
             self.dataset.flush()
 
     @staticmethod
-    def delete_by_path(
-        path: str | Path,
-        token: str | None = None,  # noqa: ARG004 - means nothing here
-        force: bool = False,
-        creds: Any = None,
-    ) -> None:
+    def delete_by_path(path: Any, token: Any = None, force: bool = False, creds: Any = None) -> None:
         """Remove the dataset at an address; the token means nothing."""
-        lakebed.delete(path, force=force, large_ok=True, creds=creds)
+        lakebed.delete(path, force=force, large_ok=True, creds=creds, token=token)
 
-    def _chosen(
-        self,
-        row_ids: Sequence[int] | None = None,
-        ids: Sequence[str] | None = None,
-        filter: Filter = None,  # noqa: A002
-        query: str | None = None,
-    ) -> Any:
-        """Return the rows that one of the arguments selects."""
+    def _chosen(self, row_ids: Any, ids: Any, filter: Filter, query: str | None) -> Any:  # noqa: A002
         given = [value for value in (row_ids, ids, filter, query) if value is not None]
         if len(given) != 1:
             raise InvalidInputError("select rows by one of row_ids, ids, filter and query")
@@ -332,27 +294,17 @@ class VectorStore:
             is_json = self.dataset[tensor].htype == "json"
             for key, one in value.items() if is_json and isinstance(value, Mapping) else [(None, value)]:
                 terms.append(
-                    f"{name}{'' if key is None else '[?]'} {'IN (?)' if isinstance(one, list) else '== ?'}"
+                    name + ("" if key is None else "[?]") + (" IN (?)" if isinstance(one, list) else " == ?")
                 )
                 values += [one] if key is None else [key, one]
-        return (
-            self.dataset.query(f"SELECT * WHERE {' AND '.join(terms)}", parameters=values)
-            if terms
-            else self.dataset[:]
-        )
+        where = f" WHERE {' AND '.join(terms)}" if terms else ""
+        return self.dataset.query(f"SELECT *{where}", parameters=values)
 
     def _vectors(self, names: str | Sequence[str] | None) -> list[str]:
         """Return the tensors of vectors; None takes all of htype embedding."""
-        there = self.dataset.tensors
         if names is None:
-            return [name for name, tensor in there.items() if tensor.htype == "embedding"]
-        found = [names] if isinstance(names, str) else list(names)
-        for name in found:
-            if name not in there:
-                raise TensorDoesNotExistError(
-                    f"there is no tensor {name!r} of vectors. Tensors: {', '.join(there)}"
-                )
-        return found
+            return [name for name, tensor in self.dataset.tensors.items() if tensor.htype == "embedding"]
+        return [self.dataset[name].key for name in ([names] if isinstance(names, str) else names)]
 
     def _returned(self, view: Any, names: Sequence[str] | None) -> list[str]:
         if names is None:
@@ -366,32 +318,20 @@ class VectorStore:
             raise InvalidInputError("give an embedding_function, here or to the vector store")
         return function
 
-    def _question(self, data: Any, function: Any) -> NDArray[np.float32]:
-        """Return the vector of data that are searched for."""
-        data = data[0] if isinstance(data, list) and len(data) == 1 else data
-        return np.asarray(self._function(function, "embed_query")(data), np.float32)
-
     def _embedded(self, data: Sequence[Any], function: Any) -> NDArray[np.float32]:
-        """Return the vectors of data."""
         make, step = self._function(function, "embed_documents"), self.ingestion_batch_size
         return np.concatenate(
             [np.asarray(make(list(data[i : i + step])), np.float32) for i in range(0, len(data), step)]
         )
 
 
-DeepLakeVectorStore = VectorStore
-
-
 def _each(names: Sequence[str], given: Any) -> list[Any]:
-    """Return one of the given values for each name; one value stands for all."""
     return list(given) if isinstance(given, (list, tuple)) else [given] * len(names)
 
 
 def _check_local(exec_option: str | None) -> None:
     if exec_option == "tensor_db":
-        raise InvalidInputError(
-            "tensor_db belongs to the service of Deep Lake's vendor: leave exec_option and runtime out"
-        )
+        raise InvalidInputError("exec_option tensor_db belongs to the service of Deep Lake's vendor")
     if exec_option not in (None, "auto", "python", "compute_engine"):
         raise InvalidInputError(f"exec_option is auto, python or compute_engine, not {exec_option!r}")
 
@@ -407,8 +347,4 @@ def _quoted(name: str) -> str:
 
 
 def _values(tensor: Any) -> Any:
-    """Return samples as an array of vectors, or as a list."""
-    if tensor.htype == "embedding":
-        return tensor.numpy()
-    found = tensor.data()["value"]
-    return found if isinstance(found, list) else list(found)
+    return tensor.numpy() if tensor.htype == "embedding" else list(tensor.data()["value"])
