@@ -201,8 +201,8 @@ class Batch:
         in all. None if they are not kept.
     numbers : pyarrow.Table or None
         Numbers, dates and times that their column may have rounded or refused, in the same form but with whole texts;
-        None without any. They include all values that columns in `exact` do not hold exactly, and some that they do;
-        strings that spell numbers have their quotes.
+        None if there are none. They include all values that columns in `exact` do not hold exactly, and some that they
+        do; strings that spell numbers have their quotes.
     partitions : dict of str to int
         Number of rows of each partition, if they are counted.
     """
@@ -313,7 +313,7 @@ class RecordTable:
         self._keeps_refused = keep_refused
         self._partitions = lanes.partitions
         found = layout(columns, added, fields)
-        # The compiled code counts extraction time and meta between the columns and the groups.
+        # In the compiled code, extraction time and meta are numbered after the columns and before the groups.
         self._names = [*(column.field for column in self._columns), _EXTRACTED_AT, _META, *found.names]
         meta = json.dumps({"sync_id": sync_id, "changes": []}, separators=(",", ":")).encode()
         numbers = [place for place, column in enumerate(columns) if column.field in exact]
@@ -390,7 +390,7 @@ class RecordTable:
 
     @property
     def rejected(self) -> int:
-        """Number of lines of the stream that were no message, since the table was made."""
+        """Number of lines of the stream that were not messages, since the table was made."""
         return sum(lane.builder.rejected for lane in self.lanes)
 
     def take(self) -> list[Batch]:

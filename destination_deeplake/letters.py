@@ -68,7 +68,7 @@ class DeadLetters:
     sync_id : int or None
         Id of the sync.
     names : mapping of (namespace, name) to (namespace, name)
-        Names of the streams' datasets; letters of other streams have the source's names.
+        Names of the streams' datasets; letters of other streams keep the names of the source.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class DeadLetters:
             try:
                 lakebed.empty(self._url, creds=self._creds)
             except LakebedError:
-                # Another sync may just be creating it, so try again.
+                # Another sync may be creating the dataset at this moment, so try again.
                 if attempt == _ATTEMPTS - 1:
                     raise
                 time.sleep(0.1 * 2**attempt)

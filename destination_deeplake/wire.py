@@ -186,7 +186,7 @@ class Lost:
         return bool(self.streams or self.others)
 
     def of(self, key: tuple[str | None, str]) -> int:
-        """Return the largest possible number of records of a stream without a table."""
+        """Return how many of these records a stream without a table may have had, at most."""
         return self.streams.get(key, self.others)
 
 
@@ -370,6 +370,8 @@ class Wires:
     @property
     def lost(self) -> Lost:
         """As `Wire.lost`."""
+        if len(self._wires) == 1:
+            return self._wires[0].lost
         found = [wire.lost for wire in self._wires]
         streams = Counter[tuple[str | None, str]]()
         for lost in found:

@@ -259,7 +259,8 @@ class StoredColumns:
 
     def _settings(self, name: str, of_type: TensorType) -> dict[str, Any]:
         """Return the arguments of `create_tensor`."""
-        # Hidden companions would cost 16 bytes and more per row, and the connector does not need them.
+        # Create no hidden companions: they would cost at least 16 bytes per row, and the connector does not need
+        # them.
         settings: dict[str, Any] = {
             "htype": of_type.htype,
             "create_id_tensor": False,
@@ -272,7 +273,7 @@ class StoredColumns:
             settings["sample_compression"] = of_type.sample_compression
         wanted = self._plan.choices.compression
         if name in META_KINDS and wanted is Compression.AUTO:
-            # The values of a batch are nearly the same, so they compress well.
+            # The meta values of a batch are nearly equal, so they compress well.
             wanted = Compression.LZ4
         compression = of_type.compression_of_chunks(wanted)
         if compression is not None:
@@ -415,9 +416,9 @@ class StoredColumns:
             return
         if says_a_type(self._plan.choices.columns.get(stored.field)):
             raise ConfigError(
-                f"Nothing fits the type that was chosen for a column of stream {str(self._plan)!r}, "
-                f"{tally.misfit(stored.column, stored.type)}. None of these records is stored, and those that were "
-                "stay as they were. Choose another type for the column in the configuration."
+                f"No value fits the type that was chosen for a column of stream {str(self._plan)!r}, "
+                f"{tally.misfit(stored.column, stored.type)}. None of these records is stored; earlier records "
+                "are unchanged. Choose another type for the column in the configuration."
             )
 
     def _note_too_large(self, rows: Rows) -> None:

@@ -33,7 +33,7 @@ class Keying:
     order : tuple of str
         Tensors whose greater values mark newer rows, the most significant first.
     deleted : str or None
-        Tensor that is not null in rows that delete their key; None without deletions.
+        Tensor that is not null in rows that delete their key; None if rows cannot delete.
     documents : tuple of str
         Those of `order` that hold JSON.
     fields : tuple of str
@@ -114,9 +114,9 @@ class Keying:
         ]
 
     def incomplete(self, batch: Mapping[str, pa.Array]) -> Rows:
-        """Return the rows of a batch whose key came without one of its values: such rows are one where the rest is.
+        """Return the rows of a batch whose key lacks a value; rows that lack the same value may share a key.
 
-        A value that came, and could not be stored, is another matter.
+        A value that was present but could not be stored does not count as lacking.
         """
         if not any(batch[name].null_count for name in self.key):
             return np.zeros(0, np.int64)
@@ -131,7 +131,7 @@ class Keying:
         ]
 
     def ordered(self, columns: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """Return columns of which greater values are newer, the most significant first."""
+        """Return columns whose greater values mark newer rows, the most significant column first."""
         return [column for name in self.order for column in self._ordered(name, columns)]
 
     def _ordered(self, name: str, columns: Mapping[str, pa.Array]) -> list[pa.Array]:
@@ -144,7 +144,7 @@ class Keying:
             return [column]
         texts = self._numbers_beside(name, columns)
         if texts is None:
-            # The same type as that of `floors`, because other windows may have such numbers.
+            # Return the same types as with numbers beside the tensor, because other windows may have such numbers.
             return [plain(column), pa.nulls(len(column), pa.string())]
         return [floors(column, texts), ordered(texts)]
 
@@ -179,8 +179,8 @@ class Keying:
         return hashes
 
     def _are_lost(self, metas: pa.Array, numbers: Sequence[pa.Array | None], rows: Rows) -> NDArray[np.bool_]:
-        """Tell for each of some rows whether a value of the key could not be stored, nor is kept beside."""
-        # A number with exact digits is not lost, even if its cell is null.
+        """Tell for each row whether a value of its key was lost: stored neither in its tensor nor as exact number."""
+        # A number whose exact digits are stored is not lost, even if its cell is null.
         kept: list[set[str]] = [set() for _ in rows]
         for name, texts in zip(self.key, numbers, strict=True):
             for place in () if texts is None else np.flatnonzero(~is_null(texts)[rows]):
@@ -191,7 +191,7 @@ class Keying:
     def _is_lost(self, meta: str | None, kept: AbstractSet[str]) -> bool:
         if meta is None or meta.endswith(_NO_CHANGES):
             return False
-        # The source's own changes are kept as they came, whatever they are.
+        # Keep the source's own changes as they came, even malformed ones.
         changes = [change for change in json.loads(meta).get("changes") or () if isinstance(change, dict)]
         lost = [change.get("field") for change in changes if change.get("change") == "NULLED"]
         return any(name in self.fields and name not in kept for name in lost)

@@ -100,7 +100,7 @@ def write(
     Parameters
     ----------
     ds
-        Its tensors are named as the columns are. On a disk, all nodes must have it under the same path.
+        A dataset whose tensors are named as the columns. On a disk, all nodes must have it under the same path.
     skip_ok
         Tensors without a column stay as they are.
     concurrency, ray_remote_args
@@ -128,7 +128,7 @@ def write(
 
 
 class _Rows(Datasource):  # type: ignore[misc]
-    """Reads the rows of a table that a filter keeps."""
+    """Reader of the rows of a table that a filter keeps."""
 
     def __init__(self, table: Table, keep: Keep) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ def _tensors(values: Any) -> pa.Array:
 
 
 class _Parts(Datasink):  # type: ignore[misc]
-    """Writes blocks as parts, and keeps the parts for the driver."""
+    """Writer of blocks as parts, which the driver receives."""
 
     def __init__(self, target: PartTarget, *, skip_ok: bool) -> None:
         self._target = target
@@ -216,7 +216,7 @@ def _values(column: pa.ChunkedArray) -> Any:
     if not isinstance(column.type, pa.BaseExtensionType):
         return column
     if not hasattr(column.type, "shape") and not hasattr(column.type, "ndim"):
-        return column.to_pylist()  # Python objects
+        return column.to_pylist()  # a column of Python objects
     found: list[Any] = []
     for chunk in column.chunks:
         found.extend(chunk.to_numpy(zero_copy_only=False))

@@ -239,6 +239,7 @@ def test_dask_reads_no_chunk_that_cannot_match(tmp_path: Path) -> None:
         ds.create_tensor(name, dtype="int64", max_chunk_size=32_000)
         ds[name].extend(np.arange(40_000))
     ds.flush()
+    ds.update_statistics()
     chunks = {name: list((tmp_path / "parts").glob(f"**/{name}/chunks/*")) for name in ("number", "other")}
     missed = dict.fromkeys(chunks, 0)
     for name, path in ((name, path) for name, paths in chunks.items() for path in paths):

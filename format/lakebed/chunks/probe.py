@@ -30,7 +30,7 @@ class SamplePlace(NamedTuple):
 
 
 def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
-    """Locate sample ``local`` of a chunk file of ``size`` bytes that holds ``count`` samples.
+    """Locate sample ``local`` in a chunk file of ``size`` bytes that holds ``count`` samples.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
 
 
 def described(read: Read, size: int) -> int:
-    """Return the number of samples in a chunk file's rows; 0 without rows, as for empty samples of unknown rank.
+    """Return the number of samples in a chunk file's rows; 0 if it has no rows, as for empty samples of unknown rank.
 
     Raises
     ------

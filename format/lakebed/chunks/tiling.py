@@ -1,6 +1,6 @@
 """Cutting of large samples into tiles, and the tiles that a part of a sample touches (FORMAT.md 6.2, 6.3).
 
-Tiles are numbered in C order over the grid; those at the far borders are cropped.
+Tiles are numbered in C order over the grid; tiles at the far borders are cropped.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def box(shape: Sequence[int], tile: Sequence[int], number: int) -> Box:
 
 def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
     """Return the parts of the sample that the tiles hold, in C order, cropped at the borders."""
-    grid(shape, tile)  # this refuses tiles that cannot cover the sample
+    grid(shape, tile)  # check that the tiles can cover the sample
     axes = [
         [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
         for extent, step in zip(shape, tile, strict=True)
@@ -94,7 +94,7 @@ def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
 
 
 def layouts(tile_shapes: Sequence[Shape]) -> list[tuple[Shape, Shape]]:
-    """Return the (sample shape, tile shape) pairs that tiles of these shapes, in C order, can be the parts of.
+    """Return all (sample shape, tile shape) whose tiles, in C order, have these shapes.
 
     Several pairs are possible if equal tiles can be laid out in more than one way.
     """
@@ -153,7 +153,7 @@ def touched(shape: Sequence[int], tile: Sequence[int], subscript: Any) -> list[i
 
 
 def _per_axis(ndim: int, subscript: Any) -> list[Any]:
-    """Expand a subscript to all axes; unnamed axes are taken whole."""
+    """Expand a subscript to all axes; axes that it does not name are taken whole."""
     items = list(subscript) if isinstance(subscript, tuple) else [subscript]
     if any(not _is_followed(item) for item in items):
         return [slice(None)] * ndim

@@ -1,4 +1,4 @@
-"""Containers of video and sound, opened with FFmpeg through PyAV such that hostile ones are harmless.
+"""Containers of video and sound, opened with FFmpeg through PyAV in a way that makes hostile files harmless.
 
 The demuxer is chosen here by the first bytes, never guessed by FFmpeg: some of its demuxers open other files. A
 container cannot open files at all and reads a bounded number of bytes; errors inside become SampleDecompressionError.
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Buffer
 
-# Limit of reads, as a multiple of the file: demuxing reads it about once; opening reads headers and ends again.
+# Most bytes that may be read, as a multiple of the file size: demuxing reads the file about once, and opening it
+# reads the header and the end of the file again.
 _READS = 8
 _READS_FREE = 1 << 26
 _LIST_SLACK = 1 << 20
@@ -55,7 +56,7 @@ def demuxer_of(data: Buffer | Elsewhere) -> str | None:
 
 
 def _check_lists(data: Buffer) -> None:
-    """Refuse RIFF files with lists of texts far beyond the end: FFmpeg walks through all that they promise.
+    """Refuse RIFF files with lists of texts far beyond the end of the file: FFmpeg walks through all of them.
 
     Raises
     ------
@@ -80,11 +81,11 @@ class Source(io.RawIOBase):
         self._left = _READS * len(self._data) + _READS_FREE
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be positioned."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
@@ -93,7 +94,7 @@ class Source(io.RawIOBase):
         if isinstance(self._data, memoryview):
             part = bytes(self._data[self._at : stop])
         else:
-            # May be shorter than requested: FFmpeg asks again.
+            # The part may be shorter than requested: FFmpeg then asks again.
             part = self._data.some(self._at, stop - self._at)
         self._at += len(part)
         self._spend(len(part))
@@ -102,7 +103,7 @@ class Source(io.RawIOBase):
     def _spend(self, nbytes: int) -> None:
         self._left -= nbytes + 64
         if self._left < 0:
-            raise LimitError("the container makes its reader go round in circles")
+            raise LimitError("the container makes its reader loop without end")
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move to a position."""
@@ -112,7 +113,7 @@ class Source(io.RawIOBase):
         return self._at
 
     def tell(self) -> int:
-        """Tell the position."""
+        """Return the position."""
         return self._at
 
 
@@ -136,14 +137,14 @@ def decoding(what: str) -> Iterator[None]:
     except (FormatError, LimitError):
         raise
     except MemoryError as error:
-        raise LimitError(f"{what} needs more memory than there is") from error
+        raise LimitError(f"{what} needs more memory than is available") from error
     except Exception as error:  # libraries raise many kinds of errors on damaged bytes
         raise SampleDecompressionError(
             f"{what} is damaged or of a kind that is not supported: {error}"
         ) from error
 
 
-# Before release 19, texts of a file that are not UTF-8 raise an error without this option.
+# Before release 19, PyAV raises an error for texts that are not UTF-8, unless this option is given.
 _METADATA: dict[str, Any] = (
     {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
 )

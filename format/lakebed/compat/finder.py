@@ -28,7 +28,7 @@ class Stand(ModuleType):
     """A module of Deep Lake 3.x whose names lead to lakebed.
 
     It is a package, so that ``from deeplake.x import y`` with a missing ``y`` reaches the finder, which names the
-    alternative; Python would replace the message of an AttributeError by its own.
+    alternative; otherwise Python replaces the message of an AttributeError by its own.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -50,7 +50,7 @@ class Stand(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Stand):
-            # Importing deeplake.htype must not replace the class of that name by the module.
+            # Importing the module deeplake.htype must not replace the class that `deeplake.htype` already is.
             if name not in MODULES[self.__name__]:
                 super().__setattr__(name, value)
             return
@@ -62,7 +62,7 @@ class Stand(ModuleType):
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled functions refer to modules by their attributes: deeplake.htype.TEXT.
+        # Pickled functions refer to modules by attribute access, such as deeplake.htype.TEXT.
         return _again, (self.__name__,)
 
     def __dir__(self) -> list[str]:
@@ -96,8 +96,8 @@ class Finder(MetaPathFinder, Loader):
         if fullname in MODULES:
             return ModuleSpec(fullname, self, is_package=True)
         parent, _, name = fullname.rpartition(".")
-        # Without `name=fullname`: if a name is imported from a module, Python would take that for a missing submodule
-        # and replace the message.
+        # Do not pass `name=fullname`: for `from module import name`, Python would then take the name for a missing
+        # submodule and replace this message by its own.
         raise ModuleNotFoundError(missing(parent, name))
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -127,13 +127,13 @@ def _found(where: str) -> Any:
 
 
 def _again(name: str) -> ModuleType:
-    """Return the module of a name in another process."""
+    """Return the module of a name when another process unpickles it."""
     install(replace=True)  # as the sending process has done
     return importlib.import_module(name)
 
 
 def _ours(name: str) -> Any:
-    """Return lakebed's object of a name; None for missing names and inner modules."""
+    """Return lakebed's object for a name; None for missing names and inner modules."""
     found = getattr(lakebed, name, None)
     return None if isinstance(found, ModuleType) and name not in lakebed.__all__ else found
 
@@ -171,9 +171,9 @@ def install(*, replace: bool | None = None) -> None:
     real = PathFinder.find_spec(ROOT)
     if real is not None and not replace:
         raise ImportError(
-            f"Deep Lake is installed, at {real.origin or real.submodule_search_locations}, and `import deeplake` goes "
-            f"on to mean that one. To mean lakebed: {REPLACE}=replace in the environment, or python -m lakebed.compat "
-            "--replace SCRIPT, or uninstall deeplake"
+            f"Deep Lake is installed, at {real.origin or real.submodule_search_locations}, and `import deeplake` "
+            f"still imports it. To import lakebed instead: {REPLACE}=replace in the environment, or python -m "
+            "lakebed.compat --replace SCRIPT, or uninstall deeplake"
         )
     sys.meta_path.insert(0, _FINDER)
 

@@ -154,9 +154,9 @@ class VectorStore:
         self.dataset.extend(rows)
         self.dataset.flush()
         if 0 < self._threshold <= len(self):
-            how = {"metric": _METRICS[self._metric][1], "exist_ok": True, "progressbar": False}
+            metric = _METRICS[self._metric][1]
             for name in self._vectors(None):
-                self.dataset.create_index(name, "hnsw", **how)
+                self.dataset.create_index(name, "hnsw", exist_ok=True, progressbar=False, metric=metric)
         return [str(one) for one in rows[ids]] if return_ids and ids is not None else None
 
     def search(
@@ -254,12 +254,11 @@ class VectorStore:
         """Make the vectors of some rows anew from other tensors."""
         _check_local(exec_option)
         names = self._vectors(embedding_tensor)
-        found = zip(
-            names, _each(names, embedding_source_tensor), _each(names, embedding_function), strict=True
-        )
+        sources, makes = _each(names, embedding_source_tensor), _each(names, embedding_function)
         rows = self._chosen(row_ids, ids, filter, query).sample_indices
         if len(rows):
             view = self.dataset[list(rows)]
+            found = zip(names, sources, makes, strict=True)
             view.update({name: self._embedded(_values(view[source]), make) for name, source, make in found})
             self.dataset.flush()
 
@@ -312,8 +311,8 @@ class VectorStore:
         return list(view.tensors) if list(names) == ["*"] else list(names)
 
     def _function(self, given: Any, method: str) -> Callable[[Any], Any]:
-        function = self.embedding_function if given is None else given
-        function = getattr(function, method, function)
+        given = self.embedding_function if given is None else given
+        function: Callable[[Any], Any] | None = getattr(given, method, given)
         if not callable(function):
             raise InvalidInputError("give an embedding_function, here or to the vector store")
         return function

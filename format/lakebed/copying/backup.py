@@ -20,7 +20,7 @@ from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, place_of, traits_of, without_cache
 from lakebed.versions.opening import TREE_KEY, read_tree
 
-# Number of attempts if the source is written meanwhile; each attempt has less left to copy.
+# Number of attempts if the source is written during the backup; each attempt has fewer files left to copy.
 _ROUNDS = 8
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def backup(
     """
     source = without_cache(source)
     target = without_cache(target)
-    read_tree(source)  # fails first, before anything is written, if the source is not a dataset
+    read_tree(source)  # raises if the source is not a dataset, before anything is written
     _refuse_nested(source, target)
     repository = Repository(target)
     with repository.running(source.url) as run:
@@ -106,8 +106,8 @@ def _refuse_nested(source: Storage, target: Storage) -> None:
         here, there = (os.path.realpath(folder) for folder in folders)
     if here == there or there.startswith(f"{here}/") or here.startswith(f"{there}/"):
         raise DatasetExistsError(
-            f"backups of {source.url} cannot lie at {target.url}: choose a place beside the dataset, better one on "
-            "another disk or in another bucket"
+            f"backups of {source.url} cannot lie at {target.url}: choose a place outside of the dataset, if "
+            "possible on another disk or in another bucket"
         )
 
 
@@ -178,8 +178,8 @@ def _copied(
             _report(source, {**state.damaged, **outcome.damaged}, keep_damaged=keep_damaged)
             return state, files, outcome
     raise CommitFailed(
-        f"{source.url} is changed in place all the time, as Deep Lake 3.x does, or loses files: stop its writers, and "
-        "repeat the backup"
+        f"{source.url} is changed in place during the backup, as by Deep Lake 3.x, or loses files: stop its "
+        "writers, and repeat the backup"
     )
 
 

@@ -1,4 +1,4 @@
-"""Copy of one version as a dataset of its own: its chunks are copied as they are, its metadata is written anew.
+"""Copy of one version as a separate dataset: its chunks are copied unchanged, its metadata is rewritten.
 
 Like a copy with history it runs in parallel, is verified, and continues after a kill; it becomes a dataset in one step
 at the end.
@@ -84,7 +84,7 @@ def copy_version(
     here = {key: stat.size for key, stat in target.list("")}
     for item in items:
         if item.sums is None:
-            journal.done.pop(item.goal, None)  # read it again, to compute its checksums
+            journal.done.pop(item.goal, None)  # copy the file again, to compute its checksums
     transfer = partial(Transfer, source, target)
     outcome = transfer_rest("Copying", items, here, journal, transfer, progressbar=progressbar)
     drop_others(target, here, {item.goal for item in items})

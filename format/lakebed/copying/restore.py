@@ -41,7 +41,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     Parameters
     ----------
     at
-        Its id, or the first four or more characters of it; or POSIX seconds, for the last point before; None is the
+        Id of the point, or its first four or more characters; or POSIX seconds, for the last point before; None is the
         newest.
 
     Raises
@@ -54,7 +54,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     try:
         points = repository.catalog().points
     except ChecksumError:
-        # A point given by its whole id can be restored without the catalog: its list of files has that name.
+        # The whole id of a backup is the name of its list of files, so the catalog is not needed.
         if isinstance(at, str) and len(at) == _WHOLE_ID and _ID.fullmatch(at):
             return at
         raise

@@ -31,7 +31,7 @@ _TOGETHER = 64
 _TOGETHER_BYTES = 4 << 20
 # Number of threads for local disks; more are not faster.
 _LOCAL_WORKERS = 4
-# Largest object, in bytes, that a store can copy on its side by one request.
+# Size in bytes of the largest object that a store can copy internally by one request.
 _LARGEST_COPY = 5 << 30
 
 _log = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ class Item:
     Parameters
     ----------
     key
-        Its key.
+        Key of the object in the source.
     stat
-        Its entry in the listing.
+        Entry of the object in the listing.
     sums
-        Its recorded checksums, if any.
+        Recorded checksums of the object, if any.
     to
-        Its key in the target, if that differs.
+        Key of the object in the target, if it differs.
     """
 
     key: str
@@ -60,7 +60,7 @@ class Item:
 
     @property
     def goal(self) -> str:
-        """Its key in the target."""
+        """Key of the object in the target."""
         return self.to or self.key
 
 
@@ -125,12 +125,12 @@ class Transfer:
         self._record([item for item in items if item.goal in found])
 
     def _write(self, found: Mapping[str, bytes]) -> None:
-        # On a disk, write one batch at a time, because a batch owns the folders that it creates.
+        # On a disk, write one batch at a time: a batch creates its folders and assumes that no other batch does.
         with self._batch if self._is_disk else nullcontext():
             self._target.put_many(found.items(), durable=False)
 
     def _server_side_copy(self, item: Item, storage: Storage, here: str, there: str) -> bool:
-        """Let the store copy an object; return False if it is not permitted to."""
+        """Let the store copy an object; return False if the store refuses."""
         if item.sums is not None and item.sums[0] != item.stat.size:
             self.outcome.damaged[item.key] = f"it has {item.stat.size} bytes instead of {item.sums[0]}"
             return True
@@ -212,13 +212,13 @@ def difference(data: bytes, sums: Sums) -> str | None:
 
 
 def recorded_sums(places: ChunkPlaces) -> Callable[[int], Sums]:
-    """Return a function from the row of a chunk to its recorded size and checksums; size 0 without a record."""
+    """Return a function from the row of a chunk to its recorded size and checksums; size 0 if it was not recorded."""
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(places.sum_counts())]).tolist()
     return lambda row: (int(places.sizes[row]), places.sums[ends[row] : ends[row + 1]].tolist())
 
 
 def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
-    """Return the storage that contains two others, and the prefixes of their keys in it; None if none does."""
+    """Return the storage that contains two other storages, and the prefixes of their keys in it; None if none does."""
     if is_bucket(source) and is_bucket(target):
         return target.around(source)
     return None

@@ -1,4 +1,4 @@
-"""Base classes of datasets and tensors, on which all chapters of their API stand."""
+"""Base classes of datasets and tensors, which the mixins of their API extend."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DatasetBase:
         pad: bool = False,
         lasting: bool = False,
     ) -> None:
-        # Past `__setattr__`, which checks each name: loops create an object for every row.
+        # Bypass `__setattr__`, which checks each name, because loops create an object for every row.
         self.__dict__.update(
             _handle=handle,
             _group=group,
@@ -78,7 +78,8 @@ class DatasetBase:
             return session
         then = self._handle.left_at(self._epoch)
         if then is not None:
-            # A selection of a commit stays valid after a checkout; the head that it was made of would change.
+            # A selection of rows of a commit stays valid after a checkout; one of the head would not, because the
+            # head changes.
             self._handle, self._epoch = then, then.session.epoch
             return then.session
         if not self._index.is_trivial or self._handle.was_left_in(self._epoch):
@@ -111,7 +112,7 @@ class DatasetBase:
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def _full(self, name: str) -> str:
-        """Return the full name of a tensor by the name that is shown.
+        """Return the full name of a tensor from the name that is shown.
 
         Raises
         ------
@@ -196,7 +197,7 @@ class TensorBase:
         if found is None:  # the tensor may have been renamed
             if self._key not in schema.tensors:
                 raise InvalidOperationError(
-                    f"tensor {self._name!r} is not in the version that is checked out now"
+                    f"tensor {self._name!r} does not exist in the version that is checked out"
                 )
             found = schema.tensors[str(self._key)]
         return found

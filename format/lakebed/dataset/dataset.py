@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
 
     class DatasetVerbs:
-        """Loaded when a name is used that no tensor has: scripts of 3.x have tensors of these names."""
+        """Verbs, loaded when a name is used that no tensor has: scripts for 3.x have tensors with such names."""
 
 
 _YIELDING = {
@@ -52,7 +52,7 @@ _YIELDING = {
     "rows": "_rows_of",
     "view_of": "_view_of",
 }
-"""Methods that 3.x does not have; a tensor of the same name takes precedence."""
+"""Methods that 3.x does not have, by name; a tensor of the same name takes precedence."""
 
 
 class Dataset(
@@ -75,7 +75,7 @@ class Dataset(
     ShowMethods,
     DatasetVerbs,
 ):
-    """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
+    """Tensors whose rows belong together, with versions; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
     Examples
     --------
@@ -158,12 +158,12 @@ class Dataset(
             self._check_row(item)
         elif isinstance(item, list):
             self._index[item].rows(self._whole().max_len)
-        elif hasattr(item, "to_frame"):  # a column of pandas or polars
+        elif hasattr(item, "to_frame"):  # a column of pandas or polars has this method
             item = item.to_numpy()
         return type(self)(self._handle, self._group, self._index[item], self._columns, pad=self._pad)
 
     def _expanded(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield the names of tensors and, for groups, of all tensors inside."""
+        """Yield the names of tensors; for groups, of all tensors inside."""
         for name in names:
             found, plain = self._named(name, as_column=True), normalize(name)
             if isinstance(found, Tensor):
@@ -185,7 +185,7 @@ class Dataset(
         try:
             return self._named(name)
         except TensorDoesNotExistError as error:
-            if name == "tags":  # no property, because tensors may have this name, as in 3.x
+            if name == "tags":  # not a property, because a tensor may have this name, as in 3.x
                 return self.get_tags()
             if name in _YIELDING:
                 return getattr(self, _YIELDING[name])
@@ -201,7 +201,7 @@ class Dataset(
 
             if (told := explained("Dataset", name)) is not None:
                 raise AttributeError(told) from error
-            # Programs often try names with _ that do not exist: they need no hint.
+            # Programs often try names that begin with _ and do not exist, so do not spend time on a hint.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
                 printable(f"'Dataset' object has no attribute {name!r}, and no tensor of that name{hint}")
@@ -224,7 +224,7 @@ class Dataset(
             self._table().shared_rows()  # raises if one tensor is empty and others are not
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
-            # Rows may be added during the iteration.
+            # Rows may be added during the iteration, so a row must stay valid after that.
             yield type(self)(self._handle, self._group, index, self._columns, pad=self._pad, lasting=True)
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class Dataset(
             self.delete_group(item)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Replace the selected samples of the tensor of that name; without one, set an attribute.
+        """Replace the selected samples of the tensor of that name; if no tensor has the name, set an attribute.
 
         Raises
         ------
@@ -328,7 +328,7 @@ class Dataset(
 
     def __str__(self) -> str:
         """Return the same text as 3.x; ``repr`` is more detailed."""
-        session = self._handle.session  # works for an outdated view, too
+        session = self._handle.session  # use the handle's session, which also works for an outdated view
         read_only = ", read_only=True" if session.read_only else ""
         group = f", group_index={self._group!r}" if self._group else ""
         index = "" if self._index.is_trivial else f", index={self._index!r}"
@@ -362,7 +362,7 @@ class Dataset(
 
 
 def _names_of(item: Sequence[Any]) -> list[str] | None:
-    """Return names of tensors and groups; in a list they may be tuples of parts. None if the item names rows."""
+    """Return names of tensors and groups, where a list may contain tuples of parts; None if the item selects rows."""
     if all(isinstance(name, str) for name in item):
         return list(item)
     if isinstance(item, tuple) or not isinstance(item[0], str | tuple | list):

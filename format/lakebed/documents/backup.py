@@ -35,7 +35,8 @@ _MAGIC = b"LBPOINT1"
 _CATALOG, _POINT = "the catalog of the backups", "the list of files of a backup"
 _ID = re.compile(r"[0-9a-f]{12}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-# Limit against deflate bombs. Deflate shrinks lists of files, whose checksums all differ, to a quarter.
+# Limit of decompression, against deflate bombs. Real lists of files shrink to a quarter at most, because all
+# checksums differ.
 _MOST_INFLATED = 64
 _LEAST_INFLATED = 1 << 24
 
@@ -52,7 +53,7 @@ class BackupPoint:
     Parameters
     ----------
     id
-        Its name.
+        Name of the backup.
     time
         Time at which the state was read, in POSIX seconds.
     source
@@ -138,7 +139,7 @@ class Run:
 
     @classmethod
     def from_json(cls, doc: Any) -> Run:
-        """Read it.
+        """Parse the entry of a run.
 
         Raises
         ------
@@ -230,9 +231,9 @@ class StoredFile:
     Parameters
     ----------
     key
-        Its key in the dataset.
+        Key of the file in the dataset.
     size
-        Its length.
+        Length of the file.
     digest
         SHA-256 of its content, in hexadecimal.
     run
@@ -292,7 +293,7 @@ class FileList:
         """
         limits.check("MAX_MANIFEST_BYTES", len(data), _POINT)
         if data[:8] != _MAGIC or len(data) < 16:
-            raise FormatError(f"{_POINT} is none that this release reads")
+            raise FormatError(f"{_POINT} has a layout that this release cannot read")
         if int.from_bytes(data[8:16], "little") != xxhash.xxh3_64_intdigest(memoryview(data)[16:]):
             raise FormatError(f"{_POINT} is not as it was written: its checksum is wrong")
         try:
@@ -336,7 +337,7 @@ class FileList:
             "damaged": dict(self.damaged),
             "runs": list(runs),
             "files": [[f.key, f.size, f.digest, runs[f.run], f.etag] for f in stored],
-            # Chunks missing in the source have no number; their version is then opened again at the next backup.
+            # A chunk that is missing in the source is left out; its version is then opened again at the next backup.
             "refs": {
                 version: [numbers[key] for key in keys]
                 for version, keys in self.refs.items()
@@ -348,7 +349,7 @@ class FileList:
 
     @property
     def objects(self) -> dict[str, StoredFile]:
-        """One file for each content, by the key of the content."""
+        """Return one file for each content, by the key of the content."""
         return {file.object: file for file in self.files.values()}
 
 

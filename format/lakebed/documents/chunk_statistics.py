@@ -34,9 +34,10 @@ PIECE = 1 << 14
 
 PIECE_FIELDS = np.dtype(
     [
-        ("low", "<u8"),  # smallest value: 64 bits of an int64, uint64 or float64; of texts the first 8 bytes
+        ("low", "<u8"),  # smallest value: 64 bits of an int64, uint64 or float64; first 8 bytes of a text
         ("high", "<u8"),  # largest value
-        ("bits", "<u8"),  # of integers: bit n for values that are n modulo 64; all bits for others
+        # For integers, bit n is set if a value is n modulo 64; for other types, all bits are set.
+        ("bits", "<u8"),
         ("rows", "<u4"),
         ("empty", "<u4"),  # samples without any value
         ("least", "<u4"),  # bytes of the shortest sample
@@ -48,7 +49,7 @@ PIECE_FIELDS = np.dtype(
 
 HAS_NAN = 1
 HAS_VALUES = 2
-"""Return whether `low` and `high` are valid: some value is not NaN."""
+"""Flag of a piece: `low` and `high` are valid, because some value is not NaN."""
 
 _MAGIC = b"lbstat01"
 _CHUNK = np.dtype([("digest", "V16"), ("pieces", "<u4"), ("rows", "<u4")])
@@ -60,7 +61,7 @@ def statistics_key(tensor: str) -> str:
 
 
 def pieces_of(rows: int) -> int:
-    """Return the number of pieces of a chunk with ``count`` samples."""
+    """Return the number of pieces of a chunk with ``rows`` samples."""
     return -(-rows // PIECE)
 
 

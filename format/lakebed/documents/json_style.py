@@ -33,7 +33,7 @@ _DTYPE = r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?"
 
 
 _WORDS = {None: "null", True: "true", False: "false"}
-# Writers of the most common types; faster than a function of this module.
+# Functions that write the most common types; each is faster than the general function of this module.
 _SCALARS: dict[type, Callable[[Any], str]] = {
     str: _quoted,
     int: int.__repr__,
@@ -63,7 +63,7 @@ def dump_meta(value: object) -> bytes:
 
 
 def indented(value: object, margin: str = "") -> str:
-    """Return the same as ``json.dumps(value, indent=4, sort_keys=True)``, but faster, since that is not compiled.
+    """Return ``json.dumps(value, indent=4, sort_keys=True)``, but faster, since the indented form is not compiled.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _base64(value: dict[str, Any]) -> bytes:
 def _decode_array(value: dict[str, Any]) -> np.ndarray[Any, np.dtype[Any]]:
     data, shape, name = _base64(value), value.get("shape"), value.get("dtype")
     if not isinstance(name, str) or not re.fullmatch(_DTYPE, name):
-        raise FormatError(f"an array in JSON has the dtype {name!r}")
+        raise FormatError(f"an array in JSON has the dtype {name!r}, which is not supported")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 32:
         raise FormatError(f"an array in JSON has the shape {shape!r}")
     try:

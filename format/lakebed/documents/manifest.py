@@ -101,7 +101,8 @@ class ChunkPlaces:
         FormatError
             If a folder is missing, or sizes and checksums do not match.
         """
-        if len(self.sizes) == 1:  # most tensors have one chunk, and numbers are faster than arrays of one
+        # Fast path: most tensors have one chunk, and Python numbers are faster than arrays of one item.
+        if len(self.sizes) == 1:
             size = int(self.sizes[0])
             is_sound = self.folder_of[0] < len(self.folders) and size <= LARGEST_INDEX
             is_sound = is_sound and -(-size // BLOCK) == len(self.sums)
@@ -222,7 +223,7 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
     """
     limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
     if data[:8] != magic or len(data) < 20:
-        raise FormatError("this is not a manifest of a layout that this release reads")
+        raise FormatError("the manifest has a layout that this release cannot read")
     if digest_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
         raise FormatError("the manifest is damaged: its checksum is wrong")
     start = 20 + int.from_bytes(data[16:20], "little")
@@ -235,7 +236,8 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
 def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) -> bytes:
     """Return a manifest of a kind, with its checksum."""
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(20 + len(text)) % 8)  # so that readers need not copy the arrays behind it
+    # Align the arrays that follow to 8 bytes, so that readers need not copy them.
+    text += b" " * (-(20 + len(text)) % 8)
     body = len(text).to_bytes(4, "little") + text + payload
     return magic + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
 
@@ -266,7 +268,7 @@ class LayoutTable:
             return None
         at, words = found
         if type(at) is not int or type(words) is not int or min(at, words) < 0:
-            raise FormatError("the manifest is damaged: its layouts of chunks lie nowhere")
+            raise FormatError("the manifest is damaged: it does not say where its layouts of chunks lie")
         return cls(rows, words, at)
 
     @property

@@ -221,7 +221,7 @@ class VersionTree:
         if isinstance(self.commits, Commits) and not self.commits.hot.keys().isdisjoint(
             self.commits.cold.all()
         ):
-            raise FormatError(f"{_WHAT}: a version is there twice")
+            raise FormatError(f"{_WHAT}: a version occurs twice")
         if FIRST not in self.commits or self.commits[FIRST].parent is not None:
             raise FormatError(f"{_WHAT}: there is no root version")
         if not self.branches:
@@ -249,7 +249,7 @@ class VersionTree:
         current: str | None = id
         while current is not None and current not in known:
             if current in path:
-                raise FormatError(f"{_WHAT}: the history of version {id} runs in a circle")
+                raise FormatError(f"{_WHAT}: the history of version {id} is circular")
             if current not in self.commits:
                 raise FormatError(f"{_WHAT}: version {current!r:.60} in the history of {id} is missing")
             path.add(current)
@@ -311,7 +311,8 @@ class VersionTree:
         if head.is_committed or head.children:
             raise InvalidInputError(f"the head {head.id} of branch {branch!r} cannot be replaced")
         if head.id == FIRST:
-            # Until the first commit, 3.9.52 writes into the root. It stays, and the new head goes below it.
+            # Until the first commit, 3.9.52 writes into the root version. The root stays, and the new head becomes
+            # its child.
             return self._grow(head, CommitNode(new_id, branch, FIRST))
         self._check_free(new_id)
         parent = self.commits[str(head.parent)]
@@ -428,7 +429,7 @@ class VersionTree:
                     f"branch {name!r} cannot be deleted: branch {self.commits[head].branch!r} begins on it;"
                     " delete that one first"
                 )
-        # Versions that a reset left below this branch are removed with it.
+        # A reset may have left versions below this branch; remove them with it.
         pending = list(gone)
         while pending:
             below = [
@@ -447,7 +448,7 @@ class VersionTree:
         return replace(self, commits=commits, branches=branches)
 
     def _check_free(self, id: str) -> None:  # noqa: A002
-        # Ids are random, so comparing with the versions at hand is enough.
+        # Ids are random, so it is enough to compare with the versions that are already in memory.
         if id in Commits.of(self.commits).hot:
             raise InvalidInputError(f"there is already a version {id}")
 
@@ -472,7 +473,7 @@ class VersionTree:
 
 
 def tail_begins(data: bytes) -> int | None:
-    """Return the offset of the end that can be read alone, from the last bytes of the file; None without one."""
+    """Return where the part of the tree file begins that can be read alone, from its last bytes; None if absent."""
     end = TreeEnd.of(data)
     return None if end is None else end.begins
 

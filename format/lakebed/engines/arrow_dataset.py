@@ -1,4 +1,4 @@
-"""A dataset as ``pyarrow.dataset.Dataset``: engines that know it ask for columns and rows, and only those are read.
+"""A dataset as ``pyarrow.dataset.Dataset``: engines request columns and rows, and only these are read.
 
 A scan goes through the rows window by window. It reads the columns of the filter, applies it, and then reads the other
 columns in the rows that are left. Rows that cannot match by the statistics of their chunks are not read.
@@ -39,10 +39,12 @@ _FIRST_ROWS = 1 << 10
 """Rows of the first window. Windows double up to `BATCH_ROWS`, so that LIMIT reads little."""
 
 _DENSE = 8
-"""If the filter leaves more than 1 / 8 of a window, the other columns are read whole."""
+"""If more than 1 / 8 of the rows of a window pass the filter, the other columns are read whole."""
 
 _MOST_STRETCHES = 1 << 14
-"""Most stretches of rows that are held against a filter, at 12 microseconds each; with more, neighbours are joined."""
+"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each; beyond it, neighbours
+are joined.
+"""
 
 _ORDERED = (
     pa.types.is_integer,
@@ -56,7 +58,7 @@ _ORDERED = (
 """Types of columns whose statistics are used: Arrow orders their values as the stored numbers."""
 
 _NOT_A_NUMBER = re.compile(r"nan|\b(?!(?:is_in|is_null|is_valid|invert|cast|if_else)\()\w+\(", re.IGNORECASE)
-"""NaN in the text of a condition, or a function that may make one of numbers."""
+"""Pattern of conditions that may meet NaN: the word NaN, or a function that may return it."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Shown:
 
 
 class Scanner:
-    """Reads some columns of the rows that a filter leaves; each reading starts anew.
+    """Reader of some columns of the rows that pass a filter; each call reads from the start.
 
     ``Dataset.scanner`` returns it. It has the methods of ``pyarrow.dataset.Scanner`` that engines call.
 
@@ -112,7 +114,7 @@ class Scanner:
             self.projected_schema = _computed(self._kept.empty_table(), self._computed).schema
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream of record batches, which reads as far as it is asked to."""
+        """Return the rows as a stream of record batches, which reads only the batches that are requested."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
@@ -152,13 +154,14 @@ class Scanner:
                 yield from _computed(pa.Table.from_batches([batch]), self._computed).to_batches()
 
     def _matching(self, wanted: Sequence[str]) -> Iterator[tuple[Part, dict[str, pa.Array]]]:
-        """Yield the rows of each window that the filter leaves, with those of its columns that were read already."""
+        """Yield the rows of each window that pass the filter, with their columns that were read already."""
         scans, named = self._scans, self._filtered
         telling = scans.telling(named)
         runs = scans.runs(self._rows, self._condition, telling)
         size = FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS
         parts = _parts(self._rows, runs, min(size, self._batch_size))
-        is_window = row_window(self._rows) is not None  # others are read ahead as they are taken
+        # The chunks of other rows are read ahead when the rows are taken.
+        is_window = row_window(self._rows) is not None
         with scans.ahead(wanted if self._condition is None else named, runs if is_window else []):
             for rows in parts:
                 if self._condition is None:
@@ -214,14 +217,14 @@ def _matching(table: Table, names: Mapping[str, str], condition: pads.Expression
 
 
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
-    """Return a record batch; one without columns has its number of rows, too."""
+    """Return a record batch; a batch without columns still has its number of rows."""
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
 
 
 def _aligned(array: pa.Array) -> pa.Array:
-    """Return an array whose numbers are aligned: those of mapped chunks may not be, of which Arrow's engine warns."""
+    """Return an array whose numbers are aligned; Arrow's engine warns of unaligned numbers, as in mapped chunks."""
     is_aligned = all(values is None or values.address % 8 == 0 for values in array.buffers()[1:2])
     return array if is_aligned else pa.concat_arrays([array, array.slice(0, 0)])
 
@@ -234,7 +237,7 @@ def _places(rows: Part) -> pa.Array:
 def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[str]:
     """Return the columns that expressions name.
 
-    Arrow tells only whether an expression fits a schema. The columns are halved until each that is needed stands alone.
+    Arrow tells only whether an expression fits a schema, so the needed columns are found by bisection.
 
     Raises
     ------
@@ -254,7 +257,7 @@ def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[st
         return True
 
     def needed(names: list[str], others: list[str]) -> list[str]:
-        """Return those of ``names`` that are needed beside ``others``."""
+        """Return the columns among ``names`` that are needed in addition to ``others``."""
         if fits(others):
             return []
         if len(names) == 1:
@@ -277,7 +280,7 @@ def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[st
 
 
 def _computed(table: pa.Table, expressions: Mapping[str, pads.Expression]) -> pa.Table:
-    """Compute columns from those of a table."""
+    """Compute columns from columns of a table."""
     compute = [
         Declaration("table_source", TableSourceNodeOptions(table)),
         Declaration("project", ProjectNodeOptions(list(expressions.values()), list(expressions))),
@@ -296,7 +299,7 @@ class _Scans:
             for name, scan in self._scanned.items()
         }
         fields = [pa.field(name, column.kind) for name, column in self.columns.items()]
-        # DuckDB reads the first column where it only counts rows.
+        # DuckDB reads the first column to count rows, so the row numbers come first.
         self.schema = pa.schema([pa.field(ROW_ID, pa.int64()), *fields] if shown.row_ids else fields)
 
     def has_files(self, names: Sequence[str]) -> bool:
@@ -394,7 +397,8 @@ class _Told:
         cuts = np.stack([first, last + 1], axis=1).reshape(-1)
 
         def over(found: NDArray[Any], how: np.ufunc) -> list[Any]:
-            padded = np.append(found, found[-1:])  # the end of the last stretch is an index, too
+            # Append an entry, because the end of the last stretch is used as an index, too.
+            padded = np.append(found, found[-1:])
             return list(how.reduceat(padded, cuts)[::2])
 
         columns = zip(
@@ -430,7 +434,7 @@ def _may_match(
 ) -> Iterator[int]:
     """Yield the stretches in which a filter can be true.
 
-    Arrow decides that: to it, stretches are the files of a partitioned dataset, and facts what it knows of partitions.
+    Arrow decides this: it treats stretches as files of a partitioned dataset, and facts as their partition expressions.
     """
     form, nowhere = pads.IpcFileFormat(), LocalFileSystem()
     fragments = []
@@ -475,7 +479,8 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
     """The rows of a table as a dataset of Arrow, which DuckDB, polars and others query by columns and filters."""
 
     def __init__(self, table: Table, shown: Shown, condition: pads.Expression | None = None) -> None:
-        # Arrow's class has no constructor. Every method of it that could be called is overridden below.
+        # Do not call the constructor: Arrow's class has none. Every method of it that users could call is overridden
+        # below.
         table.shared_rows()  # raises an error now, not within an engine
         self._table, self._shown, self._condition = table, shown, condition
 
@@ -491,7 +496,7 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
         batch_size: int = BATCH_ROWS,
         **_: Any,
     ) -> Scanner:
-        """Return a scanner; Arrow's options of reading ahead and of threads change nothing."""
+        """Return a scanner; Arrow's options for reading ahead and for threads have no effect."""
         both = [each for each in (self._condition, filter) if each is not None]
         return Scanner(self._table, self._shown, columns, reduce(and_, both) if both else None, batch_size)
 
@@ -524,7 +529,7 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
         return LakeDataset(self._table, self._shown, both)
 
     def get_fragments(self, filter: pads.Expression | None = None) -> Iterator[LakeDataset]:  # noqa: A002
-        """Yield the dataset itself: it is not made of files."""
+        """Yield the dataset itself, since it does not consist of files."""
         yield self if filter is None else self.filter(filter)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -33,7 +33,7 @@ class LogEntry:
     names: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the commit as plain data."""
+        """Return the commit as plain data for JSON."""
         return {
             **commit_entry(self.node),
             "branch": self.node.branch,
@@ -67,7 +67,7 @@ class Log:
         return found
 
     def _parents(self, commit: str) -> tuple[str, ...]:
-        """Return the parents of a commit, that of the version tree first; a head counts as the commit below it."""
+        """Return the parents of a commit, first the one in the version tree; a head counts as the commit below it."""
         found = (last_commit(self._tree, parent) for parent in self._ancestry.parents(commit))
         return tuple(parent for parent in dict.fromkeys(found) if parent is not None)
 
@@ -92,7 +92,7 @@ class Log:
             if commit not in parents:
                 parents[commit] = self._parents(commit)
                 pending += parents[commit]
-        # If two commits have the same time, the one that stands later in the history counts as younger.
+        # Of two commits with the same time, the one that comes later in the history counts as younger.
         ordered = {name: parents[name] for name in self._tree.commits if name in parents}
         times = {name: self._tree.commits[name].time or 0.0 for name in ordered}
         return map(self._entry, newest_first(ordered, times))

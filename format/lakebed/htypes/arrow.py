@@ -147,7 +147,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Return True for the null rows, or None without any.
+    """Return a mask that is True for null rows; None if no row is null.
 
     Arrow's own conversions import pandas if it is installed, which takes a second; the bitmap needs none.
     """
@@ -169,7 +169,7 @@ def is_binary(array: pa.Array) -> bool:
 
 
 def byte_ranges(array: pa.Array) -> tuple[memoryview, NDArray[Any], NDArray[np.bool_] | None]:
-    """Return the memory of a binary array, the start of each value and the end of the last, and which are null."""
+    """Return the memory of a binary array, the start of each value and the end of the last one, and a mask of nulls."""
     width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
     data_buffer, stop = array.buffers()[2], array.offset + len(array) + 1
     data = memoryview(b"") if data_buffer is None else memoryview(data_buffer).cast("B")
@@ -233,7 +233,7 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
                 json.loads("null" if text is None else text)
             except (ValueError, RecursionError) as error:
                 raise InvalidInputError(
-                    f"value {i} of an Arrow string column is no JSON text: {error}"
+                    f"value {i} of an Arrow string column is not JSON text: {error}"
                 ) from error
     return ArrowColumn(_string_block(array, nulls, b"{}"), nulls)
 
@@ -248,7 +248,7 @@ def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _plain_dtype(kind: pa.DataType) -> np.dtype[Any]:
-    """Return the dtype that values of a primitive type are stored with: dates and times as their integers."""
+    """Return the dtype in which values of a primitive type are stored: integers for dates and times."""
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return numpy_dtype(kind)
     if pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
@@ -273,7 +273,8 @@ def _plain_values(array: pa.Array) -> NDArray[Any]:
 def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
     nulls = null_rows(array)
     if pa.types.is_null(array.type):
-        # Later rows decide between numbers and lists, so the nulls get a record of their own.
+        # All values are null. Store no numbers yet, because later rows decide whether the tensor holds numbers or
+        # lists.
         return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,) * (ndim or 1)), nulls, dtype)
     if ndim not in (None, 1):
         raise TensorInvalidSampleShapeError(
@@ -315,7 +316,7 @@ def _lists(
 
 
 def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes of an empty list behind the first: fixed by the type, or those of the tensor, or 0."""
+    """Return the axes of an empty list after the first: fixed by the type, else those of the tensor, else 0."""
     fixed = []
     while _is_list(kind := kind.value_type):
         fixed.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
@@ -325,7 +326,7 @@ def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the shape of each row, int64 of shape (rows, levels), and the values of all rows back to back."""
-    # Only lists need Arrow's functions, and their import takes as long as NumPy's.
+    # Only lists need Arrow's compute functions, whose import takes as long as that of NumPy.
     import pyarrow.compute as pc
 
     extents = []

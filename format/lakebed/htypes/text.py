@@ -25,7 +25,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
     Raises
     ------
     TensorDtypeMismatchError
-        If a value is no text, or text that UTF-8 cannot hold (a lone surrogate).
+        If a value is not text, or is text that UTF-8 cannot hold (a lone surrogate).
     """
     if isinstance(values, list) and (set(map(type, values)) if kinds is None else kinds) == {str}:
         joined = "".join(values)
@@ -35,7 +35,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
     parts = []
     for value in values:
         if value is None or (isinstance(value, list | tuple) and not value):
-            parts.append(b"")  # an empty list is an empty sample in every htype; an empty array is no text
+            parts.append(b"")  # an empty list is an empty sample in every htype; an empty array is not text
             continue
         if isinstance(value, np.ndarray) and value.size == 1:
             value = value.item()
@@ -56,7 +56,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
 
 
 def spelled(value: Any) -> Any:
-    """Return the text of a value that `str` writes in full, such as a UUID; others as they are."""
+    """Return the text of a value that `str` writes in full, such as a UUID; other values unchanged."""
     if isinstance(value, UUID | Decimal | PurePath):
         return str(value)
     kind = type(value)
@@ -70,9 +70,9 @@ def decode_text(data: bytes | memoryview) -> str:
     Raises
     ------
     FormatError
-        If the bytes are no UTF-8.
+        If the bytes are not UTF-8.
     """
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(f"a text sample is no UTF-8: {error.reason} at byte {error.start}") from error
+        raise FormatError(f"a text sample is not UTF-8: {error.reason} at byte {error.start}") from error

@@ -17,14 +17,14 @@ from lakebed.storage.address import scheme_of
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Bytes of results that may wait for their turn.
+# Limit of the bytes of results that wait until earlier results are taken.
 WAITING_BYTES = 256 << 20
-# Local disks answer faster than more threads could ask.
+# Number of threads for local disks; more threads cannot ask faster than a disk answers.
 _LOCAL_THREADS = 8
 
 
 def threads_for(urls: Iterable[str | None]) -> int:
-    """Return the number of links to follow at the same time, which is larger if they lead to servers."""
+    """Return how many links to follow at the same time; more if they lead to servers."""
     wanted = max(1, config.LINK_THREADS)
     is_remote = any(url is not None and scheme_of(url) != "file" for url in urls)
     return wanted if is_remote else min(wanted, _LOCAL_THREADS)

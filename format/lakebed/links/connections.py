@@ -72,7 +72,7 @@ class Place:
         try:
             host = plain_host(host)
         except ValueError:
-            # The system reads odd spellings of IPv4 addresses; a policy refuses them.
+            # The system accepts odd spellings of IPv4 addresses; `plain_host` and the policy do not.
             if not host.isascii():
                 raise
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
@@ -100,7 +100,7 @@ class Connection(http.client.HTTPConnection):
     place
         Address of the server.
     addresses
-        IP addresses to try; those of the proxy, if any.
+        IP addresses to try; if a proxy is used, the addresses of the proxy.
     deadline
         Time to give up, by ``time.monotonic``.
     """
@@ -208,18 +208,18 @@ class Proxy:
         answer = b""
         while not answer.endswith(b"\r\n\r\n"):
             sock.settimeout(left(deadline))
-            # Byte by byte: the bytes after the empty line belong to TLS.
+            # Read byte by byte, because the bytes after the empty line belong to TLS.
             byte = sock.recv(1)
             answer += byte
             if not byte or len(answer) > _MAX_PROXY_ANSWER:
-                raise OSError("the proxy ended the conversation")
+                raise OSError("the proxy closed the connection")
         status = answer.split(b" ", 2)[1:2]
         if status != [b"200"]:
             raise OSError(f"the proxy answers {answer.splitlines()[0].decode('latin-1')!r:.100}")
 
 
 def connect(place: Place, proxy: Proxy | None, policy: Policy | None, deadline: float) -> Connection:
-    """Return a connection, not made yet, to addresses that the policy allows.
+    """Return an unopened connection to the addresses that the policy allows.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def connect(place: Place, proxy: Proxy | None, policy: Policy | None, deadline: 
 
 
 def _check_behind_proxy(place: Place, policy: Policy, deadline: float) -> None:
-    """Refuse a host that the proxy would resolve to a private address, as far as this machine can tell."""
+    """Refuse a host that a proxy would resolve to a private address, as far as this machine can resolve the name."""
     try:
         addresses = resolve(place.host, place.port, deadline)
     except OSError as error:
@@ -269,12 +269,12 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
         except (OSError, UnicodeError) as error:
             found.append(error if isinstance(error, OSError) else OSError(f"{host!r} is not a host name"))
 
-    # In a thread, since the system's resolver keeps no deadline.
+    # Ask in a thread, because the system's resolver does not support a deadline.
     thread = threading.Thread(target=ask, name="lakebed-resolve", daemon=True)
     thread.start()
     thread.join(left(deadline))
     if not found:
-        raise TimeoutError(f"the name {host} was not resolved in time")
+        raise TimeoutError(f"the address of host {host} was not found in time")
     if isinstance(found[0], OSError):
         raise found[0]
     return found[0]
@@ -332,13 +332,13 @@ class Pool:
             try:
                 policy.check_addresses(place.url, place.host, place.port, known)
             except UnsafePathError:
-                # Another caller may use it; the name is resolved again.
+                # Keep the connection for callers with another policy; this call resolves the name again.
                 self.give(place, connection)
                 return None
         return connection
 
     def give(self, place: Place, connection: Connection) -> None:
-        """Take back a connection for other requests."""
+        """Keep a connection for later requests to the same server, or close it."""
         with self._lock:
             found = self._idle.setdefault(place.origin, [])
             if connection.is_direct and len(found) < max(1, config.LINK_THREADS):

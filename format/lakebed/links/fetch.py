@@ -62,7 +62,8 @@ def fetch(
         return HTTP.fetch(url, timeout=timeout, creds=_values(creds), policy=policy)
     from lakebed.links.remote import fetch_object
 
-    return fetch_object(url, creds, policy)  # requests to stores have timeouts of their own
+    # Requests to stores have their own timeouts, so `timeout` is not passed.
+    return fetch_object(url, creds, policy)
 
 
 def fetch_part(
@@ -106,12 +107,12 @@ def _known_scheme(url: str) -> str:
     scheme = scheme_of(url)
     if scheme != "file" and scheme not in SCHEMES:
         known = ", ".join(sorted({"file", *SCHEMES}))
-        raise UnsupportedUrlError(f"nothing reads {scheme}:// addresses here; files, {known} can be read")
+        raise UnsupportedUrlError(f"{scheme}:// addresses cannot be read; files, {known} can")
     return scheme
 
 
 def _unless_own(url: str, policy: Policy | None) -> Policy | None:
-    """Return the policy for a linked file; None if this process has appended the link itself."""
+    """Return the policy for a linked file; None if this process appended the link itself."""
     if policy is None:
         return None
     policy.scheme(url)

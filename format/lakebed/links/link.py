@@ -40,7 +40,7 @@ class LinkedSample:
         Name of the credentials that the address needs; the dataset stores the name only.
     """
 
-    # Written by hand: millions of these are created, and a frozen dataclass takes four times as long.
+    # Do not use a frozen dataclass: creating it takes four times as long, and millions of links are created.
     __slots__ = ("creds_key", "path")
 
     path: str
@@ -208,7 +208,7 @@ def _key(creds_key: object) -> str | None:
 
 
 def grid_shape(paths: tuple[int, ...], ndim: int) -> tuple[int, ...]:
-    """Return the shape of a grid of tiles with as many axes as the sample: one tile on those not given.
+    """Return the shape of a grid of tiles with as many axes as the sample: 1 for axes that are not given.
 
     Raises
     ------

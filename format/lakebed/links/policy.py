@@ -39,11 +39,11 @@ WEB = frozenset({"http", "https"})
 _WEB_PORTS = (80, 443)
 _MAX_URL = 8192
 
-# Links that a process remembers as its own, 8 bytes each, and the number that may stay unsorted.
+# Number of links (8 bytes each) that a process remembers as its own, and how many of them may be unsorted.
 _REMEMBERED = 1 << 24
 _UNSORTED = 64
 
-# Honest links do not need them, and parsers of addresses disagree on them.
+# Characters that valid links do not need and that URL parsers treat differently.
 _ODD = re.compile(r"[\x00-\x1f\x7f]")
 _ODD_ON_THE_WEB = re.compile(r"[\x00-\x1f\x7f\\]")
 _BUCKETS = {
@@ -178,7 +178,7 @@ class Policy:
         allowed = hosts(config.LINK_HOSTS)
         for address in addresses:
             if not is_public(address) and not allowed.has_address(address, port):
-                raise _forbidden(url, f"{host} is {address}, no public address", f"{host}:{port}")
+                raise _forbidden(url, f"{host} is {address}, which is not a public address", f"{host}:{port}")
 
     def check_downgrade(self, url: str, there: str) -> None:
         """Refuse a redirect from an encrypted address to one that is not.
@@ -284,7 +284,7 @@ def allow_links(*places: str | os.PathLike[str]) -> None:
     for place in places:
         text = os.fspath(place)
         if not text:
-            raise InvalidInputError("links are allowed into folders and to hosts; an empty text is neither")
+            raise InvalidInputError("allow_links takes folders and hosts; an empty text is neither")
         if not isinstance(place, str) or _is_folder(text):
             roots.append(_folder(text))
         else:
@@ -308,7 +308,7 @@ def _is_folder(text: str) -> bool:
 def _folder(text: str) -> str:
     path = os.path.realpath(path_of(text))
     if not os.path.isdir(path):  # noqa: PTH112
-        raise InvalidInputError(f"{text!r} is not a folder that links could lead into, and no host")
+        raise InvalidInputError(f"{text!r} is neither a folder that links could lead into, nor a host")
     return path
 
 
@@ -342,7 +342,7 @@ class _Memory:
 
     def _sort(self) -> None:
         self._known = np.concatenate([self._known, np.array(self._recent, np.int64)])
-        self._known.sort(kind="stable")  # this merges sorted runs
+        self._known.sort(kind="stable")  # the stable sort merges runs that are already sorted
         self._recent = array("q")
         if len(self._known) > _REMEMBERED // 2:
             self._older, self._known = self._known, np.zeros(0, np.int64)
@@ -359,7 +359,7 @@ _MEMORY = _Memory()
 def remember(links: Iterable[str]) -> None:
     """Allow this process to read the links that its user appends, in any dataset.
 
-    Exactly these links, and neither other files of their folders nor other addresses of their hosts.
+    The permission covers exactly these links, not other files in their folders or other addresses of their hosts.
     """
     here = os.getcwd() + os.sep  # noqa: PTH109
     _MEMORY.add([text if text[:1] == "/" or "://" in text else here + text for text in links])

@@ -1,8 +1,8 @@
 """Random numbers as a function: draws and weighted samples that depend on a key alone.
 
 Nothing here has state, so any part of an epoch can be computed anywhere: by another thread, after a resume, by another
-number of processes. The functions are defined here and never change: a recorded order must come again in every later
-release. NumPy's own generators do not promise that.
+number of processes. The functions are defined here and never change: every later release must reproduce a recorded
+order. NumPy's own generators do not promise that.
 
     mix(z)        z += 0x9E3779B97F4A7C15
                   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from lakebed.errors import InvalidInputError
 from lakebed.native import order as native
 
-# Purposes of random numbers: one word of the key each.
+# Purposes of random numbers; each purpose is one word of the key, so that their numbers are independent.
 DRAWS, WEIGHTED, SPANS, BLOCK, SPLIT = 1, 2, 3, 4, 5
 
 _WORD = (1 << 64) - 1
@@ -62,7 +62,7 @@ def key(*words: int) -> int:
 def fresh_seed() -> int:
     """Return a random seed below 2**48; if PyTorch is imported, it follows ``torch.manual_seed``."""
     torch: Any = sys.modules.get("torch")
-    # While another thread imports PyTorch, the module has no generator yet, so nobody can have seeded it.
+    # While another thread imports PyTorch, the module is incomplete, and nobody can have seeded it.
     if hasattr(torch, "randint") and hasattr(torch, "Generator"):
         return int(torch.randint(1 << 48, ()))
     return secrets.randbits(48)
@@ -74,7 +74,7 @@ def draws(seed: int, epoch: int, samples: ArrayLike, n: int = 1) -> NDArray[np.f
     Parameters
     ----------
     seed, epoch
-        Determine the numbers, together with the sample.
+        Words that determine the numbers, together with the sample.
     samples
         Numbers of rows, int64, shape (samples,).
     n
@@ -113,7 +113,7 @@ def weighted(
     size
         Number of rows to draw; by default as many as weights.
     seed, epoch
-        Determine the choice.
+        Words that determine the choice.
 
     Returns
     -------
@@ -146,7 +146,8 @@ def weighted(
         chosen = np.searchsorted(ends, np.sort(u) * ends[-1], side="right")
         drawn: NDArray[np.int64] = possible[np.minimum(chosen, len(possible) - 1)]
         return drawn
-    # Efraimidis and Spirakis 2006: draw an arrival time for each row, at the rate of its weight; the first ones win.
+    # Efraimidis and Spirakis 2006: draw an arrival time for each row, with its weight as the rate; take the earliest
+    # rows.
     arrivals = -np.log1p(-u) / weight[possible]
     first = np.argpartition(arrivals, size - 1)[:size]
     return np.sort(possible[first])

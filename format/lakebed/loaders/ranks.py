@@ -1,4 +1,4 @@
-"""The place of this process among those that train together: its rank, and their number."""
+"""The rank of this process among the processes that train together, and their number."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Ranks:
             )
         if self.rank is not None and self.world is not None:
             if self.world < 1 or not 0 <= self.rank < self.world:
-                raise InvalidInputError(f"rank {self.rank} is not below world {self.world}")
+                raise InvalidInputError(
+                    f"rank={self.rank} and world={self.world}: world must be at least 1, and rank from 0 to world "
+                    "- 1"
+                )
             if self.distributed is False and self.world > 1:
                 raise InvalidInputError(
                     f"distributed=False gives all rows to each process, world={self.world} divides them: give only one"
@@ -64,7 +67,7 @@ class Ranks:
         return rank, world
 
     def asked(self) -> tuple[int, int]:
-        """Return rank and world as :meth:`now`, but 0 and 1 if the caller gave nothing."""
+        """Return rank and world as :meth:`now`, but 0 and 1 if the caller gave none."""
         if self.rank is not None or self.distributed is not None:
             return self.now()
         _tell(_WHOLE, *process_group())
@@ -95,7 +98,7 @@ def process_group() -> tuple[int, int]:
 
 
 def _of_torch() -> tuple[int, int]:
-    # PyTorch may be missing, or half imported by another thread: then no group exists.
+    # If PyTorch is missing, or another thread is importing it, no process group exists.
     group: Any = getattr(sys.modules.get("torch"), "distributed", None)
     if not all(hasattr(group, name) for name in ("is_available", "is_initialized", "get_world_size")):
         return 0, 1
@@ -107,7 +110,7 @@ def _of_torch() -> tuple[int, int]:
 def _of_jax() -> tuple[int, int]:
     jax: Any = sys.modules.get("jax")
     is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
-    # Asking for the number of processes without a group would start JAX's devices.
+    # Without a group, asking for the number of processes would start JAX's devices.
     if is_initialized is None or not hasattr(jax, "process_index") or not is_initialized():
         return 0, 1
     return int(jax.process_index()), int(jax.process_count())

@@ -73,7 +73,7 @@ def read_whole_tree(storage: Storage) -> TreeAt:
 
 
 class Check:
-    """Verification of the versions of one dataset, and once of their common files."""
+    """Verification of the versions of one dataset, and of their common files, which are checked once."""
 
     def __init__(self, storage: Storage, tree: VersionTree, findings: Findings) -> None:
         self.documents = DocumentCheck(storage, tree, findings)
@@ -88,7 +88,7 @@ class Check:
 
 
 class _ChunkCheck:
-    """Verification of chunk files: each once, however many versions share it."""
+    """Verification of chunk files, each of which is checked once, however many versions share it."""
 
     def __init__(self, storage: Storage, findings: Findings) -> None:
         self._source = ChunkSource(storage, _CACHE, {})
@@ -126,7 +126,7 @@ class _ChunkCheck:
         table = reader.state.table
         try:
             codec = reader.chunk_codec()
-            # Chunks compressed as images are decoded only in a deep check, with their samples.
+            # Chunks compressed as images are only decoded in a deep check, together with their samples.
             codec = None if isinstance(codec, ImageChunkCodec) else codec
             chunk = parse_chunk(self._source.file(table, ordinal), table.samples(ordinal) or 1, codec)
             sizes = np.diff(chunk.offsets())
@@ -154,7 +154,8 @@ class _ChunkCheck:
         if decodes(reader, rows):
             self._findings.samples += len(rows)
             return
-        broken: list[tuple[int, int, str]] = []  # each run of damaged samples with the error of its first one
+        # Runs of damaged samples: first and last sample, and the error of the first.
+        broken: list[tuple[int, int, str]] = []
         for row in rows:
             self._findings.samples += 1
             error = self._sample(version, reader, row)
@@ -216,7 +217,8 @@ def _samples(state: TensorState) -> Iterator[range]:
     for end in ends.tolist():
         if state.table.first(start) >= state.meta.length:
             return
-        # The first tile of a sample may only share its row with earlier samples, which no writer does.
+        # These rows are one chunk of samples, or the tiles of one sample. A first tile could share its chunk with
+        # earlier samples, but no writer does that.
         yield range(start, end)
         start = end
 
@@ -230,7 +232,7 @@ def _settings(reader: SampleReader) -> tuple[object, ...]:
 
 
 def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
-    """Return the first and last sequence that have some flat samples."""
+    """Return the first and last sequence that contain given flat samples."""
     if state.sequence is None or not state.sequence.count:
         return flat
     ends = np.cumsum(state.sequence.lengths)

@@ -46,7 +46,7 @@ class ResultColumn(ColumnVerbs):
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """Name of the column."""
         return self.name
 
     @property
@@ -111,7 +111,7 @@ class ResultColumn(ColumnVerbs):
         return rows(self.read())
 
     def once(self) -> list[Any]:
-        """Return the values of all rows; a key of a group only once, not for each row of the group."""
+        """Return the values of all rows; a key of a group appears once, not for each row of the group."""
         return rows(_once(self.read(), self.info))
 
     def value(self) -> Any:
@@ -237,7 +237,7 @@ class ResultColumn(ColumnVerbs):
             return _json_texts(found)
         try:
             return pa.array([_jsonable(value) for value in found])
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # lists of values of several types
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # the lists hold values of several types
             return _json_texts(found)
 
     def _dated(self, column: Column) -> pa.Array | None:
@@ -319,7 +319,7 @@ def keys_once(relation: Relation) -> Relation:
 
 
 def _once(column: Column, info: Info) -> Column:
-    """Return each key of a group once, if the column holds it for each row of the group."""
+    """Return each key of a group once, if the column holds a key for each row of the group."""
     if not info.is_key:
         return column
     firsts = [item_of(group, 0) if len(group) else None for group in rows(column)]
@@ -376,7 +376,7 @@ def _array(value: Any, column: Column) -> NDArray[Any]:
         dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
         return np.empty(0, column.flat.dtype if isinstance(column, Ragged) else dtype)
     if isinstance(value, list):
-        with suppress(ValueError):  # lists of unequal length
+        with suppress(ValueError):  # the lists may differ in length
             array = np.asarray(value)
             if array.dtype.kind in "biuf" and array.size:
                 return array

@@ -1,4 +1,4 @@
-"""Writable buffers that are used again once no view of them is left."""
+"""Writable buffers that are reused once no view of them exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 _PAGE = 1 << 16
 
 _ONE = [np.empty(1, dtype=np.uint8)]
-# Reference count of a buffer that only a list holds, measured as in `take`; it differs between Python releases.
+# Reference count of a buffer that only a list refers to, measured as in `take`, because it differs between Python
+# releases.
 _UNUSED = sys.getrefcount(_ONE[0])
 
 
@@ -67,7 +68,7 @@ class BufferPool:
 
     @property
     def held(self) -> int:
-        """Bytes that the pool holds on to."""
+        """Bytes that the pool holds."""
         return sum(map(len, self._buffers))
 
     def _make_room(self, size: int) -> None:

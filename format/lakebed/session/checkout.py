@@ -1,4 +1,4 @@
-"""One dataset opened at one version: its tree, its snapshot, and the lease that protects this from collection."""
+"""One dataset opened at one version: its tree, its snapshot, and the lease that prevents collection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CACHED_VERSIONS = 16
 
 
 class Position(NamedTuple):
-    """Position of a session: the tree that it knows, and the version in it that it reads.
+    """Position of a session: the tree that it knows, and the version that it reads in this tree.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Position(NamedTuple):
 
 
 class Checkout:
-    """The version that a session reads, and the tree that has it.
+    """The version that a session reads, and the tree that contains this version.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Checkout:
     cache_bytes
         Bound of the chunk cache; None is ``config.CACHE_BYTES``.
     as_of
-        Open the newest commit in the history of that version that is not younger than this, in POSIX seconds.
+        Open the newest commit in the history of that version made at or before this time, in POSIX seconds.
     start
         Tree and content of the version, if both are known already.
     head_of
@@ -78,7 +78,7 @@ class Checkout:
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
         )
         self._position: Position
-        self.known: TreeAt | None = None  # the tree as it was read last, or published
+        self.known: TreeAt | None = None  # the tree that was read or published last
         self._at: TreeAt | None = None
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
         self._collector = Collector(storage)
@@ -105,7 +105,7 @@ class Checkout:
         return True
 
     def _open_head(self, version: str, branch: str) -> None:
-        """Open a version that was the head of a branch, as long as its files exist.
+        """Open a version that was the head of a branch; its files may already be gone.
 
         Raises
         ------
@@ -117,12 +117,13 @@ class Checkout:
         if version not in tree.commits:
             if branch not in tree.branches:
                 raise VersionReplaced(
-                    f"version {version} of {self.storage.url} was the head of branch {branch!r}, which is gone"
+                    f"version {version} of {self.storage.url} was the head of branch {branch!r}, which was deleted"
                 )
             tree = tree.swap_head(branch, version)
         self.enter(version, tree=tree)
 
-    # Tree and content are replaced together, so that no interrupt leaves one version's tree with another's content.
+    # Replace tree and content in one assignment, so that an interrupt never leaves the tree of one version with the
+    # content of another.
 
     @property
     def tree(self) -> VersionTree:
@@ -147,7 +148,7 @@ class Checkout:
     def enter(
         self, version_id: str, snapshot: Snapshot | None = None, tree: VersionTree | None = None
     ) -> None:
-        """Go to a version and protect it from collection; after an error everything is as before.
+        """Go to a version and protect it from collection; after an error, the previous version is still open.
 
         Parameters
         ----------
@@ -171,7 +172,7 @@ class Checkout:
         try:
             return read_version(self.storage, tree, version_id)
         except DatasetCorruptError:
-            # On storages without leases of readers, files of a replaced version may have been collected.
+            # If the storage has no leases of readers, files of a replaced version may have been garbage-collected.
             if traits_of(self.storage).reader_leases or version_id in read_tree_at(self.storage).tree.commits:
                 raise
             raise VersionReplaced(
@@ -179,7 +180,7 @@ class Checkout:
             ) from None
 
     def refresh(self) -> None:
-        """Read the present branches and commits.
+        """Read the present branches and commits from storage.
 
         A session at a commit stays there. A session at the tip of a branch follows it: another writer may have replaced
         or committed the head.
@@ -190,10 +191,10 @@ class Checkout:
         if tip is not None and tip != here and (self.is_head or not is_there):
             self.enter(tip, tree=at.tree)
         elif not is_there:
-            return  # the version was removed; only the old tree knows its history
+            return  # the version was removed, and only the old tree contains its history
         self._position = self._position._replace(tree=at.tree)
         if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
-            self._at = at  # otherwise the next publish detects that another writer was here
+            self._at = at  # update it; otherwise the next publish would report another writer
         self.source.heads = frozenset(self.tree.branches.values())
 
     @property
@@ -211,7 +212,7 @@ class _Kept(NamedTuple):
 
 
 class VersionCache:
-    """Opens versions and remembers the last few: commits never change, and changes of a head can be detected.
+    """Cache of the last few opened versions: commits never change, and changes of a head can be detected.
 
     Callers from several threads must hold a lock.
     """

@@ -31,7 +31,7 @@ KEY = FILE
 
 
 class LinkCredentials:
-    """Credentials of a dataset and all its views; the names are read on first use.
+    """Credentials of a dataset and all its views; the names are read from storage on first use.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class LinkCredentials:
         self._storage = storage
         self._populated: dict[str, Given] = dict(populated or {})
         self._known: LinkedCreds | None = None
-        self._used: dict[str, int] = {}  # codes of names that the file says are used
+        self._used: dict[str, int] = {}  # name -> code, for names that the file marks as used
         self._mutex = threading.Lock()
 
     def begin_in_child(self) -> None:
-        """Replace the lock in a forked child: the thread that may have held it does not exist there."""
+        """Replace the lock in a forked child: the thread that may have held the lock does not exist there."""
         self._mutex = threading.Lock()
 
     def __repr__(self) -> str:
@@ -58,13 +58,13 @@ class LinkCredentials:
 
     @property
     def populated(self) -> dict[str, Given]:
-        """Populated credentials; a pickle holds no secrets, and using them there raises an error."""
+        """Credentials populated in this process; a pickle holds no secrets, and its copy raises an error on use."""
         return dict(self._populated)
 
     # -- names -------------------------------------------------------------------------------------------------
 
     def names(self) -> LinkedCreds:
-        """Read the present names of the dataset.
+        """Read the names that the dataset declares at present.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class LinkCredentials:
     # -- for links ---------------------------------------------------------------------------------------------
 
     def code(self, key: str | None) -> int:
-        """Return the code by which samples refer to a name, 0 for None, and mark the name as used.
+        """Return the code by which samples refer to a name (0 for None), and mark the name as used.
 
         Raises
         ------
@@ -173,11 +173,11 @@ class LinkCredentials:
             return code
         names = self._names()
         if key not in names.names:
-            names = self.names()  # another process may have added it
+            names = self.names()  # another process may have added the name
         names.check(key)
         if key not in names.used:
-            # Record the name as used before publishing the samples: Deep Lake 3.x asks the user for every name in this
-            # list.
+            # Mark the name as used before samples are published, because Deep Lake 3.x asks the user for all used
+            # names.
 
             def used(found: LinkedCreds) -> LinkedCreds:
                 found.check(key)
@@ -189,7 +189,7 @@ class LinkCredentials:
         return code
 
     def by_code(self, code: int, url: str) -> Creds | None:
-        """Return the credentials of a code for an address, as for :meth:`by_name`; None for 0.
+        """Return the credentials of a code for an address, as :meth:`by_name` does; None for code 0.
 
         Raises
         ------
@@ -209,7 +209,7 @@ class LinkCredentials:
         return self.by_name(renamed, url)
 
     def by_name(self, key: str | None, url: str) -> Creds | None:
-        """Return the credentials of a name for an address; None for None, and for files on this machine.
+        """Return the credentials of a name for an address; None for the name None, and for files on this machine.
 
         Raises
         ------
@@ -290,7 +290,7 @@ def read_names(storage: Storage) -> LinkedCreds:
 def change_names(
     storage: Storage, edit: Callable[[LinkedCreds], LinkedCreds], holds: Callable[[LinkedCreds], bool]
 ) -> LinkedCreds:
-    """Edit the file durably; concurrent changes of others stay.
+    """Edit the file of names durably; concurrent changes by other programs are kept.
 
     Parameters
     ----------

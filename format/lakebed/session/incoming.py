@@ -1,7 +1,7 @@
 """Rows of another version for a draft: their stored samples, ids and other companions.
 
-If all samples of a chunk are taken, the draft refers to the chunk at its place (FORMAT.md 9.3, 9.7). From other chunks
-the stored bytes are copied without decoding. Only class labels whose numbers differ here are decoded.
+If all samples of a chunk are taken, the draft refers to the chunk where it lies (FORMAT.md 9.3, 9.7). From partly taken
+chunks, the stored bytes are copied without decoding. Only class labels with other numbers in the target are decoded.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from lakebed.writing.tensor_chunks import samples_of
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-# Chunks up to this size are copied and packed with their neighbours.
+# Chunks up to this size are copied into memory and packed together with their neighbours.
 SMALL = 32_768
 
-# Companions with one entry per row; other companions have one per flat sample.
+# Companions with one entry per row; all others have one entry per flat sample.
 _BY_ROW = ("id", "null")
 
 
@@ -48,9 +48,9 @@ class Held:
     Parameters
     ----------
     reader
-        Reads its samples.
+        Reader of the samples.
     nulls
-        Reads the marks of nulls, if it has any; there may be fewer marks than rows.
+        Reader of the null marks, if the tensor has any; fewer marks than rows are possible.
     written
         For each row whether it was written since the common ancestor; None if comparing samples suffices. Images with a
         lossy chunk compression change a little whenever their chunk is rewritten.
@@ -61,7 +61,7 @@ class Held:
     written: Mask | None = None
 
     def null_marks(self) -> Mask:
-        """Return for each row whether it is marked as null: shape (rows,)."""
+        """Return a mask of the rows that are marked as null: shape (rows,)."""
         marks = np.zeros(self.reader.state.length, np.bool_)
         if self.nulls is not None:
             count = min(self.nulls.state.length, len(marks))
@@ -75,11 +75,11 @@ class Incoming:
     Parameters
     ----------
     draft
-        Takes the rows in.
+        Draft that receives the rows.
     theirs, source
         The version that has the rows, and the source of its chunks.
     is_whole
-        All rows are taken, so that no chunk need be read for the extents of some.
+        All rows are taken, so that no chunk is read only to find the extents of some rows.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Incoming:
                 self.append(key, their_key, layout[start:stop])
 
     def replace(self, key: str, their_key: str, updated: Ints, deleted: Ints, added: int) -> bool:
-        """Replace a tensor that did not change here by that of the other version; no sample is copied.
+        """Replace a tensor that is unchanged in this version by that of the other version; no sample is copied.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Incoming:
     # -- rows --------------------------------------------------------------------------------------------------
 
     def append(self, key: str, their_key: str, rows: Ints, label_map: Ints | None = None) -> None:
-        """Append rows of a tensor of the other version to one here.
+        """Append rows of a tensor of the other version to a tensor of this one.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Incoming:
                     tensor.rows_padded(padded)
 
     def update(self, key: str, their_key: str, pairs: Ints, label_map: Ints | None = None) -> None:
-        """Replace values by those of the other version: pairs (row here, row there), shape (n, 2); ids stay."""
+        """Replace values by those of the other version: pairs (row here, row there), shape (n, 2); sample ids stay."""
         if not len(pairs):
             return
         draft, held = self._draft, self.held(their_key)
@@ -273,7 +273,7 @@ class Incoming:
     # -- tensors and their companions --------------------------------------------------------------------------
 
     def held(self, key: str) -> Held:
-        """Return the readers of a tensor of the other version, and of its marks of nulls."""
+        """Return the readers of a tensor of the other version and of the tensor with its null marks."""
         state = self._theirs.tensors[key]
         nulls = companion_key(self._theirs.meta, state.meta.name or key, "null")
         return Held(self._reader(key), None if nulls is None else self._reader(nulls))
@@ -283,7 +283,7 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return kind and draft of the hidden tensors except nulls, and the reader of the one there if it exists."""
+        """Return kind, draft and reader of the hidden tensors except nulls; the reader is None if only we have it."""
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
@@ -372,14 +372,14 @@ class Incoming:
         return tuple(shapes.min(axis=0).tolist()), tuple(shapes.max(axis=0).tolist())
 
     def _cut(self, tensor: TensorDraft, reader: SampleReader, row: int, first: int, end: int) -> Encoded:
-        """Return stored samples of one chunk."""
+        """Return stored samples of one chunk, cut from the chunk file."""
         table = reader.state.table
         start = table.first(row)
         with Locating(reader, first):
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
         meta, shapes = reader.state.meta, None
-        # The bounds of all linked data, as their own shapes are not known.
+        # The shapes of linked data are not known one by one, so use their bounds.
         if meta.is_link and meta.max_shape:
             shapes = [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
         return Encoded(block, tensor.meta, shapes=shapes, creds=_codes(reader.state, first, end), owned=False)
@@ -387,7 +387,7 @@ class Incoming:
     def _parts(
         self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, label_map: Ints | None = None
     ) -> list[Encoded]:
-        """Return copies of consecutive samples; labels with other numbers, and tiled samples, are decoded."""
+        """Return copies of consecutive samples; labels whose numbers differ, and tiled samples, are decoded."""
         if label_map is None and not len(reader.state.tiles):
             return [
                 self._cut(tensor, reader, ordinal, row, row + stop - inside)
@@ -443,9 +443,10 @@ def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
 
 
 def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
-    """Return which rows are nulls that need a mark; a null among single numbers has no bytes and needs none."""
+    """Return a mask of the rows whose null needs a mark; a null among single numbers has no bytes and needs none."""
     marks = held.null_marks()[rows]
-    # A tensor of empty samples only has marks for nulls, because empty arrays look the same.
+    # A null among single numbers is an empty sample. In a tensor of arrays it needs a mark, because empty arrays look
+    # the same.
     single = held.reader.is_nullable and list(held.reader.state.meta.max_shape) == [1]
     if single and list(tensor.meta.max_shape) != [1]:
         marks |= held.reader.shapes(rows)[:, 0] == 0
@@ -453,7 +454,7 @@ def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_
 
 
 def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
-    """Return the flat samples of rows, and for sequences the number in each row."""
+    """Return the flat samples of rows; for sequences also the number of items in each row."""
     if state.sequence is None:
         return rows, None
     lengths = state.sequence.lengths.astype(np.int64)
@@ -464,7 +465,7 @@ def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
 
 
 def _codes(state: TensorState, first: int, end: int) -> NDArray[np.uint32] | None:
-    """Return the codes of the credentials of consecutive samples; None without any."""
+    """Return the codes of the credentials of consecutive samples; None if they have none."""
     if state.creds is None or state.creds.count < end:
         return None
     return state.creds.between(first, end).astype(np.uint32)
@@ -475,8 +476,8 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
 
     Returns
     -------
-    Our names, followed by those that only the others have; and the number here of each of theirs, int64, or None if all
-    are the same.
+    Our names, followed by names that only the other list has; and our number of each of its names, int64, or None if
+    all numbers are the same.
     """
     names = list(ours)
     numbers = {name: i for i, name in reversed(list(enumerate(names)))}
@@ -489,7 +490,7 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
 
 
 def remap_labels(value: Any, label_map: Ints | None) -> Any:
-    """Return a sample with the numbers of its classes replaced by those here."""
+    """Return a sample with its class numbers replaced by those of the target tensor."""
     if label_map is None or not isinstance(value, np.ndarray) or not value.size:
         return value
     known = (value >= 0) & (value < len(label_map))

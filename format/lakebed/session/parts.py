@@ -45,13 +45,13 @@ _log = logging.getLogger(__name__)
 
 _CLASSES = "class_names"
 
-# Settings that two tensors must share, so that samples of one can become samples of the other.
+# Settings that two tensors must share; otherwise samples of one cannot become samples of the other.
 _SETTINGS = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows in the storage to which no version refers yet.
+    """Rows whose chunks are in the storage, to which no version refers yet.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartTarget:
-    """Target for writers of parts: the tensors of the rows, and the place of their chunks.
+    """Target for writers of parts: the tensors of the rows, and the folder for their chunks.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class PartTarget:
     def settled(self, part: Part) -> PartTarget:
         """Return the target with the dtypes and htypes that a part has found for tensors that had none.
 
-        Later parts use them for values that would have another type on their own: ``2`` after ``1.5``.
+        Later parts then use the same types: ``2`` after ``1.5`` becomes a float.
         """
         tensors = dict(self.base.tensors)
         for key, state in tensors.items():
@@ -135,7 +135,7 @@ def _target(place: Place, base: Snapshot, names: Mapping[str, str]) -> PartTarge
 
 
 def _marker(folder: str) -> str:
-    """Return the key of the file by which other machines recognise the disk of the writer."""
+    """Return the key of the file by which other machines check that they see the writer's disk."""
     return f"{folder_of(folder)}parts"
 
 
@@ -170,7 +170,7 @@ def writing_parts(table: Table) -> Iterator[PartTarget]:
         yield PartTarget(session.storage, session.credentials, base, table.names)
     finally:
         if has_marker:
-            with suppress(StorageError):  # a file that stays is garbage, like the folder
+            with suppress(StorageError):  # if the file stays, it is garbage like its folder
                 session.storage.delete(_marker(folder))
         session.close_part_folder(folder)
         session.release()
@@ -183,7 +183,7 @@ def _without_samples(state: TensorState) -> TensorState:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A state of a writer of parts: its draft, and the fork that took the rows after it."""
+    """State of a writer of parts to which it can return: its draft, and the fork that received the rows after it."""
 
     before: Draft
     after: Draft
@@ -205,7 +205,7 @@ class PartWriter:
         self._allocate = allocate
         self._linking = Linking(target.credentials)
         self._draft = self._new_draft()
-        self._work: Draft | None = None  # the fork that rows are being added to
+        self._work: Draft | None = None  # the fork of the draft to which rows are being added
 
     def _new_draft(self) -> Draft:
         base = self._target.base
@@ -326,7 +326,7 @@ def written(
 
 
 def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:
-    """Divide the chunks of a part into those that the adopting writer copies anyway, and those that become files."""
+    """Divide the chunks of a part into small ones, which the adopting writer copies, and those that become files."""
     carried: dict[str, bytes] = {}
     written: Files = {}
     for tensor in draft.tensors.seen.values():
@@ -404,7 +404,7 @@ def _adopt_one(draft: Draft, part: Part, source: ChunkSource) -> None:
         mine = draft.tensors.seen[key].state
         rank = len(mine.meta.max_shape)
         if rank not in (0, len(state.meta.max_shape)) and incoming.held(state.key).null_marks().all():
-            # Nulls fit any rank.
+            # All samples are null, and nulls fit any rank: write them again with the rank of the tensor.
             nothing = encode_column([None] * state.length, mine.meta, mine.info, name)
             draft.rows.extend({key: nothing})
             continue
@@ -431,7 +431,7 @@ def _check_fits(mine: TensorState, theirs: TensorState, name: str) -> None:
 def _adopt_info(
     draft: Draft, key: str, learned: Mapping[str, tuple[Any, Any]], theirs: TensorState
 ) -> NDArray[np.int64] | None:
-    """Merge the info of a part into that of a tensor; return the numbers here of its classes."""
+    """Merge the info of a part into that of a tensor; return the target's numbers of the part's classes."""
     info, meanings = dict(draft.tensors.seen[key].state.info), None
     if theirs.meta.htype == "class_label":
         names, meanings = merged_names(info.get(_CLASSES) or (), theirs.info.get(_CLASSES) or ())

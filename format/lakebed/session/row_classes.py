@@ -45,7 +45,7 @@ def tensors_of(row_class: type) -> dict[str, dict[str, Any]]:
     InvalidInputError
         If it is no class of rows, or has a field whose type says nothing about the samples.
     """
-    names = _fields(row_class) if isinstance(row_class, type) else None
+    names = _fields(row_class)
     if names is None:
         raise InvalidInputError(f"schema is a dataclass or a model of Pydantic, not {row_class!r}")
     hints = get_type_hints(row_class, include_extras=True)
@@ -66,11 +66,13 @@ def tensors_of(row_class: type) -> dict[str, dict[str, Any]]:
 
 def row_of(row: Any) -> dict[str, Any] | None:
     """Return the samples of an instance of a class of rows; None for other objects."""
-    names = None if isinstance(row, type) else _fields(type(row))
+    names = _fields(type(row))
     return None if names is None else {name: _plain(getattr(row, name)) for name in names}
 
 
-def _fields(row_class: type) -> list[str] | None:
+def _fields(row_class: Any) -> list[str] | None:
+    if not isinstance(row_class, type):
+        return None
     if is_dataclass(row_class):
         return [field.name for field in fields(row_class)]
     facts = getattr(row_class, "model_fields", None)  # of Pydantic, which need not be installed
@@ -127,14 +129,14 @@ def _by_type(hint: Any, more: list[Any]) -> dict[str, Any] | None:
     if isinstance(hint, type) and issubclass(hint, np.generic):
         return {"htype": "generic", "dtype": np.dtype(hint).name}
     if hint is np.ndarray or origin is np.ndarray:
-        dtype = get_args(inner[1])[0] if inner else Any
-        known = isinstance(dtype, type) and issubclass(dtype, np.generic)
-        return {"htype": "generic", **({"dtype": np.dtype(dtype).name} if known else {})}
+        kind = get_args(inner[1])[0] if inner else Any
+        known = isinstance(kind, type) and issubclass(kind, np.generic)
+        return {"htype": "generic", **({"dtype": np.dtype(kind).name} if known else {})}
     if origin is list and inner[0] in (int, float):
         if _is_fixed(more):
             return {"htype": "embedding", "dtype": "float32"}
         return {"htype": "generic", "dtype": _DTYPES[inner[0]]}
-    is_class = isinstance(hint, type) and _fields(hint) is not None
+    is_class = _fields(hint) is not None
     return {"htype": "json"} if hint in (Any, dict, list) or origin in (dict, list) or is_class else None
 
 

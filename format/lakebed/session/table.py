@@ -1,4 +1,4 @@
-"""Tables: tensors, rows and a version; loaders, queries, views, exporters and workers are given data in this form."""
+"""Tables: tensors, rows and a version, the form of data for loaders, queries, views, exporters and workers."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class Table:
 
     @property
     def length(self) -> int:
-        """Rows of the shortest tensor, whatever is selected; 0 without tensors."""
+        """Rows of the shortest tensor, whatever is selected; 0 if the table has no tensors."""
         return min((state.length for state in self.states().values()), default=0)
 
     @property
     def longest(self) -> int:
-        """Rows of the longest tensor, whatever is selected; 0 without tensors."""
+        """Rows of the longest tensor, whatever is selected; 0 if the table has no tensors."""
         return max((state.length for state in self.states().values()), default=0)
 
     def rows(self) -> Rows:
@@ -142,8 +142,8 @@ class Table:
         if lengths[short] or not lengths[long] or not len(self.index.rows(lengths[long])):
             return self.index.rows(lengths[short])
         raise InvalidInputError(
-            f"tensor {short!r} has 0 rows and {long!r} has {lengths[long]:,}: name only tensors that have rows, as "
-            f"ds[[{long!r}]] and SELECT {long} do, or fill {short!r} up, with None where a value is missing"
+            f"tensor {short!r} has 0 rows and {long!r} has {lengths[long]:,}: name only tensors that have rows, "
+            f"as ds[[{long!r}]] and SELECT {long} do, or fill {short!r} up with None"
         )
 
     def rows_of(self, name: str) -> Rows:
@@ -200,6 +200,6 @@ def _reopened(address: Address, names: Mapping[str, str], index: Index) -> Table
 
 @runtime_checkable
 class HasTable(Protocol):
-    """The facade of a dataset, or of a view of one, as the rooms below it see it."""
+    """Facade of a dataset, or of a view of one, as seen by the packages that it uses."""
 
     def _table(self, tensors: Sequence[str] | None = None) -> Table: ...

@@ -88,7 +88,7 @@ class TailCache:
                 self._keep(key, b"".join(pieces(chunks[key])))
 
     def clear(self) -> None:
-        """Forget all chunks, because another writer was here."""
+        """Forget all chunks, because another writer has written since."""
         self._kept.clear()
         self._bytes = 0
 
@@ -103,7 +103,7 @@ class TailCache:
 
 
 class Writer(Checkout):
-    """The head of a branch, the lock to write it, and its publishes, whose end may stay unknown.
+    """The head of a branch, the lock to write it, and its publishes, whose outcome may stay unknown.
 
     `Session` decides what to publish.
 
@@ -127,13 +127,14 @@ class Writer(Checkout):
         self._tail_cache = TailCache(storage, self.source)
         self._pid = os.getpid()
         self._lock: Lease | None = None
-        self._passing: Lease | None = None  # a lease that is being taken, or given back
-        # Versions of a publish whose end is unknown: it may have succeeded, or succeed later.
+        self._passing: Lease | None = None  # the lease that is being acquired or released
+        # Versions of the last publish if its outcome is unknown: it may have succeeded, or may still succeed.
         self._unknown_commit: Sequence[Snapshot] = ()
         self._lost: CommitFailed | None = None
         self._holds = 0
-        self._part_folders: tuple[str, ...] = ()  # where others write the parts that this session will adopt
-        self._promised: dict[str, str] = {}  # branch -> the id that its next commit will get
+        # Folders in which other processes write parts that this session will adopt.
+        self._part_folders: tuple[str, ...] = ()
+        self._promised: dict[str, str] = {}  # branch -> id that the next commit on the branch will get
 
     # -- the lock ----------------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class Writer(Checkout):
                     f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
                     "checkout a branch to write"
                 )
-            # A writer on an old commit starts a branch beside it (FORMAT.md 9.4).
+            # A session on an old commit writes to a new branch that begins there (FORMAT.md 9.4).
             self.create_branch(f"auto_{new_id()}")
         finalizer.ready()
         self._pass_on()
@@ -195,7 +196,7 @@ class Writer(Checkout):
             self._collector.request_sweep()
 
     def _pass_on(self) -> None:
-        """Give back a lease that this session does not write by, or no longer."""
+        """Give back a lease under which this session does not write, or no longer writes."""
         passing = self._passing
         if passing is not None and passing is not self._lock:
             passing.release()
@@ -226,7 +227,7 @@ class Writer(Checkout):
         return self._holds > 0
 
     def create_branch(self, name: str) -> None:
-        """Start a branch at this version, or at the commit below an unchanged head, and go there."""
+        """Start a branch at this version, or at the commit below an unchanged head, and check it out."""
         from lakebed.versions.derive import inherited
 
         if self.read_only:
@@ -234,13 +235,13 @@ class Writer(Checkout):
         start = self.snapshot
         node = self.tree.commits[start.version_id]
         base = start.version_id if node.is_committed else node.parent or FIRST
-        # An unchanged head holds the same as the commit below it, unless 3.9.52 has written it.
+        # An unchanged head has the same content as the commit below it, unless 3.9.52 has written to the head.
         if not node.is_committed and (start.has_changes or start.origin is None):
             start = self.versions.get(self.tree, base)
         self.start_branch(name, base, inherited(start, new_id()))
 
     def start_branch(self, name: str, base: str, head: Snapshot) -> None:
-        """Publish a new branch below the version ``base`` with this head, and go there."""
+        """Publish a new branch that starts at the version ``base`` and has this head, and check it out."""
         from lakebed.storage.lock import WriterLock
         from lakebed.versions.locks.marker import release_lock
         from lakebed.versions.publish import publish
@@ -258,7 +259,7 @@ class Writer(Checkout):
         self.enter(head.version_id, head, at.tree)
 
     def tree_at(self) -> TreeAt:
-        """Return the tree as this writer found or left it."""
+        """Return the tree as this writer last read or wrote it."""
         if self._at is None:
             raise InvalidOperationError("the writer's lock is not held")
         return self._at
@@ -279,7 +280,7 @@ class Writer(Checkout):
         return folder
 
     def close_part_folder(self, folder: str) -> None:
-        """Leave chunks that were not adopted to garbage collection, from the next publish on."""
+        """Leave chunks that were not adopted to garbage collection, starting with the next publish."""
         self._part_folders = tuple(other for other in self._part_folders if other != folder)
 
     # -- publishing --------------------------------------------------------------------------------------------
@@ -326,14 +327,15 @@ class Writer(Checkout):
                 leaving=leaving and not self.is_held,
             )
         except CommitFailed:
-            # The version below the draft is gone; the next change takes the lock again and reads the present one.
+            # The version below the draft was removed; the next change takes the lock again and reads the current
+            # version.
             self.discard()
             self.unlock()
             raise
         self._published(at, versions)
 
     def _completed(self, updates: Updates) -> Updates:
-        """Add the changes of the tree that every publish of a session makes."""
+        """Add the changes to the tree that every publish of a session makes."""
         from lakebed.versions.updates import drop_unverified
 
         collected = self._collector.updates(self.tree, self.branch)
@@ -352,7 +354,7 @@ class Writer(Checkout):
                 )
 
     def _go_on_below(self) -> None:
-        """Start a new head below the present one, so that later publishes need not list its chunks."""
+        """Start a new head above the present one, so that later publishes need not list its chunks."""
         from lakebed.versions.derive import inherited
         from lakebed.versions.publish import publish
         from lakebed.versions.updates import CheckpointHead
@@ -362,12 +364,12 @@ class Writer(Checkout):
         try:
             at = publish(self.storage, self.tree_at(), updates, [head], lease=self._lock)
         except (CommitFailed, CommitStateUnknown, StorageError):
-            self.unlock()  # the next writer that takes the lock finds out how it ended
+            self.unlock()  # the next writer that takes the lock finds out whether the publish succeeded
             raise
         self._published(at, [head])
 
     def resolve_unknown_commit(self) -> Sequence[Snapshot]:
-        """Find out how a publish with an error ended; return its versions if it succeeded after all.
+        """Find out how a publish with an error ended; return its versions if it succeeded.
 
         Raises
         ------
@@ -392,13 +394,13 @@ class Writer(Checkout):
         self._unknown_commit = ()
         draft = self._unpublished.draft
         if draft is not None:
-            # A request still under way must not find other content in the folder that it writes.
+            # Use a new id: a request that is still running may write to the folder of the old one.
             draft.publish_as(new_id())
         return ()
 
     def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
-        # An interrupt may come anywhere. Until the last assignment the end of the publish counts as unknown, and the
-        # next call does all of this again.
+        # An interrupt may come at any point. Until the last assignment, the outcome of the publish counts as unknown,
+        # and the next call repeats this whole method.
         old, head, draft = self.snapshot, versions[-1], self._unpublished.draft
         if draft is not None:
             self._tail_cache.published(head, draft.tensors.new_chunks())
@@ -412,7 +414,8 @@ class Writer(Checkout):
             for folder in self._part_folders:
                 self._lock.protect(folder)
         self._unknown_commit = ()
-        with OnFailure(self._collector.forget):  # the next collection removes what this one left
+        # After an interrupt, the next collection removes what this one left.
+        with OnFailure(self._collector.forget):
             self._collector.published(old, versions, at.tree, self.branch)
 
     # -- letting go --------------------------------------------------------------------------------------------
@@ -427,7 +430,7 @@ class Writer(Checkout):
                 self.unlock()
 
     def drop_unpublished(self) -> None:
-        """Drop everything unpublished; if the end of a publish is unknown, the next change reads the present state.
+        """Drop everything unpublished; if the outcome of a publish is unknown, the next change reads the present state.
 
         Unlike :meth:`discard`, this leaves nothing in doubt while the lock is held.
         """

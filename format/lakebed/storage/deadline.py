@@ -31,7 +31,7 @@ def deadline(seconds: float | None, timeout: float | None) -> Iterator[None]:
     seconds
         Time from now; None for the timeouts of the storage alone.
     timeout
-        The whole timeout, of which this is the rest, for messages.
+        The whole timeout, of which ``seconds`` remain, for messages.
     """
     if seconds is None or timeout is None:
         yield
@@ -44,7 +44,7 @@ def deadline(seconds: float | None, timeout: float | None) -> Iterator[None]:
 
 
 def remaining() -> float | None:
-    """Return the remaining seconds, not below 0; None without a deadline."""
+    """Return the remaining seconds, not below 0; None if no deadline is set."""
     found = _deadline.get()
     return None if found is None else max(0.0, found[0] - clock.monotonic())
 
@@ -58,13 +58,13 @@ def late(doing: str, where: str) -> StorageUnavailableError:
 
 
 def told() -> str:
-    """Return the timeout for a message."""
+    """Return the timeout as text for a message."""
     found = _deadline.get()
     return f"the timeout of {0.0 if found is None else found[1]:g} seconds"
 
 
 def within(call: Callable[[], T], doing: str, where: Callable[[], str]) -> T:
-    """Make a call and wait for it until the deadline at most; Ctrl-C also ends the wait.
+    """Make a call and wait for it no longer than the deadline; Ctrl-C also ends the wait.
 
     Parameters
     ----------

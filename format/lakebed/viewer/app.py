@@ -76,6 +76,7 @@ class Server:
             self._route(f"{one}/sound/{sample}", lambda *of: media.sound(self._found(*of)), is_kept=True),
             self._route(f"{one}/stats/{{tensor:path}}", self._stats, is_long=True, is_kept=True),
             self._route(f"{one}/points/{{tensor:path}}", self._points, is_long=True, is_kept=True),
+            self._route(f"{one}/found", self._rows_found),
             self._route(f"{one}/ids/{{tensor:path}}", self._ids, is_long=True, is_kept=True),
             self._route(f"{one}/diff", self._diff, is_long=True),
             self._route(f"{one}/views", self._save, "POST", is_long=True),
@@ -95,7 +96,8 @@ class Server:
         """Make a route whose answer is computed in a thread, once one is free and if the client still waits."""
 
         async def answered(request: Request) -> Response:
-            body = await _body(request)  # first: the next message then tells whether the client has gone
+            # Read the body first, because the next message then tells whether the client is gone.
+            body = await _body(request)
             given = {**request.query_params, "range": request.headers.get("range")}
             asked = Asked.of(request.path_params, _object(body) if method == "POST" else given)
             request.state.text = asked.text
@@ -186,6 +188,12 @@ class Server:
         content = np.ascontiguousarray(values, "<f4").tobytes()
         return Response(content, media_type="application/octet-stream", headers=headers)
 
+    def _rows_found(self, opened: Opened, asked: Asked) -> Response:
+        answer = self._answers.kept(asked)
+        if answer.rows is None or answer.opened is not opened:
+            return Response(status_code=204)
+        return Response(answer.rows.astype("<i4").tobytes(), media_type="application/octet-stream")
+
     def _ids(self, opened: Opened, asked: Asked) -> Response:
         found = diff.ids(opened, opened.tensor(asked.tensor))
         if found is None:
@@ -209,7 +217,7 @@ class Server:
         return Response(status_code=303, headers={"location": f"../../#token={self._access.token}{state}"})
 
     async def _page(self, request: Request) -> Response:
-        """Return a file of the page; only files of its own folders are found."""
+        """Return a file of the page; only files in the folders of the page are found."""
         name = request.path_params["file"] or "index.html"
         path = self._files.get(name)
         if path is not None and path.suffix in _TYPES:
@@ -245,7 +253,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer an error with the library's message, and nothing else."""
+    """Answer an error with the library's message only."""
     if isinstance(error, HTTPException):
         return failure("missing", "there is nothing at this address", error.status_code)
     named = (told for type_, told in _KINDS.items() if isinstance(error, type_))
@@ -255,7 +263,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     message = str(error) or kind
     if not isinstance(error, QueryError):
         return failure(kind, message, status)
-    message = message.partition("\n")[0]  # the page marks the place itself
+    message = message.partition("\n")[0]  # the page marks the position itself
     text = getattr(request.state, "text", None)
     if not text or error.line is None or error.column is None:
         return failure(kind, message, status)

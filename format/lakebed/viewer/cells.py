@@ -1,4 +1,7 @@
-"""Values of rows: `Rows` of types.ts. A sample that cannot be read costs its cell only."""
+"""Values of rows as JSON for the table of the page (`Rows` of types.ts).
+
+A sample that cannot be read costs its cell only.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from lakebed.errors import LakebedError
 
 _LETTERS = 4096
 _ITEMS = 4096
-_ALL = 1 << 20  # of a sequence that is requested alone, such as the boxes in each frame of a video of minutes
+# Limit of values of a sequence that is requested alone, such as the boxes in each frame of a long video.
+_ALL = 1 << 20
 _DEPTH = 32
 _FEW = 64
 _LINE = 256
@@ -33,7 +37,7 @@ _KINDS = {
 }
 _EXACT = 1 << 53
 _APART = ("image", "video", "audio", "mask", "mesh", "unknown")
-"""Kinds of tensors for whose samples only the shape is returned."""
+"""Kinds of tensors for whose samples only the shape is returned in cells."""
 
 
 def kind_of(tensor: lakebed.Tensor) -> str:
@@ -47,7 +51,7 @@ def kind_of(tensor: lakebed.Tensor) -> str:
 
 
 def plain(value: Any, items: int = _ITEMS) -> tuple[Any, bool]:
-    """Return a value as JSON, and whether it was cut for that.
+    """Return a value as JSON, and whether it was cut.
 
     Numbers that JSON lacks, or that JavaScript would round, become text.
     """
@@ -95,7 +99,7 @@ def _plain(value: Any, left: list[int], cut: list[bool], depth: int) -> Any:
 
 
 def _numbers(array: NDArray[Any], left: list[int], cut: list[bool]) -> Any:
-    """Return an array as lists, cut along the first axis to what is left; single precision in its own digits."""
+    """Return an array as lists, cut along the first axis to `left` numbers; float32 with its own number of digits."""
     row = max(1, math.prod(array.shape[1:]))
     if array.ndim and array.size > left[0]:
         cut[0] = True
@@ -160,7 +164,7 @@ def _values(tensor: lakebed.Tensor, kind: str) -> list[Any]:
 
 
 def cell(value: Any, kind: str, items: int = _ITEMS) -> Any:
-    """Return `Cell` of types.ts for one value."""
+    """Return a value as JSON for a cell of the table (`Cell` of types.ts)."""
     if value is None:
         return None
     if kind == "scalar" and isinstance(value, np.ndarray):

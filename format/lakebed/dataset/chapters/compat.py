@@ -1,4 +1,4 @@
-"""Names of the 3.x API for the account and services of its vendor, and the viewer, which runs locally."""
+"""Names of the 3.x API for the account and services of its vendor; and the viewer, which runs locally."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CompatMethods(DatasetBase):
     def visualize(self, width: int | str | None = None, height: int | str | None = None) -> Any:
         """Open the viewer on this machine, with this dataset or the selected rows, as ``lakebed view`` does.
 
-        The viewer is a separate process, which ends with this one; later calls use it again. Unpublished changes are
+        The viewer is a separate process, which ends with this one; later calls reuse it. Unpublished changes are
         published first; a dataset in memory is copied to a temporary folder.
 
         Parameters
@@ -92,6 +92,6 @@ class CompatMethods(DatasetBase):
         from lakebed.dataset.display.viewing import visualize
 
         index, whole = self._index, type(self)(self._handle)
-        # The page counts the rows of the longest tensor.
+        # Row numbers on the page refer to the longest tensor.
         rows = None if index.is_trivial else index.rows(whole.max_len)  # type: ignore[attr-defined]
         return visualize(self._handle, {}, rows, width, height)

@@ -30,7 +30,7 @@ class ShowMethods(DatasetBase):
 
         try:
             return showing.view_text(self)
-        except LakebedError:  # an outdated view, or a version that was removed
+        except LakebedError:  # such as an outdated view, or a version that was removed
             return str(self)
 
     def _repr_html_(self) -> str:
@@ -83,7 +83,7 @@ class TensorShowMethods(TensorBase):
 
         try:
             return showing.tensor_text(self)
-        except (LakebedError, IndexError):  # a removed tensor or row
+        except (LakebedError, IndexError):  # such as a removed tensor or row
             return str(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class TensorShowMethods(TensorBase):
                 f"pil() takes one sample: {self._name}[0].pil(); lakebed.show(...) draws several"
             )
         if self._reader.storing is not Storing.ARRAY or self._state.meta.is_sequence:
-            raise InvalidOperationError(f"tensor {self._name!r} holds no pictures")
+            raise InvalidOperationError(f"tensor {self._name!r} holds no images")
         value = next(iter(self._selection.values()))
         if value is None:
             raise InvalidOperationError(f"the sample of tensor {self._name!r} is null")

@@ -129,7 +129,7 @@ class CompareMethods(Compared, TensorBase):
 
     @property
     def _rows_asked(self) -> tuple[object, Index]:
-        """Key that is equal for tensors of the same rows."""
+        """Key that is equal for tensors with the same rows selected."""
         return self._handle, self._index
 
     def _holds(self, condition: Condition) -> NDArray[np.bool_]:
@@ -144,7 +144,8 @@ class CompareMethods(Compared, TensorBase):
         found = filtered(text, Sources.of(table), parameters=parameters).base_rows()
         rows = table.rows()
         numbers = np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
-        return np.isin(numbers, [] if found is None else found)  # repeated rows are equal
+        # `np.isin` also finds rows that are selected several times.
+        return np.isin(numbers, [] if found is None else found)
 
     def _incomparable(self, other: object) -> TypeError:
         name, value = self._name, repr(other)
@@ -158,5 +159,5 @@ class CompareMethods(Compared, TensorBase):
         return hash((id(self._handle), self._name))
 
     def _is_same(self, other: CompareMethods) -> bool:
-        """Return whether both select the same of the same tensor."""
+        """Return whether both tensors select the same parts of the same tensor."""
         return self._name == other._name and self._rows_asked == other._rows_asked

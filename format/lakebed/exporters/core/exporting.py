@@ -1,4 +1,4 @@
-"""One export from its plan to its report: threads write pieces, ``finish`` the rest; then all files appear at once."""
+"""One export from its plan to its report: threads write pieces, ``finish`` other files; all files appear together."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class ExportReport:
     tensors
         Part -> name of the tensor that plays it.
     splits
-        Rows by split; "" for rows without one.
+        Rows by split; "" for rows without a split.
     problems
         (where, reason) of what the format cannot hold.
     written, skipped
         Numbers of rows that were written, and that were left out.
     left_out
-        (row, reason) of the first 1,000 of those.
+        (row, reason) of the first 1,000 rows that were left out.
     files, nbytes
         Number of files that were written, and their bytes.
     seconds

@@ -189,7 +189,7 @@ def _column(name: str, tensor: lakebed.Tensor, said: Described, problems: list[t
             return _Field(f"list[{kind}]")
         return _Field("json")
     if is_file or is_drawn(tensor, said):
-        is_whole = not nulls and 0 not in tensor.meta.min_shape  # an empty sample is no file either
+        is_whole = not nulls and 0 not in tensor.meta.min_shape  # an empty sample is not a file either
         if said.base.startswith("image") and is_whole and kind in ("jpeg", "png", None):
             return _Field(kind or "png")
         return _Field("bytes", told={"kind": "file", "htype": said.base, "compression": kind or "png"})
@@ -260,7 +260,7 @@ def _value(tensor: lakebed.Tensor, one: _Field) -> bytes:
         if not tensor.shape or 0 in tensor.shape:
             if kind == "file":
                 return b""
-            raise ExportError("it has no pixels or samples, which no file can hold")
+            raise ExportError("it is empty, and a file needs at least one pixel or sample")
         return bytes(file_of(tensor))
     if encoding == "str":
         return str(tensor.text()).encode()

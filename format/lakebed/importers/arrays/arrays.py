@@ -1,4 +1,4 @@
-"""Arrays side by side, one row of each at a time: the part that NumPy, HDF5, Zarr, bcolz and Dask share.
+"""Arrays side by side, one row of each at a time: the common part of importers of NumPy, HDF5, Zarr, bcolz and Dask.
 
 Arrays whose first axis has the length that most arrays have become tensors, with rows along this axis. Small arrays of
 other shapes are kept in the info of the dataset; larger ones are reported. Arrays are read in blocks of some megabytes.
@@ -22,15 +22,15 @@ from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
 
 ALONE = "array"
-"""Name for an array without one."""
+"""Name of the tensor for an array that has no name."""
 
 _ITEM_BYTES = 16 << 20
 _MOST_IN_INFO = 64 << 10
 _CHUNKS = "lz4"
 _KINDS = {**dict.fromkeys("biufc", "numbers"), **dict.fromkeys("SU", "text"), **dict.fromkeys("mM", "times")}
 
-# Bytes of arrays for each byte of their file; no compression of zeros reaches as many. Arrays below the second limit
-# may be compressed in any ratio.
+# Maximum number of bytes of an array per byte of its file; no real compression reaches it, even for zeros. Arrays
+# smaller than _SMALL may have any ratio.
 _MOST_PER_BYTE = 2000
 _SMALL = 1 << 30
 
@@ -55,12 +55,12 @@ class Sliced:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """Shape of the array."""
         return tuple(self.data.shape or ())
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Its dtype."""
+        """Dtype of the array."""
         found = self.data.dtype
         return np.dtype(object) if found.kind == "T" else found
 
@@ -234,8 +234,8 @@ def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
     size = sum(_nbytes(part) for part in parts)
     if size > max(_SMALL, _MOST_PER_BYTE * source.nbytes):
         raise IngestionError(
-            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if they are what they "
-            "seem, name those that are wanted, arrays=[...] (--arrays)"
+            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if that is true, name "
+            "the arrays to import, arrays=[...] (--arrays)"
         )
 
 
@@ -246,7 +246,7 @@ def _nbytes(array: Array) -> int:
 def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
     if rows is not None:
         return arrays[rows].shape[0] if arrays[rows].shape else None
-    # A header may claim any number of rows without bytes.
+    # A header may claim any number of rows if a row has no bytes, so ignore empty arrays.
     lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and 0 not in array.shape)
     if not lengths:
         is_empty = any(isinstance(array, Stored) and not array.shape[0] for array in arrays.values())
@@ -317,7 +317,7 @@ def converted(values: Any, kind: str) -> Any:
 
 def _text(value: Any) -> str | None:
     if isinstance(value, np.ndarray):
-        raise IngestionError("arrays of texts have no tensor: a text for each row was expected")
+        raise IngestionError("an array of texts in each row cannot be stored; a single text per row can")
     return None if value is None else text_of(value, "an array")
 
 

@@ -29,10 +29,10 @@ from lakebed.transforms.output import Skipped
 BATCHED = True
 
 _STREAMED_BYTES = 16 << 20
-# Arrays in Fortran order are read whole.
+# Size in bytes of the largest array in Fortran order, because such an array is read as a whole.
 _MOST_WHOLE = 1 << 30
 _MOST_HEADER = 65_536
-# Arrays of a source; all of them are open at the same time.
+# Maximum number of arrays per source, because all of them are open at the same time.
 _MOST_ARRAYS = 4096
 _FAILURES = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
 
@@ -115,7 +115,7 @@ class _Array:
 def _opened(
     source: Source, stack: ExitStack, wanted: Sequence[str] | None = None
 ) -> tuple[Mapping[str, _Array], list[Problem]]:
-    """Open the arrays of a source; return those that opened, and the problems of those that did not.
+    """Open the arrays of a source; return the arrays that opened, and the problems of the others.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _opened(
 def _check_count(source: Source, count: int) -> None:
     if count > _MOST_ARRAYS:
         raise IngestionError(
-            f"{source.shown} holds {count:,} arrays; {_MOST_ARRAYS:,} are the most that are taken"
+            f"{source.shown} holds {count:,} arrays; at most {_MOST_ARRAYS:,} can be imported"
         )
 
 

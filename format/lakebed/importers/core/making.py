@@ -31,7 +31,7 @@ class Items(Sequence[tuple[int, Any]]):
 
 
 class _Numbered(tuple[int, Any]):
-    """An item with its number, which messages leave out."""
+    """An item with its number; messages show the item only."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ Columns = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Making:
-    """Turns items into rows; each importer uses one of the three methods.
+    """Functions that turn items into rows; each importer uses one of the three methods.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Making:
     def _completed(
         self, columns: Columns, rows: Sequence[int], of: Sequence[str] | None
     ) -> tuple[Columns, Sequence[int]]:
-        """Add the missing tensors and the splits to columns; keep the rows of the split that is wanted."""
+        """Add missing tensors and the splits to columns; keep only rows of the wanted split."""
         made = {**columns, **{name: [None] * len(rows) for name in self.missing}}
         if of is not None and self.splits.only is None:
             made[self.splits.tensor] = of
@@ -136,7 +136,7 @@ class Making:
     def _looked_at(
         self, columns: Columns, place: Callable[[int], str]
     ) -> Generator[Skipped, None, tuple[Columns, Sequence[int], dict[int, list[Skipped]]]]:
-        """Look at the pictures of columns; return the columns and numbers of the rows that stay, and their changes."""
+        """Inspect the pictures of columns; return the columns and numbers of the rows that stay, and the changes."""
         pictures = self.pictures
         count = len(next(iter(columns.values())))
         out: set[int] = set()
@@ -146,7 +146,7 @@ class Making:
             for row, value in enumerate(values if isinstance(values, list) else ()):
                 path = value.unread_path if type(value) is Sample else None
                 if path is not None and path.endswith(suffixes):
-                    value.may_lose = may_lose  # the usual case
+                    value.may_lose = may_lose  # fast path for most files
                     continue
                 for told in pictures.look({name: value}, partial(place, row)):
                     if told.is_change:
@@ -167,7 +167,7 @@ class Making:
         done: set[int] = set()
         told: set[str] = set()
         for found in _tried(self.importer.functions.many(items, self.context)):
-            if isinstance(found, Exception):  # an item that fails alone, too, reports it
+            if isinstance(found, Exception):  # an item that also fails alone reports its own error
                 for at, item in enumerate(items):
                     if at not in done:
                         yield from self._alone(at, item, told)
@@ -189,7 +189,7 @@ class Making:
 
 
 def _tried(rows: Iterable[Any]) -> Iterator[Any]:
-    """Yield what an importer yields, and the error that ends it; importers of other packages may raise any."""
+    """Yield the rows of an importer, and the error that ends it; importers of other packages may raise any error."""
     try:
         yield from rows
     except Exception as error:  # noqa: BLE001 - reported with the item

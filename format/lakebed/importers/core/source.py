@@ -1,7 +1,7 @@
 """The source of an import: an object of the program, a file, or a folder with its files, local or in a bucket.
 
 Names of files are relative to the root, with ``/`` between their parts, sorted. No file outside of the root is opened:
-names that annotations and archives give go through :meth:`Source.find`.
+names in annotations and archives are resolved by :meth:`Source.find`.
 """
 
 # Paths are strings here, as in storage.
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 # Largest file, in bytes, that is read whole as text or JSON.
 MAX_DOCUMENT_BYTES = 4 << 30
 
-# Number of first bytes that decide the kind of a file.
+# Number of bytes at the beginning of a file that decide its kind.
 _HEAD_BYTES = 1024
 
 # Files of a bucket are read in blocks of this many bytes.
 _BLOCK_BYTES = 1 << 20
 
-# Files and folders that operating systems leave behind, besides those whose names begin with a dot.
+# Files and folders that operating systems leave behind; names that begin with a dot are skipped anyway.
 _LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx", "@eadir"})
 
 # Files at the root of a dataset. A dataset inside the source folder, such as the destination, is not imported.
@@ -96,11 +96,11 @@ class Source:
             text = parse(text).path if "://" in text else os.path.expanduser(text)
             if not os.path.lexists(text):
                 raise InvalidPathException(
-                    f"nothing is at {text!r}: a file or folder to import was expected there"
+                    f"{text!r} does not exist: a file or folder to import was expected"
                 )
             if not os.path.isfile(text) and not os.path.isdir(text):
                 raise InvalidPathException(f"{text!r} is neither a file nor a folder that can be imported")
-            text = os.path.abspath(text)  # symbolic links stay
+            text = os.path.abspath(text)  # unlike `realpath`, keeps symbolic links
         elif scheme_of(text) in ("http", "https"):
             _check_host(text)
         return cls(text, None, creds, follow_symlinks, dest)
@@ -123,17 +123,17 @@ class Source:
 
     @property
     def is_object(self) -> bool:
-        """True if it is an object of the program."""
+        """True if the source is an object of the program."""
         return not self.address
 
     @cached_property
     def is_local(self) -> bool:
-        """True if its files are on this machine."""
+        """True if the files are on this machine."""
         return bool(self.address) and scheme_of(self.address) == "file"
 
     @cached_property
     def is_file(self) -> bool:
-        """True if it is one file."""
+        """True if the source is one file."""
         if self.is_object:
             return False
         if self.is_local:
@@ -142,7 +142,7 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
-        """True if it is a folder, or a prefix in a bucket."""
+        """True if the source is a folder, or a prefix in a bucket."""
         return bool(self.address) and not self.is_file
 
     @property
@@ -179,7 +179,7 @@ class Source:
             with self.open() as file:
                 return file.read(_HEAD_BYTES)
         except (LakebedError, OSError):
-            return b""  # reported when the file is read
+            return b""  # the error is reported when the file is read
 
     # -- its files ---------------------------------------------------------------------------------------------
 
@@ -207,8 +207,9 @@ class Source:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Entries of the folder that are no files of the source, with the reason: links out of it, pipes, datasets."""
-        is_listed = self.is_local or "_listing" in self.__dict__  # do not list a bucket only for this
+        """Return entries of the folder that are not files of the source, with the reason: links, pipes, datasets."""
+        # Do not list a bucket only for this property.
+        is_listed = self.is_local or "_listing" in self.__dict__
         return self._listing[1] if is_listed and self.is_folder else {}
 
     def is_own(self, name: str) -> bool:
@@ -339,13 +340,13 @@ class Source:
         return io.BufferedReader(raw, _BLOCK_BYTES)
 
     def media(self, name: str) -> Sample:
-        """Return a file as a sample, which is stored byte for byte if the tensor has its compression."""
+        """Return a file as a sample, which is stored byte for byte if the tensor has the same compression."""
         path = self.path(name)
         return read_sample(self.read(name) if path is None else path)
 
     @cached_property
     def identity(self) -> str:
-        """Digest of the names and sizes of all files; of an object, of its type."""
+        """Digest of the names and sizes of all files; for an object, of its type."""
         found = sha256(self.shown.encode())
         for name, size in self.files.items():
             found.update(f"{name}\0{size}\0".encode("utf-8", "surrogatepass"))
@@ -390,7 +391,7 @@ class Source:
                         )
                         continue
                     if entry.is_dir() and target in seen:
-                        continue  # skip it: a link to a folder above it would lead to endless recursion
+                        continue  # skip links to a folder above, which would lead to endless recursion
                     seen.add(target)
                 if entry.is_dir():
                     folders.append(name)
@@ -464,11 +465,11 @@ def _is_hidden(name: str) -> bool:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Turn errors of the operating system into ours."""
+    """Turn errors of the operating system into errors of lakebed."""
     try:
         yield
     except FileNotFoundError as error:
-        raise NotFoundError(f"the file {path!r} is gone") from error
+        raise NotFoundError(f"the file {path!r} does not exist any more") from error
     except OSError as error:
         raise StorageError(
             f"the file {path!r} cannot be read: {error.strerror}", errno=error.errno
@@ -481,7 +482,7 @@ class Ranges(io.RawIOBase):
     Parameters
     ----------
     ranged
-        Returns the bytes from a position on, as many as are asked for; fewer at the end.
+        Function that returns a given number of bytes from a position on; fewer at the end.
     size
         Bytes of the file.
     """
@@ -531,7 +532,7 @@ def suffix_of(name: str) -> str:
 
 def _suffix_of_bytes(head: bytes) -> str | None:
     """Return the suffix of files that begin with these bytes; None if several kinds of files do."""
-    # In .mat files of MATLAB, a block of 512 bytes comes before the HDF5 signature.
+    # A .mat file of MATLAB has 512 bytes before the HDF5 signature.
     if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):
         return ".h5"
     if head.startswith(b"PK\3\4") and head[30 : 30 + int.from_bytes(head[26:28], "little")].endswith(b".npy"):

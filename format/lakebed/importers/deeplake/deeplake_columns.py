@@ -60,7 +60,7 @@ class Column:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """The part that is equal if two versions can share a tensor: all but the name and the names of classes."""
+        """Key that is equal for columns of versions that can share a tensor: all properties but the names."""
         told = {key: value for key, value in self.plan.arguments.items() if key != "class_names"}
         return self.how, told, dict(self.plan.info)
 
@@ -72,7 +72,8 @@ class Column:
         if self.how == "files":
             return [column.get_bytes(row) for row in range(start, stop)]
         if self.how in ("items", "documents"):
-            # For several rows, their package merges lists of files, and sometimes crashes at texts.
+            # Read row by row: for several rows, the package deeplake joins lists of files, and sometimes crashes on
+            # texts.
             values: Any = [column[row] for row in range(start, stop)]
         else:
             values = column[start:stop]
@@ -96,7 +97,7 @@ class Column:
 
 
 def columns_of(ds: Any, wanted: Sequence[str]) -> list[Column]:
-    """Return the columns of a version: those that are wanted, as far as it has them, or all."""
+    """Return the columns of a version: the wanted ones that it has, or all."""
     found: list[Column] = []
     types = {column.name: column.dtype for column in ds.schema.columns}
     for name in wanted or types:
@@ -131,7 +132,7 @@ def _tensor_of(column: Any, name: str, dtype: Any) -> tuple[str, TensorPlan]:
     if kind == "Text" or number == "text":
         return "value", tensor(name, "text", chunk_compression=_CHUNKS)
     if kind == "Image":
-        # Arrays are stored as PNG, without loss.
+        # Store arrays as PNG, which is lossless.
         return ("file" if file else "value"), media(name, "image", compression=file or "png")
     if kind == "SegmentMask" and file:
         return "file", media(name, "segment_mask", compression=file)
@@ -184,7 +185,7 @@ def _named(called: str) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of their package as JSON."""
+    """Return a value of the package deeplake as JSON."""
     if hasattr(value, "to_dict"):
         value = value.to_dict()
     if isinstance(value, Mapping):
@@ -199,5 +200,5 @@ def plain(value: Any) -> Any:
 
 
 def metadata_of(one: Any) -> dict[str, Any]:
-    """Return the metadata of a dataset or a column, which are no mapping, as JSON."""
+    """Return the metadata of a dataset or a column, which are not mappings, as JSON."""
     return {str(key): plain(one.metadata[key]) for key in one.metadata.keys()}  # noqa: SIM118

@@ -1,4 +1,4 @@
-"""Files of LevelDB, read without its library: that opens a database by writing to it, and plyvel has no recent wheels.
+"""Files of LevelDB, read without its library, which writes to a database on opening; plyvel has no recent wheels.
 
 CURRENT                     name of the manifest
 MANIFEST-n, n.log           blocks of 32 KiB of records: u32 checksum, u16 length, u8 whole (1), first (2), middle (3),
@@ -39,11 +39,12 @@ _LOG_BLOCK_BYTES = 32 << 10
 _RECORD = struct.Struct("<IHB")
 _BATCH = struct.Struct("<QI")
 _ORDER = b"leveldb.BytewiseComparator"
-_MOST_LOG_BYTES = 2 << 30  # held in memory, as LevelDB does
+_MOST_LOG_BYTES = 2 << 30  # logs are held in memory, as LevelDB does
 _MOST_BLOCK_BYTES = 1 << 30
-_MOST_UNPACKED = 32  # times the bytes of a block: more than snappy can compress
+_MOST_UNPACKED = 32  # limit of the decompressed size, as a multiple of a block; more than snappy can compress
 _LEAST_UNPACKED = 4096
-_MOST_ENTRIES_BYTES = 1024  # times the bytes of the files: entries share the beginnings of their keys
+# Limit of all entries, as a multiple of the files; keys share prefixes, so entries are larger than files.
+_MOST_ENTRIES_BYTES = 1024
 
 
 class Value(NamedTuple):
@@ -138,7 +139,7 @@ class Folder:
         for key, of in groupby(changes, key=lambda change: change.key):
             value = next(of).value
             if value is not None:
-                # A value of a log is in no block from which it could be read again.
+                # Keep a value from the log: it cannot be read again from a block of a table.
                 yield key, value if with_values or not value.table else value._replace(data=None)
         yield from damage
 
@@ -163,7 +164,7 @@ class Folder:
         return self._open.read(self._before + name, start, length)
 
     def _numbered(self, *suffixes: str) -> dict[int, str]:
-        """Return the files that are called by a number and one of some suffixes."""
+        """Return the files whose names are a number and one of some suffixes."""
         pattern = re.compile(rf"([0-9]{{1,18}})\.(?:{'|'.join(suffixes)})")
         return {int(found[1]): name for name in self._files if (found := pattern.fullmatch(name))}
 
@@ -206,7 +207,7 @@ class Folder:
     def _table(
         self, table: _Table, start: bytes | None, stop: bytes | None, damage: list[str]
     ) -> Iterator[_Change]:
-        """Yield the changes of a table in order, without damaged blocks, which are noted."""
+        """Yield the changes of a table in order, without damaged blocks, which are recorded."""
         try:
             name = self._name(table.number)
             blocks = list(self._blocks(name))
@@ -216,7 +217,8 @@ class Folder:
         last: tuple[bytes, int] | None = None
         for key, place in blocks:
             if start is not None and key < start:
-                continue  # the key of a block is not before that of its last entry
+                # All entries of this block precede `start`: the key of a block is at or after its last entry.
+                continue
             try:
                 content = self._block(name, *place)
                 for user, number, is_put, at, size in _internal(content, last):
@@ -329,7 +331,7 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _internal(content: bytes, last: tuple[bytes, int] | None) -> list[tuple[bytes, int, bool, int, int]]:
-    """Return of each entry of a block its key, number, whether it is put, and place and length of its value.
+    """Return for each entry of a block its key, number, whether it is a put, and the place and length of its value.
 
     Raises
     ------
@@ -350,7 +352,7 @@ def _internal(content: bytes, last: tuple[bytes, int] | None) -> list[tuple[byte
 
 
 def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
-    """Yield the records of a log; damage is noted and costs the rest of its block."""
+    """Yield the records of a log; damage is recorded and costs the remaining part of its block."""
     parts: list[bytes] | None = None
     for start in range(0, len(data), _LOG_BLOCK_BYTES):
         block = data[start : start + _LOG_BLOCK_BYTES]
@@ -358,12 +360,12 @@ def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
         while at + _RECORD.size <= len(block):
             checksum, length, kind = _RECORD.unpack_from(block, at)
             if kind == length == checksum == 0:
-                break  # allocated and not written yet
+                break  # the rest of the block is allocated but not written
             end = at + _RECORD.size + length
             if end > len(block):
                 if start + len(block) < len(data):
                     damage.append("a record goes beyond its block")
-                break  # the writer was killed here
+                break  # the log ends here, because the writer was killed
             content = block[at + 6 : end]
             if checksum != masked_crc32c(content) or not 1 <= kind <= 4:
                 damage.append("the checksum of a record does not match")
@@ -383,16 +385,16 @@ def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
 def _changes(record: bytes) -> Iterator[_Change]:
     """Yield the changes of a record of a log."""
     if len(record) < _BATCH.size:
-        raise IngestionError("a change is cut short")
+        raise IngestionError("a change in the log is cut short")
     number, count = _BATCH.unpack_from(record)
     at = _BATCH.size
     for one in range(number, number + count):
         if at >= len(record):
-            raise IngestionError("a change is cut short")
+            raise IngestionError("a change in the log is cut short")
         kind = record[at]
         key, at = _part(record, at + 1)
         if kind > 1:
-            raise IngestionError(f"a change is of the unknown kind {kind}")
+            raise IngestionError(f"a change in the log is of the unknown kind {kind}")
         value = None
         if kind:
             data, at = _part(record, at)

@@ -56,7 +56,7 @@ from lakebed.importers.shards.sample_shards import (
 from lakebed.importers.shards.sample_values import Kind, number_of, tensor_for, value_for
 
 _NUMBERS: Mapping[str, str] = {"int": "int64", "float": "float64", "bool": "bool"}
-# Names of dtypes by their numbers; bfloat16 becomes float32.
+# Names of dtypes in the order of their numbers in PyTorch; bfloat16 becomes float32.
 _TORCH = (
     "float32 float32 float64 float64 complex64 complex64 complex128 complex128 float16 float16 bfloat16 uint8 int8 "
     "int16 int16 int32 int32 int64 int64 bool uint16"
@@ -70,7 +70,7 @@ _ARRAYS: Mapping[str, Sequence[str]] = {
     "numpy": _NUMPY,
     "no_header_numpy": _NUMPY,
 }
-# Format of files -> (kind, compression if no file was looked at).
+# Format of files -> (kind, compression to assume if no file is read).
 _FILES: Mapping[str, tuple[str | None, str | None]] = {
     "jpeg": ("image", "jpeg"),
     "image": ("image", "png"),
@@ -103,7 +103,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of chunks in the first index in words; None if it is not an index of LitData."""
+    """Describe the first index for messages, such as "LitData of 12 chunks"; None if it is not an index of LitData."""
     index, where = first_index(source)
     chunks, config = index.get("chunks"), index.get("config")
     if isinstance(chunks, list) and isinstance(config, Mapping) and "data_format" in config:
@@ -246,7 +246,7 @@ def _names(told: Any, count: int) -> list[str]:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise IngestionError(f"the index has no tree of values: {error}") from error
     if len(found) != count:
-        raise IngestionError(f"the index has a tree of {len(found):,} values, and {count:,} formats")
+        raise IngestionError(f"the index has a tree of {len(found):,} values, but {count:,} formats")
     names: list[str] = []
     for path in found:
         name = path or "sample"
@@ -280,7 +280,7 @@ _MAX_FRAME_BYTES = 1 << 30
 def _samples(
     source: Source, shard: Shard, start: int, stop: int, *, by_sample: bool
 ) -> Iterator[bytes | IngestionError]:
-    """Yield samples of a chunk, however it is compressed."""
+    """Yield samples of a chunk with any kind of compression."""
     if not shard.compression:
         with source.open(shard.name) as file:
             head = file.read(_HEAD.size)
@@ -307,7 +307,7 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
         ahead = _HEAD.size + 4 * (count + 1) + _FRAME.size * frames
         if version != 1 or count != shard.samples or ahead > size:
             raise IngestionError(
-                f"its head tells {count:,} samples in {frames:,} frames of version {version}"
+                f"its header claims {count:,} samples in {frames:,} frames of version {version}"
             )
         offsets = np.frombuffer(file.read(4 * (count + 1)), "<u4").tolist()
         table = [_FRAME.unpack(file.read(_FRAME.size)) for _ in range(frames)]
@@ -337,7 +337,7 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
                         )
             at = end
         if at < stop:
-            raise IngestionError("its frames end before its samples do")
+            raise IngestionError("its frames do not cover all of its samples")
 
 
 def _parts(data: bytes, count: int, *, is_bare: bool) -> list[bytes]:
@@ -352,13 +352,13 @@ def _are_bare(seen: Sequence[bytes], config: Mapping[str, Any]) -> bool:
 
 
 def _some(seen: Sequence[bytes], count: int, *, is_bare: bool) -> list[list[bytes]]:
-    """Return some of each value."""
+    """Return some values of each kind of value in samples."""
     values: list[list[bytes]] = [[] for _ in range(count)]
     for sample in seen:
         try:
             parts = _parts(sample, count, is_bare=is_bare)
         except IngestionError:
-            continue  # reported when its row is made
+            continue  # the error is reported when the row is made
         for of, value in zip(values, parts, strict=True):
             of.append(value)
     return values

@@ -23,14 +23,14 @@ from lakebed.importers.core.plan import TensorPlan
 from lakebed.importers.folders.pictures import LOSSLESS
 from lakebed.importers.shards.sample_values import Kind, files_of, number_of, value_for
 
-# Encoding of a number -> dtype.
+# Encoding of numbers -> dtype.
 _NUMBERS: Mapping[str, str] = {
     "int": "int64",
     "float": "float64",
     **{f"{sign}{bits}": f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64)},
     **{f"float{bits}": f"float{bits}" for bits in (16, 32, 64)},
 }
-# Number of a dtype in an encoded array -> its name: bits, and 1 for signed integers or 2 for floats.
+# Number of a dtype in an encoded array -> name: the bits, plus 1 for signed integers or 2 for floats.
 _DTYPES: Mapping[int, str] = {
     bits + at: f"{kind}{bits}"
     for bits in (8, 16, 32, 64)
@@ -55,7 +55,7 @@ class Into:
     Parameters
     ----------
     tensor, kind, content
-        Its tensor, how its values are stored, and the content of files.
+        Tensor of the column, storage of its values, and content of its files.
     told
         Description of its values by our exporter, which has nulls: ``npy``, ``file``, ``number`` or ``text``.
     dtype
@@ -76,7 +76,7 @@ class Into:
 
 
 def kind_for(encoding: str, values: Sequence[bytes]) -> Kind:
-    """Return how values of an encoding are stored; arrays have the dtype that fits all values that were looked at."""
+    """Return how values of an encoding are stored; arrays have the dtype that fits all given values."""
     name, _, told = encoding.partition(":")
     if name in _NUMBERS:
         return Kind("number", partial(number_of, dtype=_NUMBERS[name]), _NUMBERS[name])
@@ -116,7 +116,7 @@ def array_of(data: bytes, told: str) -> NDArray[Any]:
     Parameters
     ----------
     told
-        Rest of the encoding: "", ``float32`` or ``float32:2,3``.
+        Remainder of the encoding: "", ``float32`` or ``float32:2,3``.
 
     Raises
     ------
@@ -140,7 +140,9 @@ def array_of(data: bytes, told: str) -> NDArray[Any]:
         at += 1 + len(text)
     dtype = np.dtype(name).newbyteorder("<")
     if prod(shape) * dtype.itemsize != len(data) - at or min(shape, default=0) < 0:
-        raise IngestionError(f"an array of {name} and shape {tuple(shape)} is not {len(data) - at:,} bytes")
+        raise IngestionError(
+            f"an array of {name} and shape {tuple(shape)} does not fit its {len(data) - at:,} bytes"
+        )
     return np.frombuffer(data, dtype, offset=at).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 
@@ -165,7 +167,7 @@ def sample_of(data: bytes, into: Into, encoding: str) -> Any:
     if said is not None and (name in ("jpeg", "png") or into.told == "file"):
         if not data:
             return None
-        # Files without a signature are of the described kind.
+        # If a file has no signature, trust the described kind.
         if into.content is None or sniff(data) is None:
             return file_value(data, said)
         return value_of(data, into.content)

@@ -16,7 +16,7 @@ from lakebed.importers.core.plan import Problem, TensorPlan, tensor
 from lakebed.importers.shards.sample_shards import parts_of
 
 _CHUNKS = "lz4"
-_PLAIN_MODES = frozenset({"L", "LA", "RGB", "RGBA"})  # whose pixels PNG holds
+_PLAIN_MODES = frozenset({"L", "LA", "RGB", "RGBA"})  # modes whose pixels PNG stores exactly
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def number_of(data: bytes, dtype: str) -> Any:
     """
     of = np.dtype(dtype).newbyteorder("<")
     if len(data) != of.itemsize:
-        raise IngestionError(f"{len(data):,} bytes are no {dtype}")
+        raise IngestionError(f"{len(data):,} bytes are not one value of {dtype}")
     return np.frombuffer(data, of)[0]
 
 

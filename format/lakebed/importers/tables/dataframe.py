@@ -173,14 +173,14 @@ def rows(item: range, context: _Context) -> Iterator[Any]:
         return
     at = item.start
     piece = table.slice(item.start, len(item))
-    # Combining chunks reads texts, which damaged files may place outside of memory.
+    # Combine chunks only of objects: combining reads texts, and a damaged file may place texts outside of memory.
     for batch in (piece.combine_chunks() if context.source.is_object else piece).to_batches():
         yield from _beside(batch, at, context, str(item))
         at += batch.num_rows
 
 
 def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]:
-    """Yield the rows of a batch with the values of the other columns; row by row if a row cannot be made."""
+    """Yield the rows of a batch with the values of the other columns; row by row if one row cannot be made."""
     if not context.beside:
         yield from context.rows(batch, where)
         return
@@ -274,7 +274,8 @@ def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise IngestionError(f"{source.shown} is not a table that Arrow knows: {error}") from error
     raise IngestionError(
-        f"{source.shown} is not a table: pandas, polars, PyArrow or whatever hands out Arrow was expected"
+        f"{source.shown} is not a table: a table of pandas, polars, PyArrow or another library that exports Arrow "
+        "data was expected"
     )
 
 

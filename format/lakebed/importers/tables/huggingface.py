@@ -5,7 +5,7 @@
     saved/train/data-00000-of-00002.arrow
 
 Folders are read without the ``datasets`` package. Each column becomes a tensor by its feature: images, audio, class
-labels, arrays of any dimensions; nested features that are no arrays are JSON.
+labels, arrays of any dimensions; nested features that are not arrays become JSON.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
             table, rows = _first(source, opened, part)
             if schema is not None and not schema.equals(table.schema, check_metadata=False):
                 raise IngestionError(
-                    f"{source.shown}: {part} has other columns than what comes before it: import it alone"
+                    f"{source.shown}: {part} has other columns than the parts before it: import it alone"
                 )
             schema = schema or table.schema
             first = first if first is not None else next(iter(table.to_batches()), None)
@@ -92,7 +92,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     below = Source("", None, source.creds) if opened else source
     columns, tensors = table_of(schema, Wishes.of(options), first, below, problems)
     items, splits = ranges_of(by_split.items(), rest="")
-    if splits:  # a column may have the name of the tensor of splits
+    if splits:  # the tensor of splits needs a name that no column has
         free = {TENSOR: f"{TENSOR}_"}
         tensors = [replace(one, name=free.get(one.name, one.name)) for one in tensors]
         renamed = [replace(one, tensor=free.get(one.tensor, one.tensor)) for one in columns.columns]
@@ -201,7 +201,7 @@ def _read(source: Source, name: str) -> Any:
     Raises
     ------
     IngestionError
-        If it is no Arrow file.
+        If it is not an Arrow file.
     """
     path = source.path(name)
     if path is not None:

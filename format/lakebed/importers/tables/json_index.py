@@ -1,6 +1,6 @@
 """An index of the objects of long arrays in a JSON file of any size: each object is parsed when it is needed.
 
-The file is an object; the arrays that are asked for stay in it, as :mod:`lakebed.native.json_arrays` finds them, and
+The file is an object; the requested arrays stay in it, as :mod:`lakebed.native.json_arrays` finds them, and
 all other values are read.
 """
 
@@ -28,11 +28,12 @@ from lakebed.importers.core.source import Source
 from lakebed.native import json_arrays
 from lakebed.native.json_arrays import ArrayScanner, JsonTextError
 
-# Limit of all files that are held as bytes; others are mapped, and must not be cut meanwhile.
+# Limit of the total bytes of files that are held in memory; larger files are mapped, and must not be truncated while
+# they are read.
 HELD_BYTES = 64 << 20
 
 _BLOCK_BYTES = 4 << 20
-# Elements that are scanned together.
+# Number of elements that are scanned together.
 _TOGETHER = 8192
 _MARK = b"\xef\xbb\xbf"
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -66,7 +67,7 @@ class JsonArray:
     numbers: NDArray[np.int32]
     shapes: list[Shape]
     members: list[list[int]]
-    _told: dict[Any, Any] = field(default_factory=dict, repr=False)  # earlier answers
+    _told: dict[Any, Any] = field(default_factory=dict, repr=False)  # cache of answers
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -99,15 +100,15 @@ class JsonFile:
     Parameters
     ----------
     path
-        Its local path; the name of a file that is held.
+        Local path of the file; the name of a file that is held.
     state
-        Its size and time of change.
+        Size of the file, and time of its last change.
     held
-        Its bytes, if it is small.
+        Bytes of the file, if it is small.
     values
-        Values at the top, except the arrays that were asked for.
+        Values at the top, except the requested arrays.
     arrays
-        The arrays that were asked for.
+        The requested arrays.
     """
 
     path: str
@@ -234,13 +235,13 @@ def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:
         at = _expected(text, at, b":")
         if key in wanted and _next(text, at) == b"[":
             if key in file.arrays:
-                raise JsonTextError(at, f"{key} is there twice")
+                raise JsonTextError(at, f"{key} occurs twice")
             file.arrays[key], found[key], at = _array(file, _skipped(text, at), wanted[key])
         else:
             file.values[key], at = _value(text, at)
     at = _skipped(text, _expected(text, at, b"}"))
     if at < len(text):
-        raise JsonTextError(at, "there is more behind the object")
+        raise JsonTextError(at, "more data follows the end of the object")
     return found
 
 
@@ -268,7 +269,7 @@ def _skipped(text: Any, at: int) -> int:
 
 
 def _next(text: Any, at: int) -> bytes:
-    """Return the next byte that is no space; empty at the end."""
+    """Return the next byte that is not white space; empty at the end."""
     at = _skipped(text, at)
     return bytes(text[at : at + 1])
 

@@ -31,7 +31,7 @@ BATCHED = True
 
 _PIECE_BYTES = 4 << 20
 _MOST_LINE_BYTES = 256 << 20
-_EXACT = 2**53  # float64 holds all integers up to it
+_EXACT = 2**53  # float64 represents all integers up to this one
 _BATCH_ROWS = 65_536
 _SUFFIXES = (".jsonl", ".ndjson")
 _HEAD_BYTES = 1024
@@ -48,7 +48,7 @@ class _Context(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files, in words."""
+    """Describe the source for messages, such as "3 tables of JSON"; None if it is not one."""
     if source.is_file and source.suffix in ("", ".json"):
         is_json = source.suffix == ".json" or _BEGIN.match(source.head.removeprefix(_BOM))
         return "a table of JSON" if is_json else None
@@ -57,7 +57,7 @@ def recognise(source: Source) -> str | None:
         told = f"{len(names):,} files of JSON lines" if len(names) > 1 else "JSON lines"
         return told if names else None
     names = source.mainly(".json")
-    # Single objects in a folder are documents, which the importer ``folder`` reads, a row each.
+    # A folder of files with one object each holds documents; the importer ``folder`` reads it, with a row per file.
     is_table = names and (_is_list(source, names[0]) or _is_lines(source, names[0]))
     return f"{len(names):,} tables of JSON" if is_table else None
 
@@ -187,14 +187,14 @@ def _objects(source: Source, document: str) -> Iterator[Any]:
 
 
 def _checked(found: Any, where: str, *, may_lack: bool) -> Any:
-    """Return an object of JSON, or the reason why it is no row."""
+    """Return an object of JSON, or the reason why it is not a row."""
     if may_lack and not _is_text(found):
         return Skipped(where, _NO_TEXT)
     return found if isinstance(found, dict) else Skipped(where, "no object of JSON")
 
 
 def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
-    """Return the rows of an object: those of its columns, or one.
+    """Return the rows of an object: one per item of its columns, or a single one.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
     hint = "if pandas reads it: lakebed.from_pandas(dest, pandas.read_json(path))"
     if isinstance(found, dict):
         lists = {key: value for key, value in found.items() if isinstance(value, list)}
-        # Programs wrap rows in an object with one member: {"data": [...]}.
+        # Some programs wrap the rows into an object with one member, such as {"data": [...]}.
         is_around = len(found) == 1 and any(
             isinstance(one, dict) for column in lists.values() for one in column
         )
@@ -223,7 +223,7 @@ def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a value holds no half of a surrogate pair."""
+    """Return whether a value contains no half of a surrogate pair."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -276,7 +276,7 @@ def _kind(value: Any) -> str:
 
 
 def _of_int(value: int) -> str:
-    """Return ``int`` for integers that float64 holds exactly, ``large`` for those of 64 bits, else ``other``."""
+    """Return ``int`` for integers that float64 holds exactly, ``large`` for other 64-bit integers, else ``other``."""
     if -_EXACT <= value <= _EXACT:
         return "int"
     return "large" if -(2**63) <= value < 2**63 else "other"
@@ -305,7 +305,7 @@ def _schema(kinds: Mapping[str, set[str]], embeddings: Sequence[str]) -> pa.Sche
 
 
 def _batch(lines: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Any:
-    """Return lines as columns; those of JSON as lists."""
+    """Return lines as columns; columns of JSON become lists."""
     columns: list[Any] = []
     for field in schema:
         values = [line.get(field.name) for line in lines]

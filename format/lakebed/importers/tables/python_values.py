@@ -1,14 +1,14 @@
-"""Rows of Python as columns: of Arrow if all values of a column have one type, others as Python values.
+"""Rows of Python as columns: of Arrow if all values of a column have one type, otherwise of Python values.
 
 values                                        column
 integers; integers and floats; booleans       Arrow's numbers, if no digit is lost
 text, dates, times, decimals, bytes           Arrow's
 UUIDs, paths, pandas' periods and intervals   their text
 lists and arrays of numbers, one axis         lists; of fixed size if all have one length
-arrays and lists of several axes, tensors     apart, as arrays
-files (`lakebed.read`), pictures of Pillow    apart, as files of media
-links, paths of files of media                apart, as links and files
-dictionaries, mixed values                    apart, as JSON
+arrays and lists of several axes, tensors     Python values: arrays
+files (`lakebed.read`), pictures of Pillow    Python values: files of media
+links, paths of files of media                Python values: links and files
+dictionaries, mixed values                    Python values: JSON
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lakebed.links.read import read
 from lakebed.writing.encode.column import in_arrow_unit
 from lakebed.writing.encode.missing_values import plain_rows
 
-# Types whose values JSON holds, or text expresses without loss.
+# Types whose values JSON can represent, or that a text can represent without loss.
 _TOLD = (bool, int, float, str, bytes, date, time, timedelta)
 _PLAIN = {type(None), bool, int, float, str}
 
@@ -56,7 +56,7 @@ class PythonColumns:
     arrow
         Columns of Arrow by key.
     apart
-        The others by key.
+        Columns of Python values by key.
     documents
         Keys of `apart` that are JSON.
     files
@@ -155,7 +155,7 @@ def _plain(value: Any) -> Any:
         return value[()]
     if isinstance(value, np.ndarray | np.generic | Sample) or _is_picture(value):
         return value
-    if hasattr(value, "detach"):  # a tensor of PyTorch, perhaps on another device and with a gradient
+    if hasattr(value, "detach"):  # a tensor of PyTorch, perhaps with a gradient or on a device
         value = value.detach().cpu()
     return _plain(np.asarray(value)) if hasattr(value, "__array__") else value
 
@@ -175,7 +175,7 @@ def _files(name: str, values: Sequence[Any]) -> TensorPlan | None:
     htype, is_link = found.pop()
     if found or (len(forms) > 1 and htype != "image"):
         return None
-    # PNG stores pictures of several kinds without loss; no report would list losses.
+    # Pictures of several kinds are stored as PNG, which is lossless, because no report lists losses here.
     return media(name, htype, compression=forms.pop() if len(forms) == 1 else "png", link=is_link)
 
 
@@ -242,7 +242,7 @@ def _array(value: Any) -> NDArray[Any] | None:
         return None
     try:
         array = np.array(value)
-    except (ValueError, OverflowError):  # lists of several lengths
+    except (ValueError, OverflowError):  # the inner lists differ in length, or a number is too large
         return None
     may_round = array.dtype.kind == "f" and kinds & {"i", "u"}
     is_exact = not may_round or _is_exact(np.array(value, object), array.dtype)
@@ -250,7 +250,7 @@ def _array(value: Any) -> NDArray[Any] | None:
 
 
 def _kinds(value: Any) -> Iterator[str]:
-    """Yield the kinds of the values of nested lists, as those of NumPy's dtypes."""
+    """Yield the kinds of the values of nested lists, as NumPy's dtypes name them."""
     if isinstance(value, list | tuple):
         for one in value:
             yield from _kinds(one)
@@ -305,6 +305,6 @@ def _document(value: Any, name: str, row: int) -> Any:
         return plain_value(value)
     kind = getattr(value, "dtype", type(value).__name__)
     raise IngestionError(
-        f"row {row}: {name!r} is of type {kind}, from which no type of tensor follows. Create the tensors with "
+        f"row {row}: {name!r} is of type {kind}, which no tensor type fits. Create the tensors with "
         "ds.create_tensor, and add the rows with ds.extend(rows)"
     )

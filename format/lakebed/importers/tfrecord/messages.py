@@ -19,7 +19,8 @@ from typing import Any
 
 from lakebed.errors import IngestionError
 
-# Message -> its fields in the order of their numbers: type, or name of a message; ``*`` for repeated fields.
+# Message -> its fields in the order of their numbers. A field has a type or the name of a message; ``*`` marks
+# repeated fields.
 _MESSAGES: Mapping[str, Mapping[str, str]] = {
     "BytesList": {"value": "bytes*"},
     "FloatList": {"value": "float*"},
@@ -50,14 +51,14 @@ def parsed(name: str, data: bytes) -> Any:
     Raises
     ------
     IngestionError
-        If the bytes are no such message.
+        If the bytes are not such a message.
     """
     from google.protobuf.message import DecodeError
 
     try:
         return _classes()[name].FromString(data)
     except DecodeError as error:
-        raise IngestionError(f"it is no {name}: {error}") from error
+        raise IngestionError(f"it is not a {name}: {error}") from error
 
 
 @cache

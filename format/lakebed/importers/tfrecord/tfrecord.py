@@ -33,8 +33,8 @@ from lakebed.importers.tfrecord.tfrecord_files import (
 )
 from lakebed.transforms.output import Skipped
 
-_LEAST_LOOKED_AT = 8  # records of a file
-_LOOKED_AT_BYTES = 32 << 20  # of a file, after which no more records are looked at
+_LEAST_LOOKED_AT = 8  # number of records of a file that are always looked at
+_LOOKED_AT_BYTES = 32 << 20  # bytes of a file after which no more records are looked at
 _CHUNKS = "lz4"
 _LTRB = {"mode": "LTRB"}
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -83,7 +83,7 @@ class _Objects:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features that they consist of."""
+        """Names of the features that make up the objects."""
         sides = [f"{self.prefix}bbox/{side}" for side in _SIDES]
         return sides if self.classes is None else [*sides, self.classes]
 
@@ -100,7 +100,7 @@ class _Context:
 
 @dataclass
 class _Seen:
-    """Statistics of a feature: its kinds, those of empty lists apart."""
+    """Statistics of a feature: its kinds, with the kinds of empty lists counted separately."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     empty: Counter[str] = field(default_factory=Counter)
@@ -128,7 +128,7 @@ class _Seen:
 
 @dataclass
 class _Look:
-    """Statistics of the records that were looked at."""
+    """Statistics of the inspected records."""
 
     features: dict[str, _Seen] = field(default_factory=dict)
     lists: dict[str, _Seen] = field(default_factory=dict)
@@ -154,14 +154,15 @@ class _Look:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files in words; None if the first one holds no records."""
+    """Describe the files for messages; None if the first one holds no records."""
     if source.is_object or not only_files(source):
         return None
     names = files_of(source)
     first = next((name for name in names if source.files[name]), None)
     if first is None:
         return None
-    if is_installed("google-crc32c"):  # without it, the name has to do: the plan then names the package
+    # Without the package, decide by the name of the file; the plan then reports the missing package.
+    if is_installed("google-crc32c"):
         try:
             found = next(records_of(source, first, 0), None)
         except DAMAGE:
@@ -179,14 +180,14 @@ def plan(
     splits: bool = True,
     **options: Unpack[KindOptions],
 ) -> Plan:
-    """Plan a tensor for each feature.
+    """Plan a tensor for each feature of the records.
 
     Parameters
     ----------
     source
         A file, or the folder that they are in.
     look
-        Number of records that are looked at to find the features, 32 MB of each file at most; 0 for all.
+        Number of records that are inspected to find the features, up to 32 MB of each file; 0 for all.
     objects
         Make boxes and labels of features of the Object Detection API.
     splits
@@ -255,7 +256,7 @@ def _split_of(name: str, told: Told) -> str:
 
 
 def _looked_at(source: Source, names: Sequence[str], look: int) -> _Look:
-    """Look at the first records of all files; damage is reported when rows are made."""
+    """Inspect the first records of all files; damage is reported when rows are made."""
     seen = _Look()
     if look == 0:
         for name in names:
@@ -358,7 +359,7 @@ def _objects(seen: _Look, planning: Planning) -> list[_Objects]:
 
 
 def _numbers(column: _Column, seen: _Seen, told: FeatureTold | None) -> tuple[_Column, dict[str, Any]]:
-    """Return the column of numbers in full, and the arguments of its tensor."""
+    """Return the column of numbers with all its settings, and the arguments of its tensor."""
     shape: tuple[int, ...]
     if told is None:
         if len(seen.lengths) == 1 and min(seen.lengths):
@@ -369,7 +370,7 @@ def _numbers(column: _Column, seen: _Seen, told: FeatureTold | None) -> tuple[_C
         return replace(column, is_boxes=True), {"htype": "bbox", "coords": {"type": "fractional", **_LTRB}}
     if told.classes is not None and column.kind == "int":
         return column, {"htype": "class_label", "class_names": list(told.classes) or None}
-    # Files have float32, also where the description says float64.
+    # Files contain float32 even where the description says float64.
     fits = told.dtype not in ("", "float64") and np.dtype(told.dtype).kind in _DTYPE_KINDS[column.kind]
     dtype = told.dtype if fits else ""
     shape = told.shape if len(told.shape) > 1 and sum(length < 0 for length in told.shape) <= 1 else ()
@@ -409,7 +410,7 @@ def _row(data: bytes, context: _Context) -> dict[str, Any]:
 
 
 def _unseen(example: Example, context: _Context) -> set[str]:
-    """Return the features of a record that have no tensor."""
+    """Return the features of a record for which no tensor exists."""
     used = {name for one in context.objects for name in one.features}
     columns: Mapping[str, _Column] = context.columns or {}
     return (example.features.keys() - columns.keys() - used) | (example.lists.keys() - context.lists.keys())
@@ -420,14 +421,15 @@ def _of(name: str, feature: Feature, column: _Column) -> Any:
     if feature.kind != column.kind and not len(feature.values):
         feature = Feature(column.kind, [] if column.content else np.zeros(0, DTYPES[column.kind]))
     if feature.kind != column.kind:
-        raise IngestionError(f"{name} is a list of {feature.kind}, and of {column.kind} in other records")
+        raise IngestionError(f"{name} is a list of {feature.kind}, but of {column.kind} in other records")
     try:
         if column.content is not None:
             if column.content.many:
                 return [value_of(one, column.content) for one in feature.values]
             if len(feature.values) > 1:
                 raise IngestionError(
-                    f"it has {len(feature.values):,} values, and one in records that were looked at (look=0 for all)"
+                    f"it has {len(feature.values):,} values, but one in the records that were looked at (look=0 "
+                    "for all)"
                 )
             return value_of(feature.values[0], column.content) if feature.values else None
         return _array(feature.values, column)

@@ -69,12 +69,12 @@ class DeviceLoader:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where another loader was."""
+        """Continue at the position of another loader."""
         self._state = None
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
-        if name == "loader":  # not set yet while the object is unpickled
+        if name == "loader":  # while the object is unpickled, this attribute is not set yet
             raise AttributeError(name)
         return getattr(self.loader, name)
 

@@ -1,4 +1,4 @@
-"""PyTorch: loaders that are DataLoaders, datasets for the DataLoaders of others, and batches as tensors."""
+"""PyTorch: loaders that are DataLoaders, datasets for the user's own DataLoaders, and batches as tensors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
     def to(self, device: torch.device | str) -> Any:
         """Return the same loader with its batches on a device, copied one batch ahead of the consumer.
 
-        For CUDA they are decoded into pinned memory and copied by a stream of their own.
+        For CUDA the batches are decoded into pinned memory and copied by a separate stream.
         """
         from lakebed.loaders.frameworks.device import DeviceLoader, PinnedPool
 
@@ -89,7 +89,7 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
 class TorchDataset(IterableDataset):  # type: ignore[misc]
     """Samples one by one, for a DataLoader with or without worker processes; see ``Dataset.torch_dataset``.
 
-    Each worker reads its own share. An epoch is counted when it begins, in whichever process.
+    Each worker reads its own share. An epoch counts as soon as it begins in any process.
     """
 
     MOST_WORKERS = 1024
@@ -99,7 +99,7 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         self._ranks = ranks
         self._place = (0, 1)
         self._has_others = False
-        # In shared memory, because each epoch has new workers, which must know what earlier workers counted.
+        # Count in shared memory: each epoch starts new workers, which must know what earlier workers counted.
         self._epochs = torch.zeros(self.MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._state: Mapping[str, Any] | None = None
         self._loader: Any = None
@@ -123,13 +123,14 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
             yield read["samples"].value
 
     def _count(self, epoch: int, number: int, workers: int) -> None:
-        # Set the epoch for every worker number that this worker stands for: the next pass may have more workers, and
-        # all of them must begin with the same epoch.
+        # The next pass may have more workers, and all must begin with the same epoch: set it for every worker number
+        # that has the same remainder.
         self._epochs[number::workers] = epoch
 
     def _loader_of(self, number: int, workers: int) -> Any:
         rank, world = self._placed()
-        # Trainers that divide the samples, such as accelerate, need the same order in all processes of a group.
+        # If trainers such as accelerate divide the samples, all processes of the group need the same order: use the
+        # seed 0.
         seed = 0 if self._is_drawn and self._has_others else self._seed
         alone = self._source.samples(None, rank=rank, world=world, seed=seed)
         if workers == 1:
@@ -145,7 +146,7 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         )
 
     def _placed(self) -> tuple[int, int]:
-        # A forked worker knows the process group; a spawned one does not, and uses what its parent found.
+        # A forked worker sees the process group itself; a spawned worker does not, and uses the values of its parent.
         if get_worker_info() is None or process_group()[1] > 1:
             self._place, self._has_others = self._ranks.asked(), self._ranks.has_others()
         return self._place
@@ -159,13 +160,13 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         self._epochs.fill_(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the pass of this process is; see ``lakebed.Loader.state_dict``."""
+        """Return the position of this process's pass; see ``lakebed.Loader.state_dict``."""
         loader = self._loader or self._loader_of(0, 1)
         state: dict[str, Any] = loader.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue, in the next pass, where another one was."""
+        """Continue, in the next pass, at the position of another one."""
         self._state = dict(state)
         if self._is_drawn and type(state.get("seed")) is int:
             self._seed, self._is_drawn = state["seed"], False
@@ -270,7 +271,7 @@ class Tensors:
         return Fields((name, self._stacked(name, values)) for name, values in columns.items())
 
     def batch(self, read: Mapping[str, Any]) -> Fields:
-        """Return a batch of arrays as one of tensors; lists of anything but arrays stay as they are."""
+        """Return a batch of arrays as a batch of tensors; lists of values other than arrays stay unchanged."""
         return Fields((name, self._column(name, values)) for name, values in read.items())
 
     def _column(self, name: str, values: Any) -> Any:
@@ -292,7 +293,7 @@ class Tensors:
         first = values[0]
         if not isinstance(first, np.ndarray):
             return list(values) if isinstance(first, str | bytes) else default_collate(values)
-        if first.dtype.kind in "OU":  # text and JSON as `numpy()` gives them
+        if first.dtype.kind in "OU":  # text and JSON, as `numpy()` returns them
             is_text = first.dtype.kind == "U"
             return [value[0] if is_text and len(value) == 1 else value.tolist() for value in values]
         if len({value.shape for value in values}) > 1:

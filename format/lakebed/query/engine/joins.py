@@ -25,7 +25,7 @@ from lakebed.query.values.limits import stretches, tick
 Rows = NDArray[np.int64]
 
 _PAIRS = 1 << 20
-"""Pairs that a cross join makes between two checks of the clock."""
+"""Maximum number of pairs that a cross join makes between two checks of the clock."""
 
 _KEY_BYTES = 16
 """Size of a row's key and its code."""
@@ -33,14 +33,14 @@ _KEY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """A source of FROM: a relation, and the columns that can be named."""
+    """A source of FROM: a relation, and its columns that can be named."""
 
     relation: Relation
     names: Names
 
 
 Bind = Callable[[From], Binder]
-"""Returns a binder to a source."""
+"""Function that returns a binder to a source."""
 
 
 def join(
@@ -51,7 +51,7 @@ def join(
     Parameters
     ----------
     hold
-        Counts bytes that are kept.
+        Function that counts bytes that are kept.
 
     Raises
     ------
@@ -95,7 +95,8 @@ def join(
     if kind in ("left", "full"):
         hold(16 * (len(lefts) + len(left.relation)))
         alone = _unpaired(lefts, len(left.relation))
-        places = np.searchsorted(lefts, alone)  # pairs are in the order of their left rows
+        # `lefts` is sorted, because pairs are in the order of their left rows.
+        places = np.searchsorted(lefts, alone)
         lefts, rights = np.insert(lefts, places, alone), np.insert(rights, places, -1)
     if kind in ("right", "full"):
         alone = _unpaired(rights, len(right.relation))
@@ -146,7 +147,7 @@ def _both(left: From, right: From, lefts: Rows, rights: Rows) -> From:
 
 
 def _side_by_side(left: From, right: From) -> From:
-    """Pair rows by position; the shorter side is missing at the end."""
+    """Pair rows by position; the values of the shorter side are missing at the end."""
     sizes = (len(left.relation), len(right.relation))
     rows = np.arange(max(sizes))
     return _both(left, right, *(np.where(rows < size, rows, -1) for size in sizes))
@@ -185,7 +186,7 @@ def _equalities(
     nothing = np.zeros(0, np.int64)
     both = bind(_both(left, right, nothing, nothing))
     for part in syntax.conjuncts(node.condition):
-        both.bind(part)  # reports unknown and ambiguous names
+        both.bind(part)  # reports unknown and ambiguous names before the join runs
         found = _sides(part, left, right, bind)
         if found is None:
             rest.append(part)

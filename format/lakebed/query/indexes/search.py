@@ -37,7 +37,7 @@ RRF = 60
 
 _FEW = 1_000
 _FEW_OF = 0.02
-"""Rows that are read without a search: this number, or this share of all."""
+"""Rows that are read without a search: up to this number, or this share of all."""
 
 _LEAST_BEST = 10
 _MOST_FETCHED = 1 << 13
@@ -183,7 +183,7 @@ class _Nearest:
         if not covered or total <= max(_FEW, _FEW_OF * covered, 2 * best):
             return None
         places = self._places()
-        # Graphs also find rows that are gone, or that the query does not read.
+        # A graph also finds rows that were removed or that the query does not read; count the rows that remain.
         kept = sum(int(np.count_nonzero(self._kept(rows, places))) for rows in self.held.rows)
         rest = self._uncovered(places)
         fetched = -(-max(best, _LEAST_BEST) * hnsw.FETCHED * everything // max(1, kept))
@@ -243,7 +243,7 @@ class _Nearest:
 
 
 _coverage: WeakKeyDictionary[SampleReader, tuple[tuple[SegmentEntry, ...], Coverage]] = WeakKeyDictionary()
-"""Rows that an index covers, by reader: each reads one state of the tensor."""
+"""Rows that an index covers, by reader; each reader reads one state of the tensor."""
 
 
 def _covered(

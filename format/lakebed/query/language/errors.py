@@ -15,7 +15,7 @@ _SHOWN = 100
 _LISTED = 12
 _LONGEST = 1000
 _COMPARED = 200
-"""Similar names are looked up for names up to this length, since the time grows with the product of the lengths."""
+"""Maximum length of names for which similar names are looked up, since the time grows with the product of lengths."""
 
 
 def syntax_error(text: str, at: int, message: str) -> QuerySyntaxError:
@@ -30,7 +30,7 @@ def query_error(text: str, at: int, kind: str, message: str) -> QueryError:
 
 def _located(error: type[_E], text: str, at: int, kind: str, message: str) -> _E:
     line, column, excerpt = place(text, at)
-    if len(message) > _LONGEST:  # it may quote a long name
+    if len(message) > _LONGEST:  # the message may quote a long name
         message = f"{message[: _LONGEST * 3 // 4]}...{message[-_LONGEST // 4 :]}"
     message = f"{message} (line {line}, column {column})\n{excerpt}"
     return error(message, kind=kind, line=line, column=column)
@@ -38,7 +38,7 @@ def _located(error: type[_E], text: str, at: int, kind: str, message: str) -> _E
 
 @contextmanager
 def placed(text: str, at: int) -> Iterator[None]:
-    """Add a place in the text to query errors without one that are raised inside a ``with``."""
+    """Add a place in the text to query errors that have none and are raised inside a ``with``."""
     try:
         yield
     except QueryError as error:
@@ -63,7 +63,7 @@ def place(text: str, at: int) -> tuple[int, int, str]:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the most similar known name, or the known names."""
+    """Return the end of an error about an unknown name: the most similar known name, or all known names."""
     names = list(known)
     folded: dict[str, str] = {}
     for other in names:

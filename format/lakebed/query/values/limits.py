@@ -1,4 +1,4 @@
-"""Limits of one query, and the clock that long computations look at."""
+"""Limits of one query, and the clock that long computations check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.errors import QueryError
 from lakebed.storage.deadline import deadline
 
 _STRETCH_ROWS = 1 << 12
-"""Rows that a loop of Python handles between two checks of the clock: about a microsecond each."""
+"""Number of rows that a Python loop handles between two checks of the clock: about a microsecond each."""
 
 _TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)
 
@@ -46,7 +46,7 @@ class Watch:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the query must end, at least 0; None without a limit."""
+        """Seconds until the query must end, at least 0; None if it has no limit."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     def waiting(self) -> AbstractContextManager[None]:

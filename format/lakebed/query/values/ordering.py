@@ -23,7 +23,7 @@ from lakebed.query.values.limits import stretches, tick
 Ranks = NDArray[Any]
 
 _AT_ONCE = 1 << 18
-"""Limit of rows of one sort, during which the clock is not checked."""
+"""Maximum number of rows of one sort, during which the clock is not checked."""
 
 _SAMPLES, _DEALT = 1024, 64
 """Larger sorts are partitioned: rows sampled to choose the bounds, and about the number of bounds."""
@@ -74,7 +74,7 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
 
 
 def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows by the last of several ranks, equal ones by the rank before it, and so on.
+    """Return rows sorted by the last of several ranks, ties by the rank before it, and so on.
 
     Many rows are partitioned first, by sampled values, so that no single sort takes long.
     """
@@ -95,7 +95,7 @@ def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64
         some = rows[members[ends[number] : ends[number + 1]]]
         if number % 2:
             found.append(_sorted(ranks[:-1], some))
-        elif len(some) * 8 > count * 7:  # nearly all rows in one part: partitioning does not help
+        elif len(some) * 8 > count * 7:  # nearly all rows are in one part, so partitioning would not help
             found.append(some[np.lexsort([rank[some] for rank in ranks])])
         elif len(some):
             found.append(_sorted(ranks, some))
@@ -110,11 +110,12 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
     span = int(high) - int(low) + 1
     if span > len(values):
         return None
-    return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span, tick)[0]  # modulo 2**64
+    # The difference is right modulo 2**64.
+    return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span, tick)[0]
 
 
 def _best(key: Key, count: int) -> NDArray[np.int64] | None:
-    """Return the first rows of an order by numbers without sorting all; None if that would not be faster."""
+    """Return the first rows of an order by numbers without sorting all rows; None if that is not faster."""
     column = key.column
     if not isinstance(column, Numbers) or column.missing is not None or column.values[:1].size != 1:
         return None
@@ -139,10 +140,11 @@ def _ranked(key: Key) -> tuple[Ranks, NDArray[np.int8] | None]:
     if odd is not None:
         values = np.where(odd, 0, values)
     if key.is_descending:
-        values = ~values if values.dtype.kind in "iu" else -values  # ~ has no overflow
+        # ~ reverses the order like -, but cannot overflow.
+        values = ~values if values.dtype.kind in "iu" else -values
     first = key.nulls == "first"
     if not key.nulls and isinstance(key.column, Objects):
-        first = not key.is_descending  # null is the smallest JSON value
+        first = not key.is_descending  # null counts as the smallest JSON value
     if gone is None and odd is None:
         return values, None
     classes = np.zeros(len(values), np.int8)

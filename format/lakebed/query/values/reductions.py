@@ -34,7 +34,7 @@ from lakebed.query.values.columns import (
 from lakebed.query.values.limits import tick
 
 _VALUES = 1 << 20
-"""Limit of values that are gathered into one matrix; a single sample may have more."""
+"""Maximum number of values that are gathered into one matrix; a single sample may have more."""
 
 Matrix = Callable[[NDArray[np.generic]], NDArray[np.generic]]
 
@@ -60,7 +60,7 @@ def reduced(name: str, column: Column, axis: int | None = None) -> Column:
     if not isinstance(column, Ragged | Numbers):
         return _reduced(name, column, axis)
     if axis is not None and column.missing is not None:
-        present = np.flatnonzero(~column.missing)  # the axes of a missing sample are unknown
+        present = np.flatnonzero(~column.missing)  # skip missing samples, whose axes are unknown
         values: list[Any] = [None] * len(column)
         for row, value in zip(present, rows(_reduced(name, take(column, present), axis)), strict=True):
             values[row] = value
@@ -120,7 +120,7 @@ def _array(value: Any) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise QueryError("lists of unequal length do not make an array", kind="shape") from error
+        raise QueryError("lists of unequal length do not form an array", kind="shape") from error
     if array.size == 0 and array.dtype == object:
         return array.astype(np.float64)
     if array.dtype.kind in "UO" and not (array.dtype == object and array.ndim == 1):

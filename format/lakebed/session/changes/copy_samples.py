@@ -20,15 +20,15 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 
 Companion = Callable[[str], SampleReader | None]
-"""Returns the reader of a hidden companion: ``id``, ``shape``, ``info``, ``null``."""
+"""Function that returns the reader of a hidden companion: ``id``, ``shape``, ``info``, ``null``."""
 
-# Limit of sample bytes in memory.
+# Limit of the bytes of samples in memory.
 _BATCH_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The tensor that gives the samples."""
+    """Tensor from which samples are taken."""
 
     reader: SampleReader
     companion: Companion
@@ -42,7 +42,7 @@ def columns(source: Source, rows: Rows, target: TensorState) -> Iterator[Column]
     rows
         Row numbers; a row of sequences is a whole sequence.
     target
-        The tensor that takes them in; its metadata goes into the columns.
+        The tensor that receives the samples; its metadata goes into the columns.
     """
     sequence = source.reader.state.sequence
     for batch in _batches(source.reader.state, np.asarray(rows, dtype=np.int64)):
@@ -62,7 +62,7 @@ def _batches(state: TensorState, rows: NDArray[np.int64]) -> Iterator[NDArray[np
 
 
 def _parts(source: Source, flat: NDArray[np.int64], target: TensorState) -> list[Encoded]:
-    """Return flat samples, runs of untiled ones together."""
+    """Return flat samples as encoded parts; consecutive samples that are not tiled share a part."""
     tiled = set(source.reader.state.tiles.indices.tolist()) if len(source.reader.state.tiles) else set()
     parts: list[Encoded] = []
     run: list[int] = []
@@ -120,7 +120,7 @@ def _infos(source: Source, rows: list[int]) -> list[dict[str, Any]] | None:
 
 
 def _shapes(source: Source, rows: list[int]) -> list[tuple[int, ...]] | None:
-    """Return the recorded shapes of linked data; None if the blocks have them."""
+    """Return the recorded shapes of linked data; None if the encoded blocks have the shapes."""
     reader = source.companion("shape")
     if reader is None or not source.reader.state.meta.is_link:
         return None
@@ -136,7 +136,7 @@ def _tiled(source: Source, row: int, target: TensorState) -> Encoded:
         tiled = Tiled(sample_shape, tile_shape, lambda: iter(()))
         return replace(_encoded(source, [row], target, block), tiled=tiled)
     sample = reader.tiles_of(row, int(reader.locate(range(row, row + 1))[0][0]))
-    if sample is None:  # the tile index has an outdated entry
+    if sample is None:  # the entry in the tile index is outdated
         return _run(source, [row], target)[0]
     extents = [tuple(s.stop - s.start for s in box) for box in boxes(sample.shape, sample.tile_shape)]
 

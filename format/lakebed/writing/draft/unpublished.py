@@ -40,7 +40,8 @@ class Unpublished(Mapping[str, bytes]):
     """
 
     def __init__(self) -> None:
-        # The draft, the fork that the running change works on, and the frame in which that change runs.
+        # In this order: the draft, the fork of it that the running change works on, and the stack frame of that
+        # change.
         self._now: tuple[Draft | None, Draft | None, FrameType | None] = None, None, None
         self._pinned: tuple[weakref.ref[PinnedChunks], ...] = ()
 
@@ -48,7 +49,7 @@ class Unpublished(Mapping[str, bytes]):
 
     @property
     def draft(self) -> Draft | None:
-        """The fork of the running change, or else the draft; None without changes."""
+        """The fork of the running change, or else the draft; None if nothing has changed."""
         kept, work, frame = self._now
         return kept if frame is None or not _is_inside(sys._getframe(1), frame) else work  # noqa: SLF001
 
@@ -58,7 +59,7 @@ class Unpublished(Mapping[str, bytes]):
 
     @property
     def work(self) -> Draft | None:
-        """The draft of the change that the caller is part of; None if the caller is part of none.
+        """The draft of the change inside which the caller runs; None if it runs in none.
 
         After two interrupts in a row a change may have ended without cleaning up: its frame is gone.
         """
@@ -88,7 +89,7 @@ class Unpublished(Mapping[str, bytes]):
     # -- chunk files -------------------------------------------------------------------------------------------
 
     def pin(self, key: str) -> PinnedChunks:
-        """Keep the chunk files of a tensor of the draft for its reader, as long as that keeps the result."""
+        """Keep the chunk files of a tensor of the draft for its reader, for as long as the reader holds the result."""
         draft = self.draft
         pinned = PinnedChunks(draft.tensors.seen[key].new_chunks if draft is not None else {})
         if pinned.files:
