@@ -5,7 +5,9 @@ chunk with changed rows is written once. Merging the same rows twice changes not
 repeated.
 """
 
-from collections.abc import Iterator
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import lakebed
-from destination_deeplake.memory import give_back
-from destination_deeplake.native import keys as native
-from destination_deeplake.native.keys import Values
-from destination_deeplake.ndarrays import as_arrow
-from destination_deeplake.upserts.keying import Keying
-from destination_deeplake.upserts.keys import KeyTable, values
-from destination_deeplake.upserts.putting_off import Checkpoint, go_on
-from destination_deeplake.upserts.tombstones import Buried, Tombstones
-from destination_deeplake.upserts.windows import Columns, whole, windows
+from lakebed.dataset.dataset import Dataset
+from lakebed.dataset.tensor import Tensor
+from lakebed.native import keys as native
+from lakebed.native.keys import Values
 from lakebed.runtime.failures import OnFailure
+from lakebed.upserts.keying import Keying
+from lakebed.upserts.keys import KeyTable, values
+from lakebed.upserts.ndarrays import as_arrow
+from lakebed.upserts.putting_off import Checkpoint, go_on
+from lakebed.upserts.tombstones import Buried, Tombstones
+from lakebed.upserts.windows import Columns, whole, windows
 
 Rows = NDArray[np.int64]
 
@@ -133,8 +135,8 @@ class Plan:
 
 
 def merge(
-    base: lakebed.Dataset,
-    delta: lakebed.Dataset,
+    base: Dataset,
+    delta: Dataset,
     keying: Keying,
     checkpoint: Checkpoint = go_on,
     tombstones: Tombstones | None = None,
@@ -156,7 +158,7 @@ def merge(
 
 
 @contextmanager
-def published_whole(base: lakebed.Dataset) -> Iterator[None]:
+def published_whole(base: Dataset) -> Iterator[None]:
     """Publish the changes of the block, or none after an error, which could have changed only some columns."""
     with OnFailure(base.discard):
         yield
@@ -164,8 +166,8 @@ def published_whole(base: lakebed.Dataset) -> Iterator[None]:
 
 
 def _found(
-    base: lakebed.Dataset,
-    delta: lakebed.Dataset,
+    base: Dataset,
+    delta: Dataset,
     keying: Keying,
     buried: Buried | None,
     checkpoint: Checkpoint,
@@ -175,7 +177,7 @@ def _found(
     return planned(base, keying, matched(base, keying, winners, checkpoint), winners, buried)
 
 
-def newest_of(delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = go_on) -> Winners:
+def newest_of(delta: Dataset, keying: Keying, checkpoint: Checkpoint = go_on) -> Winners:
     """Find the newest row of each key in a delta that has rows."""
     table = KeyTable(delta.max_len)
     slots: list[NDArray[np.int32]] = []
@@ -193,9 +195,7 @@ def newest_of(delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = g
     return Winners(table, rows, joined, np.concatenate(gone)[rows], np.concatenate(blank)[rows])
 
 
-def matched(
-    base: lakebed.Dataset, keying: Keying, winners: Winners, checkpoint: Checkpoint = go_on
-) -> Matches:
+def matched(base: Dataset, keying: Keying, winners: Winners, checkpoint: Checkpoint = go_on) -> Matches:
     """Return the rows of the dataset whose keys are in a delta."""
     rows, slots = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
     for first, columns in windows(base, keying.key_in(base)):
@@ -208,7 +208,7 @@ def matched(
 
 
 def planned(
-    base: lakebed.Dataset, keying: Keying, matches: Matches, winners: Winners, buried: Buried | None = None
+    base: Dataset, keying: Keying, matches: Matches, winners: Winners, buried: Buried | None = None
 ) -> Plan:
     """Plan the changes for matching rows, and for the rows of the delta; keys in `buried` are not added."""
     rows, slots = matches.rows, matches.slots
@@ -246,13 +246,13 @@ def planned(
     )
 
 
-def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan, checkpoint: Checkpoint = go_on) -> None:
+def apply(base: Dataset, delta: Dataset, plan: Plan, checkpoint: Checkpoint = go_on) -> None:
     """Change the dataset, column by column, without publishing it; tensors that the delta lacks keep what they have."""
     names = [name for name in delta.tensors if name in base]
     is_large = delta.size_approx() > _PIECE_BYTES
     for name in names if len(plan.updated) else ():
         if is_large:
-            give_back()  # memory of the tables of keys, and of the previous column
+            _give_back()  # memory of the tables of keys, and of the previous column
         _update(base, delta, name, plan, checkpoint)
     checkpoint()
     if len(plan.removed):
@@ -268,9 +268,7 @@ def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan, checkpoint:
         base.extend(added, append_empty=True)
 
 
-def _update(
-    base: lakebed.Dataset, delta: lakebed.Dataset, name: str, plan: Plan, checkpoint: Checkpoint
-) -> None:
+def _update(base: Dataset, delta: Dataset, name: str, plan: Plan, checkpoint: Checkpoint) -> None:
     """Replace rows of a column: a small one as a whole, a large one in pieces that are read separately."""
     if not _holds_files(delta[name]) and _weight(delta, [name]) * delta.max_len <= _WHOLE_BYTES:
         checkpoint()
@@ -280,31 +278,29 @@ def _update(
     for part in _pieces(len(plan.updated), delta, [name]):
         checkpoint()
         _update_piece(base, delta, name, plan.updated[part], plan.sources[part])
-        give_back()
+        _give_back()
 
 
-def _update_piece(
-    base: lakebed.Dataset, delta: lakebed.Dataset, name: str, rows: Rows, sources: Rows
-) -> None:
+def _update_piece(base: Dataset, delta: Dataset, name: str, rows: Rows, sources: Rows) -> None:
     if _holds_files(delta[name]):
         base.update_rows(rows, {name: delta[name][sources.tolist()]})
     else:
         base.update_rows(rows, {name: _checked(base[name], _in_order(delta, name, sources))})
 
 
-def _holds_files(tensor: lakebed.Tensor) -> bool:
+def _holds_files(tensor: Tensor) -> bool:
     """Tell whether samples are files or links, which are copied between branches as they are stored."""
     return tensor.is_link or tensor.meta.sample_compression not in (None, "lz4")
 
 
-def _checked(tensor: lakebed.Tensor, column: pa.Array) -> pa.Array:
+def _checked(tensor: Tensor, column: pa.Array) -> pa.Array:
     """Return JSON texts with the Arrow type of JSON, so that they are not parsed again."""
     if tensor.htype == "json" and pa.types.is_string(column.type):
         return pa.ExtensionArray.from_storage(pa.json_(), column)
     return column
 
 
-def _in_order(delta: lakebed.Dataset, name: str, rows: Rows) -> pa.Array:
+def _in_order(delta: Dataset, name: str, rows: Rows) -> pa.Array:
     """Read rows of a column, in any order, each chunk once."""
     order = np.argsort(rows)
     places = np.empty_like(order)
@@ -313,7 +309,7 @@ def _in_order(delta: lakebed.Dataset, name: str, rows: Rows) -> pa.Array:
     return ascending[name].take(as_arrow(places))
 
 
-def _pieces(rows: int, delta: lakebed.Dataset, names: list[str]) -> Iterator[slice]:
+def _pieces(rows: int, delta: Dataset, names: list[str]) -> Iterator[slice]:
     """Cut the rows of some columns of a delta into pieces that fit into memory."""
     if rows:
         step = max(_PIECE_BYTES // _weight(delta, names), 1)
@@ -321,7 +317,7 @@ def _pieces(rows: int, delta: lakebed.Dataset, names: list[str]) -> Iterator[sli
             yield slice(at, at + step)
 
 
-def _weight(delta: lakebed.Dataset, names: list[str]) -> int:
+def _weight(delta: Dataset, names: list[str]) -> int:
     """Return the approximate bytes of a row of some columns."""
     on_disk: int = delta[names].size_approx() // delta.max_len
     readable = [name for name in names if not _holds_files(delta[name])]
@@ -329,3 +325,22 @@ def _weight(delta: lakebed.Dataset, names: list[str]) -> int:
     first: Columns = delta.read_columns(0, min(delta.max_len, _SAMPLED_ROWS), readable)
     in_memory = sum(int(column.nbytes) // len(column) for column in first.values())
     return max(on_disk, in_memory) + 1
+
+
+def _give_back() -> None:
+    """Return free memory to the system; Arrow and the C library would keep it for later use.
+
+    Released columns leave holes, which add up to half of the memory of a merge.
+    """
+    pa.default_memory_pool().release_unused()
+    _trim()(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], object]:
+    """Return glibc's `malloc_trim`; other C libraries have none."""
+    try:
+        found: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return lambda _: None
+    return found

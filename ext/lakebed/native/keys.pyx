@@ -16,14 +16,14 @@ from decimal import Context, Decimal
 
 import numpy as np
 
-from destination_deeplake.native.cells cimport (
+from lakebed.native.cells cimport (
     BOOL, BYTES, FLOAT64, INT64, LAYOUTS, UINT64, WIDE_BYTES, Cells, Span, absorb_cell, absorb_number, compared, is_null,
     offset_at, span
 )
-from destination_deeplake.native.numerals cimport (
+from lakebed.native.numerals cimport (
     A_FAR_NUMBER, NO_NUMBER, ROOM, Numeral, Reading, put_order, read_numeral, spell
 )
-from destination_deeplake.native.residues cimport MODULUS, prefetch, scaled, scattered
+from lakebed.native.residues cimport MODULUS, prefetch, scaled, scattered
 
 LAYOUT_INT64 = INT64
 LAYOUT_UINT64 = UINT64

@@ -2,8 +2,8 @@
 
 import pytest
 
-from destination_deeplake.native import keys as native
-from unit_tests.destination_deeplake.fuzz import keys
+from lakebed.native import keys as native
+from unit_tests.lakebed.fuzz import keys
 
 
 @pytest.mark.parametrize("name", keys.CALLS)

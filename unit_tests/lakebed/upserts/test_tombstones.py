@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import lakebed
-from destination_deeplake.upserts import tombstones as module
-from destination_deeplake.upserts.store import Budget, settle
-from unit_tests.destination_deeplake.upserts.streams import (
+from lakebed.upserts import tombstones as module
+from lakebed.upserts.store import Budget, settle
+from unit_tests.lakebed.datasets import create_on, new_memory
+from unit_tests.lakebed.upserts.streams import (
     AT_ONCE,
     BLIND,
     TINY,
@@ -22,7 +23,6 @@ from unit_tests.destination_deeplake.upserts.streams import (
     store,
     tombstones,
 )
-from unit_tests.lakebed.datasets import create_on, new_memory
 
 DAY = 24 * 3600.0
 

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import lakebed
-from destination_deeplake.ndarrays import present
-from destination_deeplake.upserts.json_order import sortable
-from destination_deeplake.upserts.keys import Hashes, hash_keys, plain
-from destination_deeplake.upserts.numerals import floors, ordered, spelled
-from destination_deeplake.upserts.windows import Columns, taken
+from lakebed.dataset.dataset import Dataset
+from lakebed.upserts.json_order import sortable
+from lakebed.upserts.keys import Hashes, hash_keys, plain
+from lakebed.upserts.ndarrays import present
+from lakebed.upserts.numerals import floors, ordered, spelled
+from lakebed.upserts.windows import Columns, taken
 
 Rows = NDArray[np.int64]
 
@@ -62,21 +62,21 @@ class Keying:
     identity: str = "_airbyte_raw_id"
     changes: str = "_airbyte_meta"
 
-    def tensors_in(self, dataset: lakebed.Dataset) -> list[str]:
+    def tensors_in(self, dataset: Dataset) -> list[str]:
         """Return the tensors of key, order and deletion that a dataset has, each once."""
         return self._with_numbers(
             dataset, [*self.key, *self.order, *([self.deleted] if self.deleted else [])]
         )
 
-    def key_in(self, dataset: lakebed.Dataset) -> list[str]:
+    def key_in(self, dataset: Dataset) -> list[str]:
         """Return the tensors of the key that a dataset has."""
         return self._with_numbers(dataset, self.key)
 
-    def order_in(self, dataset: lakebed.Dataset) -> list[str]:
+    def order_in(self, dataset: Dataset) -> list[str]:
         """Return the tensors of the order that a dataset has."""
         return self._with_numbers(dataset, self.order)
 
-    def _with_numbers(self, dataset: lakebed.Dataset, names: Sequence[str]) -> list[str]:
+    def _with_numbers(self, dataset: Dataset, names: Sequence[str]) -> list[str]:
         beside = [self.numbers[name] for name in names if name in self.numbers]
         return list(dict.fromkeys([*names, *(name for name in beside if name in dataset)]))
 
@@ -157,7 +157,7 @@ class Keying:
         """Return the hash of the key of every row of a batch."""
         return self._hashes(batch, lambda rows, names: taken({name: batch[name] for name in names}, rows))
 
-    def hashes_of_window(self, dataset: lakebed.Dataset, first: int, columns: Columns) -> Hashes:
+    def hashes_of_window(self, dataset: Dataset, first: int, columns: Columns) -> Hashes:
         """Return the hash of the key of every row of a window, which begins at a row of the dataset."""
         return self._hashes(columns, lambda rows, names: dataset.take_rows(rows + first, names))
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from destination_deeplake.native import keys as native
-from destination_deeplake.native.keys import BloomFilter, KeyTable, Values
-from destination_deeplake.upserts.keys import KeyFilter, hash_keys
-from unit_tests.destination_deeplake.upserts.cells import column, columns, key, tables
+from lakebed.native import keys as native
+from lakebed.native.keys import BloomFilter, KeyTable, Values
+from lakebed.upserts.keys import KeyFilter, hash_keys
 from unit_tests.effort import examples
+from unit_tests.lakebed.upserts.cells import column, columns, key, tables
 
 
 def hashed(*given: pa.Array) -> list[tuple[int, int]]:

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 import lakebed
-from destination_deeplake.upserts.collapse import older_duplicates
-from destination_deeplake.upserts.delta import Delta
-from destination_deeplake.upserts.keying import Keying
-from destination_deeplake.upserts.keys import KeyFilter
-from destination_deeplake.upserts.store import Budget, MergeCount, UpsertStore, settle
-from unit_tests.destination_deeplake.upserts.streams import (
+from lakebed.upserts.collapse import older_duplicates
+from lakebed.upserts.delta import Delta
+from lakebed.upserts.keying import Keying
+from lakebed.upserts.keys import KeyFilter
+from lakebed.upserts.store import Budget, MergeCount, UpsertStore, settle
+from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
+from unit_tests.lakebed.upserts.streams import (
     AT_ONCE,
     EXTRACTED,
     TINY,
@@ -27,7 +28,6 @@ from unit_tests.destination_deeplake.upserts.streams import (
     read,
     store,
 )
-from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
 
 _NUMBER = itertools.count()
 
@@ -94,7 +94,7 @@ def test_what_waits_goes_by_the_key_that_it_came_with(base: lakebed.Dataset) -> 
 
 
 def test_a_branch_without_rows_is_no_trouble(base: lakebed.Dataset) -> None:
-    base.start_overwrite("airbyte-delta")
+    base.start_overwrite(DELTA_BRANCH)
     assert settle(base) == MergeCount()
     assert base.branches == ["main"]
 
@@ -321,7 +321,7 @@ def test_a_list_can_be_no_key() -> None:
 
 
 def test_a_delta_that_is_gone_says_so(base: lakebed.Dataset) -> None:
-    delta = Delta(base, "airbyte-delta")
+    delta = Delta(base, DELTA_BRANCH)
     assert delta.rows == 0
     assert delta.keying is None
     with pytest.raises(LookupError):
@@ -329,7 +329,7 @@ def test_a_delta_that_is_gone_says_so(base: lakebed.Dataset) -> None:
 
 
 def test_nothing_published_is_nothing_done(base: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("destination_deeplake.upserts.store.merge", never)
+    monkeypatch.setattr("lakebed.upserts.store.merge", never)
     target = store(base)
     target.publish(batch([]))
     assert target.merge() == MergeCount()

@@ -14,15 +14,15 @@ import pytest
 from PIL import Image
 
 import lakebed
-from destination_deeplake.upserts.at_once import Allowance
-from destination_deeplake.upserts.keys import KeyFilter
-from destination_deeplake.upserts.putting_off import MergePutOffError
-from destination_deeplake.upserts.store import Budget, MergeCount, UpsertStore
 from lakebed.errors import StorageError
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing import Crash, Fault, FaultyStorage, Planned
-from unit_tests.destination_deeplake.upserts.streams import AT_ONCE, Row, batch, prepared, read, store
+from lakebed.upserts.at_once import Allowance
+from lakebed.upserts.keys import KeyFilter
+from lakebed.upserts.putting_off import MergePutOffError
+from lakebed.upserts.store import Budget, MergeCount, UpsertStore
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
+from unit_tests.lakebed.upserts.streams import AT_ONCE, Row, batch, prepared, read, store
 
 CHANGES = ("put", "put_many", "put_if", "copy", "delete", "delete_prefix")
 BEFORE = [Row(1, text="a"), Row(2), Row(3), Row(4, cursor="5")]

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from destination_deeplake.native import keys as native
-from destination_deeplake.ndarrays import as_arrow, present
-from destination_deeplake.ndarrays import numbers_of as as_numpy
-from destination_deeplake.upserts.keys import plain, values
+from lakebed.native import keys as native
+from lakebed.upserts.keys import plain, values
+from lakebed.upserts.ndarrays import as_arrow, present
+from lakebed.upserts.ndarrays import numbers_of as as_numpy
 
 Rows = NDArray[np.int64]
 

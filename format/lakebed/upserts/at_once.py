@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-import lakebed
-from destination_deeplake.native import keys as native
-from destination_deeplake.upserts.keying import Keying
-from destination_deeplake.upserts.keys import Hashes, KeyTable, values
-from destination_deeplake.upserts.merge import MergeCount, Plan, Winners, matched, planned, published_whole
-from destination_deeplake.upserts.tombstones import Buried
-from destination_deeplake.upserts.windows import taken
+from lakebed.dataset.dataset import Dataset
+from lakebed.native import keys as native
+from lakebed.upserts.keying import Keying
+from lakebed.upserts.keys import Hashes, KeyTable, values
+from lakebed.upserts.merge import MergeCount, Plan, Winners, matched, planned, published_whole
+from lakebed.upserts.tombstones import Buried
+from lakebed.upserts.windows import taken
 
 
 class Allowance:
@@ -33,7 +33,7 @@ class Allowance:
     def __init__(self, most: int) -> None:
         self._most = self._left = most
 
-    def take(self, base: lakebed.Dataset, batch: Mapping[str, pa.Array], *, is_hurried: bool) -> bool:
+    def take(self, base: Dataset, batch: Mapping[str, pa.Array], *, is_hurried: bool) -> bool:
         """Tell whether rows may be merged at once; if so, reduce the allowance by the cost."""
         whole = base.size_approx()
         come = self.TIMES * sum(column.nbytes for column in batch.values())
@@ -45,7 +45,7 @@ class Allowance:
 
 
 def merge_at_once(
-    base: lakebed.Dataset,
+    base: Dataset,
     batch: Mapping[str, pa.Array],
     keying: Keying,
     hashes: Hashes,
@@ -55,7 +55,7 @@ def merge_at_once(
 
     Parameters
     ----------
-    base : lakebed.Dataset
+    base : Dataset
         The dataset.
     batch : mapping of str to pyarrow.Array
         Tensors and their values, in the order of arrival; tensors that it lacks keep what they have.
@@ -83,7 +83,7 @@ def newest_in(batch: Mapping[str, pa.Array], keying: Keying, hashes: Hashes) -> 
     return Winners(table, rows, order, keying.is_deleted(batch, len(hashes))[rows], blank)
 
 
-def apply(base: lakebed.Dataset, batch: Mapping[str, pa.Array], plan: Plan) -> None:
+def apply(base: Dataset, batch: Mapping[str, pa.Array], plan: Plan) -> None:
     """Change the dataset without publishing it."""
     if len(plan.updated):
         base.update_rows(plan.updated, taken(batch, plan.sources))

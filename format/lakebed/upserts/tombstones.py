@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import lakebed
-from destination_deeplake.native import keys as native
-from destination_deeplake.native.keys import KeyTable, Values
-from destination_deeplake.ndarrays import as_arrow, numbers_of
-from destination_deeplake.upserts.keying import Keying
-from destination_deeplake.upserts.keys import Hashes, values
-from destination_deeplake.upserts.windows import Columns, taken, whole, windows
+from lakebed.dataset.dataset import Dataset
+from lakebed.native import keys as native
+from lakebed.native.keys import KeyTable, Values
 from lakebed.runtime.failures import OnFailure
+from lakebed.upserts.keying import Keying
+from lakebed.upserts.keys import Hashes, values
+from lakebed.upserts.ndarrays import as_arrow, numbers_of
+from lakebed.upserts.windows import Columns, taken, whole, windows
 
 INFO_KEY = "deleted_rows"
 """Key of the branch's name in the info of a dataset."""
@@ -78,7 +78,7 @@ class Tombstones:
 
     Parameters
     ----------
-    base : lakebed.Dataset
+    base : Dataset
         The dataset.
     branches : sequence of str
         Possible names of the side branch. If the dataset names none of them, the first one is used, and its contents
@@ -93,7 +93,7 @@ class Tombstones:
 
     def __init__(
         self,
-        base: lakebed.Dataset,
+        base: Dataset,
         branches: Sequence[str],
         *,
         days: int,
@@ -137,12 +137,12 @@ class Tombstones:
             found: Columns = branch.take_rows(young, [name for name in branch.tensors if name != _MERGED_AT])
             return found if len(young) else {}
 
-    def bury(self, delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> None:
+    def bury(self, delta: Dataset, rows: NDArray[np.int64], keying: Keying) -> None:
         """Record deletions, durably.
 
         Parameters
         ----------
-        delta : lakebed.Dataset
+        delta : Dataset
             The delta with the deletions.
         rows : int64, shape (rows,)
             Ascending rows that delete their key.
@@ -179,7 +179,7 @@ class Tombstones:
                 self._base.delete_branch(name, force=True)
 
     @contextlib.contextmanager
-    def _opened(self, keying: Keying) -> Iterator[lakebed.Dataset]:
+    def _opened(self, keying: Keying) -> Iterator[Dataset]:
         """Open the branch; empty it if it has another key or order."""
         name, is_there = self._name or self._branches[0], self.exist
         branch = self._base.start_overwrite(name, resume=is_there)
@@ -194,7 +194,7 @@ class Tombstones:
                 self._base.flush()
             yield branch
 
-    def _fits(self, branch: lakebed.Dataset, keying: Keying) -> bool:
+    def _fits(self, branch: Dataset, keying: Keying) -> bool:
         """Tell whether rows of the branch can be compared with those of the dataset: columns and types are the same."""
         return bool(branch.info.get(_KEYING) == _meaning(keying)) and all(
             (branch[name].htype, branch[name].dtype) == (self._base[name].htype, self._base[name].dtype)
@@ -213,7 +213,7 @@ class Tombstones:
         wanted = as_arrow(young)
         return Buried(hashes[young], [values(column.take(wanted)) for column in order])
 
-    def _compact(self, branch: lakebed.Dataset, keying: Keying) -> None:
+    def _compact(self, branch: Dataset, keying: Keying) -> None:
         """Remove what counts no more: what is too old or too much, and deletions before a later one."""
         hashes, order, moments = _columns(branch, keying)
         table = KeyTable(len(hashes))
@@ -242,13 +242,13 @@ _BARE: dict[str, Any] = dict.fromkeys(
 
 
 @contextlib.contextmanager
-def _closing(branch: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
+def _closing(branch: Dataset) -> Iterator[Dataset]:
     """Close a branch after use; after an error, what is not published is dropped."""
     with contextlib.closing(branch), OnFailure(branch.discard):
         yield branch
 
 
-def _tensors(keying: Keying, dataset: lakebed.Dataset) -> list[str]:
+def _tensors(keying: Keying, dataset: Dataset) -> list[str]:
     return replace(keying, deleted=None).tensors_in(dataset)
 
 
@@ -258,7 +258,7 @@ def _meaning(keying: Keying) -> dict[str, Any]:
     return {name: found[name] for name in ("key", "order", "documents", "numbers", "digits")}
 
 
-def _told(delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> Columns:
+def _told(delta: Dataset, rows: NDArray[np.int64], keying: Keying) -> Columns:
     """Return key and order of rows whose keys are what their columns say: a key that was lost is like no other."""
     about = [keying.identity, keying.changes] if keying.fields else []
     found: Columns = delta.take_rows(rows, [*_tensors(keying, delta), *about])
@@ -267,7 +267,7 @@ def _told(delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> Co
     return taken({name: column for name, column in found.items() if name not in about}, kept)
 
 
-def _columns(branch: lakebed.Dataset, keying: Keying) -> tuple[Hashes, list[pa.Array], NDArray[np.int64]]:
+def _columns(branch: Dataset, keying: Keying) -> tuple[Hashes, list[pa.Array], NDArray[np.int64]]:
     """Return keys, order and moments of all rows of a branch."""
     plain = replace(keying, fields=(), deleted=None)
     hashes, order, moments = [], [], []

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from destination_deeplake.native import keys as native
-from destination_deeplake.native.keys import KeyTable
-from destination_deeplake.upserts.keys import Hashes, values
+from lakebed.native import keys as native
+from lakebed.native.keys import KeyTable
+from lakebed.upserts.keys import Hashes, values
 
 
 def newest_rows(hashes: Hashes, order: Sequence[pa.Array]) -> NDArray[np.int64]:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from destination_deeplake.native import keys as native
-from destination_deeplake.upserts.keying import Keying
-from destination_deeplake.upserts.keys import hash_keys, values
-from destination_deeplake.upserts.newest import newest_rows
-from unit_tests.destination_deeplake.upserts.cells import columns, ranks, tables
+from lakebed.native import keys as native
+from lakebed.upserts.keying import Keying
+from lakebed.upserts.keys import hash_keys, values
+from lakebed.upserts.newest import newest_rows
 from unit_tests.effort import examples
+from unit_tests.lakebed.upserts.cells import columns, ranks, tables
 
 Table = tuple[list[pa.DataType], list[tuple[Any, ...]]]
 

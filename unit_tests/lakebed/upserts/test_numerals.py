@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from destination_deeplake.native import keys as native
-from destination_deeplake.upserts.keys import values
-from destination_deeplake.upserts.numerals import differing, floors, numbers_of, ordered, spelled
-from unit_tests.destination_deeplake.upserts.numbers import nearby, numbers
+from lakebed.native import keys as native
+from lakebed.upserts.keys import values
+from lakebed.upserts.numerals import differing, floors, numbers_of, ordered, spelled
 from unit_tests.effort import examples
+from unit_tests.lakebed.upserts.numbers import nearby, numbers
 
 
 def with_exponents_around(power: int) -> list[str]:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import lakebed
-from destination_deeplake.ndarrays import as_arrow
+from lakebed.dataset.dataset import Dataset
+from lakebed.upserts.ndarrays import as_arrow
 
 Columns = dict[str, pa.Array]
 """Tensor -> its values, all of one length."""
@@ -15,7 +15,7 @@ Columns = dict[str, pa.Array]
 _ROWS = 1 << 16
 
 
-def windows(dataset: lakebed.Dataset, tensors: Sequence[str]) -> Iterator[tuple[int, Columns]]:
+def windows(dataset: Dataset, tensors: Sequence[str]) -> Iterator[tuple[int, Columns]]:
     """Read columns from the first row to the last: yields the number of a window's first row, and its columns.
 
     Raises
@@ -38,7 +38,7 @@ def windows(dataset: lakebed.Dataset, tensors: Sequence[str]) -> Iterator[tuple[
         yield start, dataset.read_columns(start, min(start + _ROWS, rows), names)
 
 
-def whole(dataset: lakebed.Dataset, tensor: str) -> pa.Array:
+def whole(dataset: Dataset, tensor: str) -> pa.Array:
     """Read a whole column of a dataset that has rows."""
     return pa.concat_arrays([columns[tensor] for _, columns in windows(dataset, [tensor])])
 

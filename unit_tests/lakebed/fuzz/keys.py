@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from destination_deeplake.native import keys
-from destination_deeplake.native.keys import BloomFilter, KeyTable, Values
-from unit_tests.destination_deeplake.upserts.cells import ranks, same
+from lakebed.native import keys
+from lakebed.native.keys import BloomFilter, KeyTable, Values
+from unit_tests.lakebed.upserts.cells import ranks, same
 
 T = TypeVar("T")
 REFUSALS = (ValueError, OverflowError)

@@ -17,7 +17,7 @@ not be aligned: columns may be views into files.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from destination_deeplake.native.residues cimport absorbed
+from lakebed.native.residues cimport absorbed
 
 
 cdef enum Layout:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from destination_deeplake.native import keys as native
-from destination_deeplake.native.keys import BloomFilter, KeyTable, Values
+from lakebed.native import keys as native
+from lakebed.native.keys import BloomFilter, KeyTable, Values
 
 Hashes = NDArray[np.uint64]
 """One row of two words per key."""

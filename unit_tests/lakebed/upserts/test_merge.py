@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from destination_deeplake.upserts import merge as merge_module
-from destination_deeplake.upserts.delta import Delta
-from destination_deeplake.upserts.keying import Keying
-from destination_deeplake.upserts.merge import MergeCount, merge
-from unit_tests.destination_deeplake.upserts.streams import BESIDE, EXTRACTED, Expected, Row, batch, prepared
+from lakebed.upserts import merge as merge_module
+from lakebed.upserts.delta import Delta
+from lakebed.upserts.keying import Keying
+from lakebed.upserts.merge import MergeCount, merge
 from unit_tests.lakebed.datasets import create_on, new_memory
+from unit_tests.lakebed.upserts.streams import BESIDE, EXTRACTED, Expected, Row, batch, prepared
 
 KEYING = Keying(("id", "part"), ("cursor", EXTRACTED), "deleted", numbers={"id": BESIDE})
 

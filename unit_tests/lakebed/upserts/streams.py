@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 import lakebed
-from destination_deeplake.upserts.store import Budget, UpsertStore
-from destination_deeplake.upserts.tombstones import Tombstones
+from lakebed.upserts.store import Budget, UpsertStore
+from lakebed.upserts.tombstones import Tombstones
 
 EXTRACTED = "_airbyte_extracted_at"
 

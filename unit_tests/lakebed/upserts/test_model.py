@@ -12,10 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from destination_deeplake.upserts.store import Budget, UpsertStore, settle
 from lakebed.errors import StorageError
 from lakebed.testing import Crash, Fault, FaultyStorage, Planned
-from unit_tests.destination_deeplake.upserts.streams import (
+from lakebed.upserts.store import Budget, UpsertStore, settle
+from unit_tests.effort import examples
+from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on
+from unit_tests.lakebed.upserts.streams import (
     AT_ONCE,
     BLIND,
     TINY,
@@ -28,8 +30,6 @@ from unit_tests.destination_deeplake.upserts.streams import (
     store,
     tombstones,
 )
-from unit_tests.effort import examples
-from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on
 
 cells = st.none() | st.sampled_from(["", "a", "é" * 3])
 rows_in_any_order = st.lists(

@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import lakebed
-from destination_deeplake.native import keys as native
-from destination_deeplake.upserts.keying import Keying
-from destination_deeplake.upserts.keys import KeyTable, values
-from destination_deeplake.upserts.putting_off import Checkpoint, go_on
-from destination_deeplake.upserts.windows import taken, windows
+from lakebed.dataset.dataset import Dataset
+from lakebed.native import keys as native
+from lakebed.upserts.keying import Keying
+from lakebed.upserts.keys import KeyTable, values
+from lakebed.upserts.putting_off import Checkpoint, go_on
+from lakebed.upserts.windows import taken, windows
 
 ROWS_PER_PASS = 4_000_000
 """Number of rows whose keys are in memory at a time, some 100 bytes each."""
 
 
 def older_duplicates(
-    base: lakebed.Dataset,
+    base: Dataset,
     keying: Keying,
     rows_per_pass: int = ROWS_PER_PASS,
     checkpoint: Checkpoint = go_on,
@@ -33,7 +33,7 @@ def older_duplicates(
 
 
 def _of_part(
-    base: lakebed.Dataset, keying: Keying, part: int, parts: int, checkpoint: Checkpoint
+    base: Dataset, keying: Keying, part: int, parts: int, checkpoint: Checkpoint
 ) -> NDArray[np.int64]:
     """Return these rows for one part of the hashes."""
     table = KeyTable()

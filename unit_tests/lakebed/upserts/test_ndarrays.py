@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from destination_deeplake.ndarrays import as_arrow
+from lakebed.upserts.ndarrays import as_arrow
 
 UPSERTS = """
 import sys
 import pyarrow as pa
 import lakebed
-from destination_deeplake.upserts.store import Budget, UpsertStore
+from lakebed.upserts.store import Budget, UpsertStore
 
 base = lakebed.empty("mem://x")
 for name in "kt":

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from destination_deeplake.upserts.numerals import ordered
+from lakebed.upserts.numerals import ordered
 
 
 class _Number(str):

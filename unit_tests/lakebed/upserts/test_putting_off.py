@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from destination_deeplake.upserts.putting_off import MergePutOffError
-from destination_deeplake.upserts.store import UpsertStore, settle
-from unit_tests.destination_deeplake.upserts.streams import (
+from lakebed.upserts.putting_off import MergePutOffError
+from lakebed.upserts.store import UpsertStore, settle
+from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on
+from unit_tests.lakebed.upserts.streams import (
     BLIND,
     TINY,
     Expected,
@@ -19,7 +20,6 @@ from unit_tests.destination_deeplake.upserts.streams import (
     read,
     store,
 )
-from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on
 
 BEFORE = [Row(1, "p"), Row(2, text="a"), Row(3)]
 AFTER = [Row(1, "p", text="new"), Row(2, deleted="now"), Row(4), Row(3, text="new")]

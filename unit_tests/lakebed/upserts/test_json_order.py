@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from destination_deeplake.upserts.json_order import sortable
+from lakebed.upserts.json_order import sortable
 
 numbers = st.one_of(
     st.integers(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import lakebed
-from destination_deeplake.upserts.windows import whole, windows
+from lakebed.upserts.windows import whole, windows
 
 
 def test_labels_are_numbers() -> None:

@@ -14,18 +14,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import lakebed
-from destination_deeplake.naming import DELTA_BRANCH
-from destination_deeplake.upserts.at_once import Allowance, merge_at_once
-from destination_deeplake.upserts.collapse import older_duplicates
-from destination_deeplake.upserts.delta import Delta
-from destination_deeplake.upserts.keying import Keying
-from destination_deeplake.upserts.keys import Hashes, KeyFilter
-from destination_deeplake.upserts.merge import MergeCount, merge
-from destination_deeplake.upserts.newest import newest_rows
-from destination_deeplake.upserts.putting_off import Checkpoint, MergePutOffError, go_on
-from destination_deeplake.upserts.tombstones import Buried, Tombstones
-from destination_deeplake.upserts.windows import taken, windows
+from lakebed.dataset.dataset import Dataset
+from lakebed.upserts.at_once import Allowance, merge_at_once
+from lakebed.upserts.collapse import older_duplicates
+from lakebed.upserts.delta import Delta
+from lakebed.upserts.keying import Keying
+from lakebed.upserts.keys import Hashes, KeyFilter
+from lakebed.upserts.merge import MergeCount, merge
+from lakebed.upserts.newest import newest_rows
+from lakebed.upserts.putting_off import Checkpoint, MergePutOffError, go_on
+from lakebed.upserts.tombstones import Buried, Tombstones
+from lakebed.upserts.windows import taken, windows
+
+DELTA_BRANCH = "lakebed-delta"
+"""Name of the side branch, unless the caller has another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class UpsertStore:
 
     Parameters
     ----------
-    base : lakebed.Dataset
+    base : Dataset
         The dataset that readers see; hold its writer's lock while the store is used.
     key : sequence of str
         Tensors that identify a row.
@@ -71,7 +73,7 @@ class UpsertStore:
     documents, fields, numbers, called, digits
         As in `Keying`.
     extracted : str
-        Tensor whose greater value marks the newer row if cursors are equal or missing.
+        Tensor whose greater value marks the newer row if cursors are equal or missing; None for the order of arrival.
     branch : str
         Name of the side branch that holds the delta.
     rekeyed : bool
@@ -87,7 +89,7 @@ class UpsertStore:
 
     def __init__(
         self,
-        base: lakebed.Dataset,
+        base: Dataset,
         *,
         key: Sequence[str],
         cursor: str | None,
@@ -97,14 +99,14 @@ class UpsertStore:
         numbers: Mapping[str, str] | None = None,
         called: Mapping[str, str] | None = None,
         digits: Sequence[str] = (),
-        extracted: str = "_airbyte_extracted_at",
+        extracted: str | None = "_airbyte_extracted_at",
         branch: str = DELTA_BRANCH,
         rekeyed: bool = False,
         budget: Budget | None = None,
         checkpoint: Checkpoint = go_on,
         tombstones: Tombstones | None = None,
     ) -> None:
-        order = (extracted,) if cursor is None else (cursor, extracted)
+        order = tuple(name for name in (cursor, extracted) if name is not None)
         self._base = base
         self._keying = Keying(
             tuple(key),
@@ -251,7 +253,7 @@ class UpsertStore:
 
 
 def settle(
-    base: lakebed.Dataset,
+    base: Dataset,
     branch: str = DELTA_BRANCH,
     checkpoint: Checkpoint = go_on,
     tombstones: Tombstones | None = None,
@@ -275,9 +277,7 @@ def settle(
     return _merged(base, delta, checkpoint, tombstones)
 
 
-def _merged(
-    base: lakebed.Dataset, delta: Delta, checkpoint: Checkpoint, tombstones: Tombstones | None
-) -> MergeCount:
+def _merged(base: Dataset, delta: Delta, checkpoint: Checkpoint, tombstones: Tombstones | None) -> MergeCount:
     """Merge a delta and drop it; a crash in between merges the same rows once more, which changes nothing."""
     keying = delta.keying
     count = MergeCount()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-import lakebed
-from destination_deeplake.upserts.keying import Keying
+from lakebed.dataset.dataset import Dataset
+from lakebed.upserts.keying import Keying
 
 _INFO_KEY = "upserts"
 
@@ -20,7 +20,7 @@ class Delta:
 
     Parameters
     ----------
-    base : lakebed.Dataset
+    base : Dataset
         The dataset; only its branches are changed.
     branch : str
         Name of the side branch.
@@ -33,10 +33,10 @@ class Delta:
         Bytes of the largest waiting column, counting rows added through this object.
     """
 
-    def __init__(self, base: lakebed.Dataset, branch: str) -> None:
+    def __init__(self, base: Dataset, branch: str) -> None:
         self._base = base
         self._branch = branch
-        self._dataset: lakebed.Dataset | None = None
+        self._dataset: Dataset | None = None
         self._bytes: dict[str, int] = {}
         if branch in base.branches:
             self._dataset = base.start_overwrite(branch, resume=True)
@@ -61,7 +61,7 @@ class Delta:
         return None if found is None else Keying.from_info(found)
 
     @property
-    def dataset(self) -> lakebed.Dataset:
+    def dataset(self) -> Dataset:
         """The rows that wait.
 
         Raises
