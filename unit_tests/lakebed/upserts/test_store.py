@@ -15,7 +15,7 @@ from lakebed.upserts.collapse import older_duplicates
 from lakebed.upserts.delta import Delta
 from lakebed.upserts.keying import Keying
 from lakebed.upserts.keys import KeyFilter
-from lakebed.upserts.store import Budget, MergeCount, UpsertStore, settle
+from lakebed.upserts.store import DELTA_BRANCH, Budget, MergeCount, UpsertStore, settle
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
 from unit_tests.lakebed.upserts.streams import (
     AT_ONCE,

@@ -5,6 +5,7 @@
     decimals                                 text with all digits
     dates, times, timestamps, durations      their integers; ``logical_type`` in the info is the Arrow type
     strings, UUIDs                           text
+    JSON                                     json
     dictionaries of strings                  class_label
     lists of numbers of one length           embedding for floats, otherwise arrays
     lists of numbers                         arrays
@@ -321,13 +322,16 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     """Return the storage type of an extension type: which extensions Arrow knows depends on the program's imports."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
+    if isinstance(kind, pa.JsonType):
+        return kind
     return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
 
 
 def _storage(values: Any) -> Any:
     if isinstance(values, pa.Array) and isinstance(values.type, pa.UuidType):
         return pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
-    values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    if isinstance(values, pa.ExtensionArray) and not isinstance(values.type, pa.JsonType):
+        values = values.storage
     return without_views(values) if isinstance(values, pa.Array) else values
 
 
@@ -454,6 +458,8 @@ def _tensor_of(
         return _tensor_of(name, pa.field(field.name, kind.value_type), feature, table, None, problems)
     if pa.types.is_decimal(kind):
         return "text", tensor(name, "text", info={"type": str(kind)}, chunk_compression=_CHUNKS)
+    if isinstance(kind, pa.JsonType):
+        return "arrow", tensor(name, "json", chunk_compression=_CHUNKS)
     if is_text(kind) or pa.types.is_null(kind):
         return "text", tensor(name, "text", chunk_compression=_CHUNKS)
     bare: dict[str, Any] = {"create_shape_tensor": False, "create_id_tensor": False}

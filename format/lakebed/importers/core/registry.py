@@ -38,6 +38,7 @@ _MODULES = {
     "csv": ("tables.delimited", "CSV and TSV files"),
     "jsonl": ("tables.json_lines", "JSON lines, and tables of JSON (also called json)"),
     "xlsx": ("tables.xlsx", "Excel workbooks (also called excel)"),
+    "sql": ("tables.sql", "tables and queries of databases: PostgreSQL, SQLite, DuckDB and others, by ADBC"),
     "folder": ("folders.folder", "folders of images, audio, video, text or arrays, a class each"),
 }
 
