@@ -335,6 +335,14 @@ def _storage(values: Any) -> Any:
     return without_views(values) if isinstance(values, pa.Array) else values
 
 
+def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy of a batch of another library, whose columns are released all at once.
+
+    A narrow column waits until a chunk is full, and would keep the wide ones beside it in memory.
+    """
+    return pa.RecordBatch.from_arrays([pa.concat_arrays([one]) for one in batch.columns], schema=batch.schema)
+
+
 def tensor_name(column: str, taken: set[str]) -> str:
     """Return the name of a column's tensor: the column's, with ``_`` for characters that names cannot hold.
 

@@ -456,7 +456,9 @@ class _Import:
                 "about": describe(plan) if describe is not None else plan.about,
             }
             earlier = ds.info.get(INFO) or []
-            if "cursor" in record["about"] or plan.upsert is not None:  # repeated day by day: the last one stays
+            if (
+                "cursor" in record["about"] or plan.upsert is not None
+            ):  # repeated day by day: the last one stays
                 earlier = [one for one in earlier if one.get("identity") != record["identity"]]
             ds.info[INFO] = [*earlier, record]
         return ds, not there
@@ -509,7 +511,9 @@ class _Import:
             self._plan.context,
             self._splits,
             # Rows that are replaced keep what others have added.
-            () if self._plan.upsert is not None else tuple(name for name in ds.tensors if name not in planned),
+            ()
+            if self._plan.upsert is not None
+            else tuple(name for name in ds.tensors if name not in planned),
             Pictures.of(self._tensors, lossless=how.lossless),
         )
         scheduler = how.scheduler or str(getattr(functions, "SCHEDULER", "threaded"))

@@ -159,7 +159,9 @@ class ImportReport:
     def record(self) -> dict[str, Any]:
         """Return the part that the dataset remembers."""
         names = ("format", "source", "found", "written", "skipped", "reasons", "left_out", "changes")
-        found = {name: getattr(self, name) for name in names} | ({"merged": self.merged} if self.merged else {})
+        found = {name: getattr(self, name) for name in names} | (
+            {"merged": self.merged} if self.merged else {}
+        )
         return {**found, "problems": [asdict(problem) for problem in self.problems[:_REMEMBERED]]}
 
     def to_dict(self) -> dict[str, Any]:

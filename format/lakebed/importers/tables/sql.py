@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import pyarrow as pa
 
 from lakebed.errors import IngestionError, InvalidPathException, LakebedError
-from lakebed.importers.core.columns import ColumnOptions, Table, Wishes, is_number, table_of
+from lakebed.importers.core.columns import ColumnOptions, Table, Wishes, is_number, owned, table_of
 from lakebed.importers.core.packages import check_installed, is_installed
 from lakebed.importers.core.plan import Plan, Problem, Upsert
 from lakebed.importers.core.source import Elsewhere, Source
@@ -150,7 +150,7 @@ def plan(
     if (query is None) == (table is None):
         raise IngestionError("a database needs --table NAME, or --query 'SELECT ...'")
     if table is not None and not _TABLE.fullmatch(table):
-        raise IngestionError(f"a table is named as in SQL, shop.orders or shop.\"Orders\", not {table!r}")
+        raise IngestionError(f'a table is named as in SQL, shop.orders or shop."Orders", not {table!r}')
     if overlap and not key:
         raise IngestionError("rows that are read again need a key, or they would be there twice: --key")
     wishes = Wishes.of(options)
@@ -170,7 +170,9 @@ def plan(
     columns, tensors = table_of(schema, wishes, None, below, problems)
     names = {column.name: column.tensor for column in columns.columns}
     if since is not None and not keys:
-        problems.append(Problem(str(at), f"later rows with {since}, the last value, are not read; a key lets them be", 0))
+        problems.append(
+            Problem(str(at), f"later rows with {since}, the last value, are not read; a key lets them be", 0)
+        )
     about = {**_asked(query, table, source), "cursor": at, "since": since, "key": keys or None}
     told = f"{table or 'a query'}, {_driver(source)}"
     return Plan(
@@ -195,7 +197,7 @@ def rows(item: str, context: _Rows) -> Iterator[Any]:
     with _connected(context.database) as connection, connection.cursor() as cursor:
         _execute(cursor, context.statement, context.database)
         for batch in cursor.fetch_record_batch():
-            found = _converted(batch, context.schema)
+            found = _converted(owned(batch), context.schema)
             for start in range(0, found.num_rows, _BATCH_ROWS):
                 for made in context.rows(found.slice(start, _BATCH_ROWS), item):
                     if context.cursor and isinstance(made, Mapping):
@@ -214,7 +216,11 @@ def resumed(
     for record in reversed(records):
         about = record.get("about") or {}
         is_same = record.get("source") == source.shown and asked.items() <= about.items()
-        if is_same and str(about.get("cursor")).lower() == cursor.lower() and about.get("highest") is not None:
+        if (
+            is_same
+            and str(about.get("cursor")).lower() == cursor.lower()
+            and about.get("highest") is not None
+        ):
             return {**options, "since": about["highest"]}
     return options
 
@@ -301,7 +307,9 @@ def _literal(value: str, kind: pa.DataType) -> str:
         except InvalidOperation:
             raise IngestionError(f"the cursor is a number, and {value!r} is none") from None
     if _NO_LITERAL.search(value):
-        raise IngestionError(f"a cursor cannot begin with {value!r}: quotes, backslashes and control characters")
+        raise IngestionError(
+            f"a cursor cannot begin with {value!r}: quotes, backslashes and control characters"
+        )
     return f"'{value}'"
 
 
@@ -324,7 +332,9 @@ def _lowered(since: str | None, overlap: float) -> str | None:
             return str(date.fromisoformat(since) - timedelta(days=-(-overlap // 86_400)))
         return str(datetime.fromisoformat(since) - timedelta(seconds=overlap))
     except (ValueError, OverflowError):
-        raise IngestionError(f"an overlap needs a cursor of numbers, dates or moments, not {since!r}") from None
+        raise IngestionError(
+            f"an overlap needs a cursor of numbers, dates or moments, not {since!r}"
+        ) from None
 
 
 # -- values ----------------------------------------------------------------------------------------------------
@@ -359,7 +369,9 @@ def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _is_exact(kind: pa.DataType) -> bool:
     """Return whether numbers become text."""
-    return bool(pa.types.is_decimal(kind)) or (isinstance(kind, pa.OpaqueType) and kind.type_name == "numeric")
+    return bool(pa.types.is_decimal(kind)) or (
+        isinstance(kind, pa.OpaqueType) and kind.type_name == "numeric"
+    )
 
 
 def _note(values: pa.Array, context: _Rows) -> None:
