@@ -106,11 +106,11 @@ class UpsertStore:
         checkpoint: Checkpoint = go_on,
         tombstones: Tombstones | None = None,
     ) -> None:
-        order = tuple(name for name in (cursor, extracted) if name is not None)
+        order = [name for name in (cursor, extracted) if name is not None]
         self._base = base
         self._keying = Keying(
             tuple(key),
-            order,
+            tuple(order or key[:1]),  # the same in all rows of a key: the last one is the newest
             deleted,
             tuple(documents),
             tuple(fields),

@@ -1,8 +1,8 @@
 """Databases by ADBC: PostgreSQL, SQLite, DuckDB, Snowflake, BigQuery, and others whose driver is installed.
 
 The rows of one statement stream through as Arrow batches. Types without a meaning in Arrow come as text, which the
-database itself makes: intervals, addresses, ranges, times with a zone. With a cursor, an import takes the rows that came
-since the last one; :mod:`lakebed.importers.core.upserting` has the rows by key.
+database itself makes: intervals, addresses, ranges, times with a zone. With a cursor, an import takes the rows that
+came since the last one; :mod:`lakebed.importers.core.upserting` has the rows by key.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Unpack
@@ -22,10 +22,11 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import pyarrow as pa
 
 from lakebed.errors import IngestionError, InvalidPathException, LakebedError
-from lakebed.importers.core.columns import ColumnOptions, Table, Wishes, is_number, owned, table_of
+from lakebed.importers.core.columns import ColumnOptions, is_number
 from lakebed.importers.core.packages import check_installed, is_installed
-from lakebed.importers.core.plan import Plan, Problem, Upsert
+from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Elsewhere, Source
+from lakebed.importers.tables.streams import column_of, plan_of_stream, stream_ended, stream_rows
 from lakebed.storage.address import path_of, scheme_of, shown
 
 BATCHED = True
@@ -50,34 +51,6 @@ _NO_LITERAL = re.compile(r"['\\\x00-\x1f]")
 
 _CASTS = {"money": "numeric", "oid": "bigint"}
 """Type of PostgreSQL that the driver hands out as another number -> the type it is cast to."""
-
-
-@dataclass(frozen=True)
-class _Rows(Table):
-    """A statement, and the highest value of its cursor.
-
-    Parameters
-    ----------
-    database
-        The database.
-    statement
-        Selects the rows.
-    schema
-        Columns as they are imported.
-    cursor
-        Tensor whose highest value is kept; empty for none.
-    is_exact
-        The cursor has numbers as text.
-    highest
-        That value, once rows are read; empty before, and if all are null.
-    """
-
-    database: Source
-    statement: str
-    schema: pa.Schema
-    cursor: str
-    is_exact: bool
-    highest: list[Any] = field(default_factory=list)
 
 
 def address(src: Any) -> Elsewhere | None:
@@ -153,56 +126,41 @@ def plan(
         raise IngestionError(f'a table is named as in SQL, shop.orders or shop."Orders", not {table!r}')
     if overlap and not key:
         raise IngestionError("rows that are read again need a key, or they would be there twice: --key")
-    wishes = Wishes.of(options)
-    if key and (wishes.media or wishes.labels or wishes.link):
-        raise IngestionError("rows by key hold no media, links or labels: import them without a key")
     text = f"SELECT * FROM {table}" if query is None else query.strip().rstrip(";")  # noqa: S608 - of the user
     with _connected(source) as connection:
         found = _schema(connection, text, source)
-        keys = [_column(one, found) for one in key]
-        at = _column(cursor, found) if cursor else None
+        keys = [column_of(one, found) for one in key]
+        at = column_of(cursor, found) if cursor else None
         begin = _lowered(since, overlap)
         statement = _statement(text, found, _driver(source), at, begin, is_keyed=bool(keys))
         found = _schema(connection, statement, source) if statement != text else found
-    schema = _as_imported(found, wishes)
-    problems: list[Problem] = []
-    below = Source("", None, source.creds)
-    columns, tensors = table_of(schema, wishes, None, below, problems)
-    names = {column.name: column.tensor for column in columns.columns}
+    problems = []
     if since is not None and not keys:
-        problems.append(
-            Problem(str(at), f"later rows with {since}, the last value, are not read; a key lets them be", 0)
-        )
-    about = {**_asked(query, table, source), "cursor": at, "since": since, "key": keys or None}
-    told = f"{table or 'a query'}, {_driver(source)}"
-    return Plan(
-        told + (f", {at} since {begin}" if begin is not None else ""),
-        tensors,
-        [told],
-        _Rows(
-            *(below, wishes, columns.columns, source, statement, schema),
-            cursor=names[at] if at else "",
-            is_exact=at is not None and _is_exact(found.field(at).type),
-        ),
+        told = f"later rows with {since}, the last value, are not read; a key lets them be"
+        problems.append(Problem(str(at), told, 0))
+    about = {**_asked(query, table, source), **({"since": since} if since is not None else {})}
+    return plan_of_stream(
+        f"{table or 'a query'}, {_driver(source)}" + (f", {at} since {begin}" if begin is not None else ""),
+        found,
+        partial(_batches, source, statement),
+        source,
+        options,
+        key=keys,
+        cursor=at,
+        of=table or text,
+        about=about,
         problems=problems,
-        about={name: value for name, value in about.items() if value is not None},
-        upsert=Upsert(tuple(names[one] for one in keys), names[at] if at else None) if keys else None,
-        of=f"{table or text}/{at or ''}/{','.join(keys)}",
-        may_be_empty=True,
     )
 
 
-def rows(item: str, context: _Rows) -> Iterator[Any]:
-    """Read the rows, in batches; the connection ends with them."""
-    with _connected(context.database) as connection, connection.cursor() as cursor:
-        _execute(cursor, context.statement, context.database)
-        for batch in cursor.fetch_record_batch():
-            found = _converted(owned(batch), context.schema)
-            for start in range(0, found.num_rows, _BATCH_ROWS):
-                for made in context.rows(found.slice(start, _BATCH_ROWS), item):
-                    if context.cursor and isinstance(made, Mapping):
-                        _note(made[context.cursor], context)
-                    yield made
+rows = stream_rows
+
+
+def _batches(source: Source, statement: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a statement; the connection ends with them."""
+    with _connected(source) as connection, connection.cursor() as cursor:
+        _execute(cursor, statement, source)
+        yield from cursor.fetch_record_batch()
 
 
 def resumed(
@@ -225,10 +183,7 @@ def resumed(
     return options
 
 
-def ended(plan: Plan) -> dict[str, Any]:
-    """Return the highest value of the cursor, from which the next import goes on."""
-    highest = [_told(one) for one in plan.context.highest] or [plan.about.get("since")]
-    return {"highest": highest[0]} if plan.context.cursor else {}
+ended = stream_ended
 
 
 # -- the statement ---------------------------------------------------------------------------------------------
@@ -237,22 +192,6 @@ def ended(plan: Plan) -> dict[str, Any]:
 def _asked(query: str | None, table: str | None, source: Source) -> dict[str, str]:
     """Return the table, or the query without secrets of the address, as the info names it."""
     return {"table": table} if table is not None else {"query": _scrubbed(query or "", source)}
-
-
-def _column(name: str, schema: pa.Schema) -> str:
-    """Return the column with a name; letters of another case do if no other column is meant.
-
-    Raises
-    ------
-    IngestionError
-        If the rows have no such column, or several.
-    """
-    found = [one for one in schema.names if one == name] or [
-        one for one in schema.names if one.lower() == name.lower()
-    ]
-    if len(found) != 1:
-        raise IngestionError(f"there is no column {name!r}: {', '.join(schema.names)}")
-    return str(found[0])
 
 
 def _statement(
@@ -282,7 +221,7 @@ def _selected(field: pa.Field, driver: str) -> str:
             return f"{name}::{_CASTS[told]} AS {name}"
         if pa.types.is_list(kind) and isinstance(kind.value_type, pa.BaseExtensionType):
             return f"to_jsonb({name}) AS {name}"
-    is_opaque = isinstance(kind, pa.OpaqueType) and pa.types.is_binary(kind.storage_type)
+    is_opaque = isinstance(kind, pa.OpaqueType) and not pa.types.is_string(kind.storage_type)
     if is_opaque or kind == pa.month_day_nano_interval():
         return f"CAST({name} AS {'VARCHAR' if driver == 'snowflake' else 'TEXT'}) AS {name}"
     return name
@@ -337,65 +276,6 @@ def _lowered(since: str | None, overlap: float) -> str | None:
         ) from None
 
 
-# -- values ----------------------------------------------------------------------------------------------------
-
-
-def _as_imported(schema: pa.Schema, wishes: Wishes) -> pa.Schema:
-    """Return the types of the columns as tensors take them: words of enums and exact numbers as text."""
-    kinds = []
-    for one in schema:
-        kind = one.type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        if isinstance(kind, pa.OpaqueType):
-            kind = kind.storage_type
-        if one.name in wishes.documents and pa.types.is_string(kind):
-            kind = pa.json_()
-        kinds.append(pa.field(one.name, kind, metadata=one.metadata))
-    return pa.schema(kinds)
-
-
-def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = []
-    for values, one in zip(batch.columns, schema, strict=True):
-        found = values.storage if isinstance(values.type, pa.OpaqueType) else values
-        found = found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
-        if found.type != one.type:
-            is_json = isinstance(one.type, pa.JsonType)
-            found = pa.ExtensionArray.from_storage(one.type, found) if is_json else found.cast(one.type)
-        arrays.append(found)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _is_exact(kind: pa.DataType) -> bool:
-    """Return whether numbers become text."""
-    return bool(pa.types.is_decimal(kind)) or (
-        isinstance(kind, pa.OpaqueType) and kind.type_name == "numeric"
-    )
-
-
-def _note(values: pa.Array, context: _Rows) -> None:
-    """Keep the highest value of the cursor."""
-    import pyarrow.compute as pc
-
-    if context.is_exact:
-        found = [one for one in map(Decimal, values.drop_null().to_pylist()) if one.is_finite()]
-        context.highest[:] = [max([*context.highest, *found])] if found else context.highest
-        return
-    top = pc.max(values)
-    if top.is_valid:
-        context.highest[:] = [pc.max(pa.array([*context.highest, top], values.type))]
-
-
-def _told(value: Any) -> str:
-    """Return a value of a cursor as text that SQL takes."""
-    if isinstance(value, Decimal):
-        return str(value)
-    if pa.types.is_timestamp(value.type) and value.type.tz:
-        value = value.cast(pa.timestamp(value.type.unit, "UTC"))
-    return str(value.cast(pa.string()).as_py())
-
-
 # -- the connection --------------------------------------------------------------------------------------------
 
 
@@ -442,7 +322,10 @@ def _connection(driver: str, place: str) -> Any:
         library = import_module("adbc_driver_duckdb").driver_path()
         options = {"path": rest, "access_mode": "read_only"}
         connect = import_module("adbc_driver_manager.dbapi").connect
-        return connect(library, entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=True)
+        opened = connect(library, entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=True)
+        with opened.cursor() as cursor:
+            cursor.execute("SET arrow_lossless_conversion = true")  # JSON and large integers by name
+        return opened
     if driver == "bigquery":
         project, _, dataset = rest.partition("/")
         prefix = "adbc.bigquery.sql"
@@ -452,16 +335,45 @@ def _connection(driver: str, place: str) -> Any:
 
 
 def _schema(connection: Any, statement: str, source: Source) -> pa.Schema:
-    """Return the columns of a statement; of SQLite, which has types of values, those of the first rows."""
+    """Return the columns of a statement."""
     with connection.cursor() as cursor:
         if _driver(source) == "sqlite":
-            _execute(cursor, statement, source)
-            return cursor.fetch_record_batch().schema
+            return _of_sqlite(cursor, statement, source)
         try:
             return cursor.adbc_execute_schema(statement)
         except import_module("adbc_driver_manager").NotSupportedError:
             cursor.execute(f"SELECT * FROM (\n{statement}\n) AS q LIMIT 0")  # noqa: S608 - of the user
             return cursor.fetch_record_batch().schema
+
+
+def _of_sqlite(cursor: Any, statement: str, source: Source) -> pa.Schema:
+    """Return the types of the first rows; where these are whole numbers or null, those that the table declares."""
+    _execute(cursor, statement, source)
+    found = cursor.fetch_record_batch().schema
+    if pa.int64() not in found.types:
+        return found
+    cursor.execute(f"CREATE TEMP VIEW _lakebed_rows AS {statement}")
+    cursor.execute("SELECT type FROM pragma_table_info('_lakebed_rows') ORDER BY cid")
+    declared = cursor.fetch_arrow_table().column(0).to_pylist()
+    cursor.execute("DROP VIEW _lakebed_rows")
+    kinds = [
+        _affinity(told or "") if one.type == pa.int64() else one.type
+        for one, told in zip(found, declared, strict=True)
+    ]
+    return pa.schema(list(zip(found.names, kinds, strict=True)))
+
+
+def _affinity(declared: str) -> pa.DataType:
+    """Return the type of values that a declared type of SQLite prefers (https://sqlite.org/datatype3.html, 3.1)."""
+    words = {
+        "INT": pa.int64(),
+        "CHAR": pa.string(),
+        "CLOB": pa.string(),
+        "TEXT": pa.string(),
+        "BLOB": pa.binary(),
+    }
+    words |= dict.fromkeys(("REAL", "FLOA", "DOUB"), pa.float64())
+    return next((kind for word, kind in words.items() if word in declared.upper()), pa.int64())
 
 
 def _execute(cursor: Any, statement: str, source: Source) -> None:
