@@ -89,8 +89,8 @@ def test_types_of_duckdb_come_in(tmp_path: Path) -> None:
             "long": "1 day",
             "day": dt.date(2026, 1, 2),
             "time": dt.time(1, 2, 3),
-            "local": dt.datetime(2026, 1, 2, 3, 4, 5),
-            "numbers": [1, 2],  # noqa: DTZ001
+            "local": dt.datetime(2026, 1, 2, 3, 4, 5),  # noqa: DTZ001
+            "numbers": [1, 2],
             "struct": '{"a": 1}',
             "flag": True,
             "doc": '{"a": [1]}',

@@ -410,6 +410,9 @@ class _Import:
             except AllSamplesSkippedError as error:
                 if created:
                     ds.delete()
+                if self._plan.may_be_empty:  # one stream, which failed as a whole
+                    reason = str(error).partition("The first: ")[2].removeprefix("IngestionError: ")
+                    raise IngestionError(reason) from None
                 raise IngestionError(f"nothing of {self._source.shown} could be imported. {error}") from error
         else:
             report.written, report.skipped = self._earlier["written"], self._earlier["skipped"]
