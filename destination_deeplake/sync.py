@@ -302,15 +302,18 @@ class Sync:
 
     def _follow(self, events: Iterable[object], lane: int) -> None:
         """Process the messages that are no records, at their places among the records."""
+        has_states = False
         try:
             for event in events:
                 if isinstance(event, StateEvent):
                     self._arrived(event)
-                    # A state of a stream without new rows is released at once.
-                    self._out.lines(self._ledger.release())
+                    has_states = True
                 elif isinstance(event, StatusEvent):
                     key = event.namespace or None, event.name
                     self._completeness.status(key, event.status, lane)
+            if has_states:
+                # A state of a stream without new rows is released at once.
+                self._out.lines(self._ledger.release())
         except WireError as error:
             raise unreadable(error) from None
 

@@ -38,7 +38,7 @@ def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int
     """
     ordinals, places = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     native.locate_rows(table.ids.last, np.ascontiguousarray(rows, np.int64), ordinals, places)
-    cuts = [0, *(np.flatnonzero(np.diff(ordinals)) + 1).tolist(), len(rows)]
+    cuts = [0, *(np.flatnonzero(ordinals[1:] != ordinals[:-1]) + 1).tolist(), len(rows)]
     return [(int(ordinals[a]), a, b, places[a:b]) for a, b in pairwise(cuts) if b > a]
 
 
