@@ -15,9 +15,12 @@ from click.testing import CliRunner
 import lakebed
 from lakebed.cli import main
 from lakebed.errors import DatasetExistsError, IngestionError, InvalidPathException
+from lakebed.importers.core import upserting
 from lakebed.importers.core.packages import is_installed
 from lakebed.importers.core.source import Elsewhere, Source
-from lakebed.importers.tables import sql
+from lakebed.importers.tables import sql, streams
+from lakebed.upserts import store
+from lakebed.upserts.store import Budget
 
 HAS_DRIVERS = is_installed("adbc-driver-manager") and is_installed("adbc-driver-sqlite")
 drivers = pytest.mark.skipif(not HAS_DRIVERS, reason="no ADBC drivers")
@@ -167,6 +170,43 @@ def test_a_key_without_a_cursor_takes_the_row_that_came_last(shop: Callable[...,
     fill(shop, *((row, "new", row, None, None) for row in range(2990, 3000)))
     report = imported(path, ds, query=query, key=["id"])
     assert {row for row, note in notes(report.dataset).items() if note == "new"} == set(range(990, 1000))
+
+
+@drivers
+def test_a_dataset_that_gets_a_key_keeps_the_newest_rows(shop: Callable[..., Path]) -> None:
+    path = fill(shop, (1, "a", 0, None, "2026-01-01"), (2, "b", 0, None, "2026-01-02"))
+    ds = imported(path, "mem://sql-rekeyed", table="orders").dataset
+    fill(shop, (1, "new", 0, None, "2026-01-03"))
+    imported(path, ds, table="orders")
+    assert ds.note.text() == ["a", "b", "new", "b"]
+    imported(path, ds, table="orders", cursor="at", key=["id"])
+    assert notes(ds) == {1: "new", 2: "b"}
+
+
+@drivers
+def test_an_import_by_key_that_was_interrupted_begins_again(
+    shop: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of its batches are there already, or wait on a branch of their own; nothing is there twice."""
+    path = fill(shop, *((row, "old", 0, None, None) for row in range(5000)))
+    ds = imported(path, "mem://sql-again", table="orders", key=["id"]).dataset
+    fill(shop, *((row, "new", 0, None, None) for row in range(4000, 9000)))
+    monkeypatch.setattr(upserting, "_PUBLISH_BYTES", 1)
+    monkeypatch.setattr(streams, "_BATCH_ROWS", 1000)
+    monkeypatch.setattr(store, "BUDGET", Budget(at_once=0))
+    merge = store.UpsertStore.merge
+
+    def interrupted(self: store.UpsertStore) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store.UpsertStore, "merge", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        imported(path, ds, table="orders", key=["id"])
+    monkeypatch.setattr(store.UpsertStore, "merge", merge)
+    report = imported(path, ds, table="orders", key=["id"])
+    assert report.resumed
+    assert notes(ds) == {row: "old" if row < 4000 else "new" for row in range(9000)}
+    assert ds.branches == ["main"]
 
 
 @drivers

@@ -395,6 +395,7 @@ class _Import:
             )
         self._report = ImportReport.of(importer.name, source.shown, plan)
         self._earlier: Mapping[str, Any] = {}
+        self._is_rekeyed = True
 
     def run(self, dest: Any) -> ImportReport:
         """Import into a dataset, or go on with an import that was interrupted."""
@@ -541,7 +542,9 @@ class _Import:
             if self._splits.names:
                 raise IngestionError("rows by key are of no split: import without --split, or without --key")
             made = making.columns(Items(self._plan.items)[:])
-            self._report.merged, done = upserted(ds, made, self._plan.upsert, strict=how.strict)
+            self._report.merged, done = upserted(
+                ds, made, self._plan.upsert, rekeyed=self._is_rekeyed, strict=how.strict
+            )
             with ds:
                 remember(done)
             return

@@ -25,7 +25,7 @@ _PUBLISH_BYTES = 64_000_000
 
 
 def upserted(
-    ds: Dataset, made: Iterable[Any], upsert: Upsert, *, strict: bool
+    ds: Dataset, made: Iterable[Any], upsert: Upsert, *, rekeyed: bool, strict: bool
 ) -> tuple[dict[str, int], TransformReport]:
     """Store rows that come as columns, one for each key; return what became of the keys, and the counts of the rows.
 
@@ -33,6 +33,8 @@ def upserted(
     ----------
     made
         Columns {tensor: values}, and rows that cannot be made.
+    rekeyed
+        Rows of the dataset may share a key: it had another one, or none.
 
     Raises
     ------
@@ -42,9 +44,8 @@ def upserted(
     report = TransformReport("import by key", items=1)
     log = SkippedLog(report)
     rows = ds.max_len
-    # Rows that were there before may share a key.
     store = UpsertStore(
-        ds, key=upsert.key, cursor=upsert.cursor, deleted=None, extracted=None, rekeyed=bool(len(ds))
+        ds, key=upsert.key, cursor=upsert.cursor, deleted=None, extracted=None, rekeyed=rekeyed and rows > 0
     )
     waiting: list[dict[str, pa.Array]] = []
     with OnFailure(ds.discard), OnFailure(store.forget), closing(log):
