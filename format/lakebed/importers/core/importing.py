@@ -171,7 +171,7 @@ def import_from(
     report = _copied(importer, source, None if dry_run else dest, how, options, is_part=is_part)
     if report is not None:
         return report
-    options = _resumed(importer, source, dest, how, options)
+    options = dict(_resumed(importer, source, dest, how, options))
     plan, splits = _planned(importer, source, wanted, seed, options)
     if strict and plan.problems:
         raise IngestionError(told_first(plan.problems).removeprefix(". "))

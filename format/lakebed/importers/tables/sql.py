@@ -22,7 +22,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import pyarrow as pa
 
 from lakebed.errors import IngestionError, InvalidPathException, LakebedError
-from lakebed.importers.core.columns import ColumnOptions, is_number
+from lakebed.importers.core.columns import ColumnOptions
+from lakebed.importers.core.described_columns import is_number
 from lakebed.importers.core.packages import check_installed, is_installed
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Elsewhere, Source

@@ -119,8 +119,8 @@ def stream_rows(item: str, stream: Stream) -> Iterator[Any]:
 
 def stream_ended(plan: Plan) -> dict[str, Any]:
     """Return the highest value of the cursor, from which the next import goes on."""
-    highest = [_told(one) for one in plan.context.highest] or [plan.about.get("since")]
-    return {"highest": highest[0]} if plan.context.cursor else {}
+    found = plan.context.highest
+    return {"highest": _told(found[0]) if found else plan.about.get("since")} if plan.context.cursor else {}
 
 
 def column_of(name: str, schema: pa.Schema) -> str:
