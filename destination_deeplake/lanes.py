@@ -142,7 +142,8 @@ class SocketLanes:
         found = outcome(self._run, lane, events)
         if found.error is not None:
             self._tell(Turn(lane, 0, events, is_last=True, error=found.error))
-        del found  # the error's frames lead to this one: a cycle would keep the reader
+        # The error's traceback refers to this frame; without `del`, the cycle would keep the reader in memory.
+        del found
 
     def _run(self, lane: int, events: list[Event]) -> None:
         """Read a socket to its end; after an error, `events` has the messages that were not reported."""

@@ -18,7 +18,7 @@ from lakebed.documents.manifest import LARGE
 from lakebed.errors import LimitError
 from lakebed.native import chunks as native
 
-# A variable-length sample costs a position row too; counting it keeps headers of short texts small.
+# Add the position row of a variable-length sample to its size, so that chunks of short texts keep small headers.
 POSITION_ROW = 12
 _NO_POSITIONS = struct.pack("<i", 0)
 
@@ -34,7 +34,7 @@ class PackedChunk:
 
 
 def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None) -> list[list[Block]]:
-    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run by itself.
+    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run of its own.
 
     Parameters
     ----------

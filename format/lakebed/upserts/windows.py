@@ -25,14 +25,15 @@ def windows(dataset: Dataset, tensors: Sequence[str]) -> Iterator[tuple[int, Col
     """
     names, first, rows = list(tensors), 0, dataset.max_len
     try:
-        # Reads every chunk once and keeps none. But a stream has names of classes, and a key is their number.
+        # An Arrow stream reads each chunk once and caches none. It returns class names, but keys need class numbers.
         if all(dataset[name].htype != "class_label" for name in names):
             for batch in pa.RecordBatchReader.from_stream(dataset[names]):
                 yield first, dict(zip(names, batch.columns, strict=True))
                 first += batch.num_rows
             return
     except (OSError, pa.ArrowException):
-        # An Arrow stream does not pass on what kind of error it was: whoever reads the same rows again gets to know.
+        # An Arrow stream does not say which kind of error occurred: read the rest in windows, which raises the
+        # original error.
         pass
     for start in range(first, rows, _ROWS):
         yield start, dataset.read_columns(start, min(start + _ROWS, rows), names)

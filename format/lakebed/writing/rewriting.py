@@ -24,8 +24,7 @@ from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, rep
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]
-"""(start and end in the new samples, places in the chunk, its old samples) -> its new samples; None without changes.
-"""
+"""(start and end in the new samples, places in the chunk, its old samples) -> its new samples; None if unchanged."""
 
 
 def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int, SampleNumbers]]:
