@@ -231,6 +231,7 @@ def test_what_cannot_be_read_says_so(shop: Callable[..., Path], tmp_path: Path) 
         ({"table": "missing"}, "no such table"),
         ({"table": "orders", "cursor": "none"}, "no column 'none': id, note"),
         ({"table": "orders", "cursor": "id", "overlap": 3.0}, "key"),
+        ({"table": "orders", "since": "3"}, "--cursor"),
         ({"table": "orders", "cursor": "at", "since": "'; --"}, "quotes"),
         ({"table": "orders", "key": ["id"], "labels": ["note"]}, "without a key"),
         ({"query": "INSERT INTO orders (id) VALUES (9)"}, "readonly"),

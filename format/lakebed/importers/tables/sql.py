@@ -125,6 +125,8 @@ def plan(
         raise IngestionError("a database needs --table NAME, or --query 'SELECT ...'")
     if table is not None and not _TABLE.fullmatch(table):
         raise IngestionError(f'a table is named as in SQL, shop.orders or shop."Orders", not {table!r}')
+    if since is not None and not cursor:
+        raise IngestionError("a value to begin with is one of a cursor: --cursor")
     if overlap and not key:
         raise IngestionError("rows that are read again need a key, or they would be there twice: --key")
     text = f"SELECT * FROM {table}" if query is None else query.strip().rstrip(";")  # noqa: S608 - of the user
@@ -148,7 +150,7 @@ def plan(
         options,
         key=keys,
         cursor=at,
-        of=table or text,
+        of=table or _scrubbed(text, source),
         about=about,
         problems=problems,
     )
