@@ -96,7 +96,7 @@ class StoredSamples:
     Attributes
     ----------
     detector
-        Observes which rows are read; None on this machine.
+        Observes which rows are read; None for files on this machine.
     """
 
     detector: Detector | None = None
@@ -200,9 +200,7 @@ class StoredSamples:
             row = end
 
     def tiles_from(self, ordinal: int) -> range:
-        """Return the rows of the chunk table, from ``ordinal`` on, that belong to the same sample: its tiles, or only
-        itself.
-        """
+        """Return the rows of the chunk table, from ``ordinal`` on, that belong to the same sample."""
         last, end = self._last, ordinal + 1
         while end < len(last) and last[end] == last[ordinal]:
             end += 1
@@ -256,7 +254,7 @@ class StoredSamples:
         Parameters
         ----------
         decompress
-            Undo a compression of bytes; files stay files.
+            Undo a compression of bytes; files are not decoded.
 
         Raises
         ------

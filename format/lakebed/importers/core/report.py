@@ -52,7 +52,7 @@ class ImportReport:
     reasons
         Number of rows that were left out, by reason.
     left_out
-        The first 100 of them: {"where": ..., "reason": ...}.
+        The first 100 rows left out: {"where": ..., "reason": ...}.
     merged
         Of an import by key: keys of the dataset whose row was replaced, and keys that were added.
     changes
