@@ -74,7 +74,7 @@ lint: .venv/.dev ## style, types, layers, cycles, docstrings, the viewer's page
 .PHONY: checked
 checked: .venv/.dev ## the tests of the compiled core, built so that it checks every index and division
 	@LAKEBED_NATIVE_CHECKS=1 .venv/bin/python setup.py -q build --build-base .cache/checked --build-lib .cache/checked/lib
-	$(PYTEST) -o pythonpath=".cache/checked/lib ." unit_tests/lakebed/native unit_tests/destination_deeplake/test_wire.py unit_tests/destination_deeplake/upserts/test_keys.py $(TESTS)
+	$(PYTEST) -o pythonpath=".cache/checked/lib ." unit_tests/lakebed/native unit_tests/destination_deeplake/test_wire.py unit_tests/lakebed/upserts/test_keys.py $(TESTS)
 
 .PHONY: bench
 bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory against peers, in the same run

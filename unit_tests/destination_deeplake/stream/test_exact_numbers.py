@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.choices import ColumnChoice, Decoding, StreamChoices
-from destination_deeplake.upserts import store
-from destination_deeplake.upserts.store import Budget
 from destination_deeplake.wire import Wire
+from lakebed.upserts import store
+from lakebed.upserts.store import Budget
 from unit_tests.destination_deeplake.stream.test_writer import lake, open_stream, table
-from unit_tests.destination_deeplake.upserts.numbers import nearby, respelled
 from unit_tests.effort import examples
+from unit_tests.lakebed.upserts.numbers import nearby, respelled
 
 Line = tuple[str, str | None, str | None, str]
 """A record: two columns of a key and a cursor, numbers as they stand in the JSON, and a value."""

@@ -5,6 +5,7 @@
     decimals                                 text with all digits
     dates, times, timestamps, durations      their integers; ``logical_type`` in the info is the Arrow type
     strings, UUIDs                           text
+    JSON                                     json
     dictionaries of strings                  class_label
     lists of numbers of one length           embedding for floats, otherwise arrays
     lists of numbers                         arrays
@@ -321,14 +322,25 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     """Return the storage type of an extension type, since the program's imports decide which ones Arrow knows."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
+    if isinstance(kind, pa.JsonType):
+        return kind
     return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
 
 
 def _storage(values: Any) -> Any:
     if isinstance(values, pa.Array) and isinstance(values.type, pa.UuidType):
         return pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
-    values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    if isinstance(values, pa.ExtensionArray) and not isinstance(values.type, pa.JsonType):
+        values = values.storage
     return without_views(values) if isinstance(values, pa.Array) else values
+
+
+def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy of a batch of another library, whose columns are released all at once.
+
+    A narrow column waits until a chunk is full, and would keep the wide ones beside it in memory.
+    """
+    return pa.RecordBatch.from_arrays([pa.concat_arrays([one]) for one in batch.columns], schema=batch.schema)
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
@@ -454,6 +466,8 @@ def _tensor_of(
         return _tensor_of(name, pa.field(field.name, kind.value_type), feature, table, None, problems)
     if pa.types.is_decimal(kind):
         return "text", tensor(name, "text", info={"type": str(kind)}, chunk_compression=_CHUNKS)
+    if isinstance(kind, pa.JsonType):
+        return "arrow", tensor(name, "json", chunk_compression=_CHUNKS)
     if is_text(kind) or pa.types.is_null(kind):
         return "text", tensor(name, "text", chunk_compression=_CHUNKS)
     bare: dict[str, Any] = {"create_shape_tensor": False, "create_id_tensor": False}

@@ -102,7 +102,7 @@ class Making:
                 of = self.splits.of(number, at + len(rows))[at:] if self.splits.names else None
                 at += len(rows)
                 made, rows = self._completed(columns, rows, of)
-                yield from (change for row in rows for change in changes.get(row, ()))
+                yield from (change for row in rows for change in changes.get(row, ())) if changes else ()
                 if rows:
                     yield made
 
@@ -117,7 +117,7 @@ class Making:
             splits = self.splits
             of = [splits.of(entries[which[row]][0], 1)[0] for row in rows] if splits.names else None
             made, rows = self._completed(columns, rows, of)
-            yield from (change for row in rows for change in changes.get(row, ()))
+            yield from (change for row in rows for change in changes.get(row, ())) if changes else ()
             if rows:
                 yield RowsOfItems(made, [which[row] for row in rows], entries)
 

@@ -55,6 +55,22 @@ _IS_DATASET = "a dataset of lakebed or Deep Lake, which is no part of the folder
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A source that consists of no files, such as a database.
+
+    Parameters
+    ----------
+    address
+        Its address, which may hold a password.
+    shown
+        The address without secrets.
+    """
+
+    address: str = field(repr=False)
+    shown: str
+
+
+@dataclass(frozen=True)
 class Source:
     """The source of an import.
 
@@ -161,6 +177,8 @@ class Source:
     @property
     def shown(self) -> str:
         """The address without secrets; the type of an object."""
+        if isinstance(self.data, Elsewhere):
+            return self.data.shown
         if self.is_object:
             return f"{type(self.data).__module__}.{type(self.data).__qualname__}"
         return shown(self.address)
