@@ -34,7 +34,7 @@ from lakebed.storage.base import Storage
 from lakebed.versions.manifests import base_reader, digests_of
 from lakebed.versions.opening import is_unmodified, manifest_key, open_version, resolve_chunks
 from lakebed.versions.refs import REFS_KEY, Refs
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ArrayTable, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 # 3.9.52 rounds times when it rewrites the history.
@@ -322,7 +322,7 @@ class DocumentCheck:
             key,
             meta,
             info or {},
-            ChunkTable(ids, self._places(node, key, ids, manifest)),
+            ArrayTable(ids, self._places(node, key, ids, manifest)),
             diff,
             read(TILES, TileIndex.from_bytes) or TileIndex.empty(),
             read(SEQUENCE, SequenceIndex.from_bytes) if meta.is_sequence else None,
