@@ -114,7 +114,6 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
         version, digest = _base(header)
         base = read_base(version)
         if base[:8] == PAGED:
-            
             base = rest_of(base)
         whole = _checked_base(base, version, digest)
         manifest = _applied(header, payload, whole)

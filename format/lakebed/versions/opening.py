@@ -235,9 +235,7 @@ def _without_own_checksums(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
 def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
     meta = _meta(files)
     try:
-        tensors = {
-            key: _tensor(key, files, _array_table(key, files, chunks[key])) for key in meta.tensors
-        }
+        tensors = {key: _tensor(key, files, _array_table(key, files, chunks[key])) for key in meta.tensors}
     except KeyError as error:
         raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)

@@ -28,6 +28,7 @@ from lakebed.errors import FormatError, KeyNotFound
 from lakebed.storage.base import Storage, is_cache
 from lakebed.storage.concurrently import together
 from lakebed.versions.state import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
+from lakebed.versions.tree_file import ADVICE, error_if_deleted
 
 # A manifest names this many pages one by one; of those before them it names the lists.
 _MOST_LOOSE = 512
@@ -87,7 +88,8 @@ class PageStore:
                 try:
                     found = parse(storage.get(key))
                 except KeyNotFound as error:
-                    raise FormatError(f"{key}, a part of the chunk index, is missing") from error
+                    missing = FormatError(f"{key}, a part of the chunk index, is missing; {ADVICE}")
+                    raise error_if_deleted(storage) or missing from error
         self.keep(key, found)  # type: ignore[arg-type]
         return found
 
@@ -227,6 +229,7 @@ class PageTree:
             if entry.tobytes() not in known:
                 found += list(self.store.list(entry).entries)
         return {entry.tobytes(): entry for entry in found}
+
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:

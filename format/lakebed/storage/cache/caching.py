@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Buffer, Data, Stat, Tail
 
-_KEPT = re.compile(r"(?:.*/)?(?:chunks/[0-9a-f]{1,16}|\.lakebed/manifest-[^/]+)")
+_KEPT = re.compile(r"(?:.*/)?(?:chunks/[0-9a-f]{1,16}|\.lakebed/(?:manifest-|pages/)[^/]+)")
 # Most objects whose identity is remembered.
 _REMEMBERED = 65_536
 # Etags of a server that has none.
