@@ -14,7 +14,7 @@ from lakebed.cli.commands import Commands, Loaded
 
 # Heading of the help -> folder, and its commands in this order.
 _GROUPS = {
-    "Look": ("look", "view ls info head query sql views du"),
+    "Look": ("look", "view ls info head query sql serve views du"),
     "Bring in and out": ("exchange", "import export cp upgrade materialize"),
     "Versions": ("versions", "log diff commit tag branch merge rename"),
     "Keep": ("keep", "pack unpack backup backups restore gc delete"),

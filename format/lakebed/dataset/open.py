@@ -60,7 +60,7 @@ def open_at(
     )
     if OURS not in session.tree.extra:
         # Deep Lake 3.x was the last writer: only that can displace a publish of this library.
-        from lakebed.maintenance.recover_orphans import warning_of
+        from lakebed.maintenance.displaced_publishes import warning_of
 
         message = warning_of(storage, session.tree)
         if message is not None:

@@ -25,9 +25,9 @@ from lakebed.errors import (
     ReadOnlyModeError,
 )
 from lakebed.maintenance.check import Damage, DocumentCheck, Findings
+from lakebed.maintenance.displaced_publishes import OrphanRecovery, orphaned_publishes
 from lakebed.maintenance.plan import RepairReport, VersionSteps
 from lakebed.maintenance.rebuild import Rebuilt, rebuild
-from lakebed.maintenance.recover_orphans import OrphanRecovery, orphaned_publishes
 from lakebed.maintenance.repair_tensors import Repairer
 from lakebed.maintenance.salvage import Salvage
 from lakebed.maintenance.verify import Check, read_whole_tree

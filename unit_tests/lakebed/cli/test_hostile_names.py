@@ -69,6 +69,7 @@ INVOCATIONS: dict[str, list[list[str]]] = {
     "delete": [["DS", "-t", "n" + EVIL, "--yes"], ["DS", "-t", "no" + EVIL], ["DS"], ["DS", "--yes"], ["NO"]],
     "diff": [["DS"], ["DS", "b" + EVIL], ["DS", "main", "b" + EVIL], ["DS", "no" + EVIL]],
     "view": [["NO"]],
+    "serve": [["NO", "--host", "x" + EVIL], ["NO", "--key", "no" + EVIL]],
     "views": [["DS"], ["DS", "-d", "no" + EVIL], ["DS", "--materialize", "v" + EVIL, "VIEW"], ["NO"]],
     "verify": [["DS"], ["DS", "--deep"], ["BAD"], ["DS@no" + EVIL]],
     "repair": [["BAD"], ["BAD", "--apply"], ["DS@no" + EVIL]],
