@@ -23,10 +23,9 @@
 
 Header of such a manifest: ``{"block": bytes per checksum, "manifest": bytes of it, "pages": {tensor key: {"at": offset,
 "entries": n, "lists": n, "own": [[first row, end], ...], "tiled": bool, "index": [bytes, digest]}}}``. Entries are
-those of lists of pages, the first ``lists`` of them, then of pages. A digest in an entry confirms its object, so that no page needs another
-confirmation than that of the manifest. The random bytes, drawn by the writer, keep a name from being written twice: a
-collector may remove an old object while a new one of the same content is written. ``index`` tells the file
-`chunks_index/unsharded` of the version.
+those of lists of pages, the first ``lists`` of them, then of pages. The digest in an entry confirms its object. The
+random bytes, drawn by the writer, keep a name from being written twice: a collector may remove an old object while
+another one of the same content is written. ``index`` describes the file `chunks_index/unsharded` of the version.
 
 Pages end where ids tell (:func:`ends`), so that those before and behind a change stay the same.
 """
@@ -133,22 +132,26 @@ def read_page(data: bytes, entry: np.void) -> tuple[ChunkIds, ChunkPlaces]:
     """
     header, payload = opened(checked(data, entry), PAGE)
     try:
-        rows = header["rows"]
-        if type(rows) is not int or rows != int(entry["rows"]) or not rows:
-            raise FormatError(f"{_WHAT}: it has {rows!r:.20} chunks, its entry {int(entry['rows'])}")
-        if 16 * rows + places_nbytes(header) > len(payload):
-            raise FormatError(f"{_WHAT}: its entries overlap")
-        index = cut(payload, fields.count(header, "index", _WHAT), 16 * rows)
-        ids, counts = (numbers(index, np.uint64, rows, at) for at in (0, 8 * rows))
-        limits.check("MAX_CHUNK_SAMPLES", int(counts.max()), f"{_WHAT}: samples in one chunk")
-        last = np.cumsum(counts, dtype=np.uint64) - np.uint64(1)
-        if not counts[0] or int(last[-1]) + 1 != int(entry["samples"]):
-            raise FormatError(f"{_WHAT}: its samples are not those of its entry")
-        return ChunkIds(ids, last), read_places(header, payload)
+        return _page(header, payload, entry)
     except FormatError:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{_WHAT} is damaged: {error}") from error
+
+
+def _page(header: Mapping[str, Any], payload: memoryview, entry: np.void) -> tuple[ChunkIds, ChunkPlaces]:
+    rows, nbytes = header["rows"], places_nbytes(header)
+    if rows != int(entry["rows"]) or not rows:
+        raise FormatError(f"{_WHAT}: it has {rows!r:.20} chunks, its entry {int(entry['rows'])}")
+    if 16 * rows + nbytes > len(payload):
+        raise FormatError(f"{_WHAT}: its entries overlap")
+    index = cut(payload, fields.count(header, "index", _WHAT), 16 * rows)
+    ids, counts = (numbers(index, np.uint64, rows, at) for at in (0, 8 * rows))
+    limits.check("MAX_CHUNK_SAMPLES", int(counts.max()), f"{_WHAT}: samples in one chunk")
+    last = np.cumsum(counts, dtype=np.uint64) - np.uint64(1)
+    if not counts[0] or int(last[-1]) + 1 != int(entry["samples"]):
+        raise FormatError(f"{_WHAT}: its samples are not those of its entry")
+    return ChunkIds(ids, last), read_places(header, payload)
 
 
 def ends(
@@ -262,15 +265,14 @@ def read_manifest(data: bytes) -> tuple[bytes, dict[str, PagedIndex]]:
     found = fields.mapping(header, "pages", "manifest")
     limits.check("MAX_TENSORS", len(found), "manifest: tensors")
     try:
-        if sum(40 * fields.count(e, "entries", "manifest") for e in found.values()) > len(payload):
-            raise FormatError("the manifest is damaged: its entries overlap")
-        return rest, {
-            fields.checked_key(key, "manifest"): _paged_index(e, payload) for key, e in found.items()
-        }
+        indexes = {fields.checked_key(key, "manifest"): _paged_index(e, payload) for key, e in found.items()}
     except FormatError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"the manifest is damaged: {error}") from error
+    if ENTRY.itemsize * sum(len(one.entries) for one in indexes.values()) > len(payload) - len(rest):
+        raise FormatError("the manifest is damaged: its entries overlap")
+    return rest, indexes
 
 
 def rest_of(data: bytes) -> bytes:

@@ -212,8 +212,8 @@ class PageTree:
         """Return the entries of the pages that no other tree has."""
         mine = self.root.names()
         shared = set[bytes]().union(*(other.root.names() for other in others))
-        theirs = set[bytes]().union(*(other._pages(mine) for other in others))
-        left = self._pages(shared)
+        theirs = set[bytes]().union(*(other.pages(mine) for other in others))
+        left = self.pages(shared)
         return [entry for name, entry in left.items() if name not in theirs]
 
     def chunks(self, entries: Sequence[np.void]) -> Iterator[tuple[tuple[str, str], int]]:
@@ -222,7 +222,7 @@ class PageTree:
             for folder, ids in page.named(own=False):
                 yield from ((folder, number) for number in ids.tolist())
 
-    def _pages(self, known: set[bytes]) -> dict[bytes, np.void]:
+    def pages(self, known: set[bytes]) -> dict[bytes, np.void]:
         """Return the entries of pages by their bytes, except those of lists that are known."""
         found = list(self.root.entries[self.lists :])
         for entry in self.root.entries[: self.lists]:
