@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class PageStore:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._unwritten: dict[str, Any] = {}
         self._mutex = threading.Lock()
 
     def __reduce__(self) -> tuple[type[PageStore], tuple[Storage]]:
@@ -65,8 +66,17 @@ class PageStore:
         """Return a list of pages; errors as in :meth:`page`."""
         return self._read(entry, lambda data: Listed(pages.read_list(data, entry)))
 
-    def keep(self, key: str, value: ArrayTable | Listed) -> None:
-        """Remember a page or a list that was written."""
+    def add(self, key: str, value: ArrayTable | Listed) -> None:
+        """Remember a page or a list that will be written, until :meth:`written`."""
+        self._unwritten[key] = value
+
+    def written(self) -> None:
+        """Note that all pages and lists are in storage."""
+        for key, value in self._unwritten.items():
+            self._keep(key, value)
+        self._unwritten = {}
+
+    def _keep(self, key: str, value: Any) -> None:
         with self._mutex:
             self._kept[key] = value
             self._kept.move_to_end(key)
@@ -76,7 +86,7 @@ class PageStore:
     def _read(self, entry: np.void, parse: Callable[[bytes], T]) -> T:
         key, storage = key_of(entry), self.storage
         with self._mutex:
-            found: T | None = self._kept.get(key)
+            found: T | None = self._unwritten.get(key) or self._kept.get(key)
         if found is None:
             if is_cache(storage):
                 with suppress(KeyNotFound, FormatError):
@@ -90,7 +100,7 @@ class PageStore:
                 except KeyNotFound as error:
                     missing = FormatError(f"{key}, a part of the chunk index, is missing; {ADVICE}")
                     raise error_if_deleted(storage) or missing from error
-        self.keep(key, found)  # type: ignore[arg-type]
+        self._keep(key, found)
         return found
 
 
@@ -505,6 +515,8 @@ def _joined(tables: Sequence[ChunkTable]) -> ArrayTable:
     return ArrayTable(ids, places)
 
 
+Done: TypeAlias = "list[tuple[tuple[PageTree | None, ChunkIds], tuple[PageTree, bytes]]]"
+
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -531,36 +543,54 @@ class Stored:
         return PagedIndex(table.tree.root.entries, table.tree.lists, table.own, table.tiled, index)
 
 
-def stored(storage: Storage, table: ChunkTable, before: PageTree | None, index_key: str) -> Stored:
+def stored(
+    storage: Storage, table: ChunkTable, before: PageTree | None, index_key: str, done: Done
+) -> Stored:
     """Put all rows of a table into pages.
 
     Parameters
     ----------
     before
-        The tree of the stored version from which this one is made: its pages are not written again.
+        The tree of the version from which this one is made: its pages are not written again.
     index_key
         Storage key of the index file of the version.
+    done
+        Trees and index files of tables of the same publish, to which this one is added.
     """
     if isinstance(table, PagedTable) and table.is_stored:
         index = IndexFile(index_key, table.index.nbytes, table.index.digest)
         return Stored(PagedTable(table.tree, table.tail, table.own, table.tiled, index), [], table.index.key)
-    data = table.index_bytes() if isinstance(table, PagedTable) else table.ids.to_bytes()
-    index = IndexFile(index_key, len(data), pages.index_digest(data))
-    items: list[tuple[str, bytes]] = [(index_key, data)]
-    tiled, own = table.has_tiles, ()
     if isinstance(table, PagedTable):
-        before = table.tree
+        own, same = _runs(table.own, table.tail.places.own, table.tree.rows), (table.tree, table.tail.ids)
+    else:
+        own, same = _runs((), table.places.own, 0), (None, table.ids)
+    items: list[tuple[str, bytes]] = []
+    made = next((found for given, found in done if given[0] is same[0] and given[1] is same[1]), None)
+    if made is None:
+        made = _stored_rows(storage, table, before, items)
+        done.append((same, made))
+    tree, data = made
+    index = IndexFile(index_key, len(data), pages.index_digest(data))
+    items.append((index_key, data))
+    return Stored(PagedTable(tree, empty_table(), own, table.has_tiles, index), items, None)
+
+
+def _stored_rows(
+    storage: Storage, table: ChunkTable, before: PageTree | None, items: list[tuple[str, bytes]]
+) -> tuple[PageTree, bytes]:
+    """Return the tree with all rows of a table, and its index file; add the new pages and lists to ``items``."""
+    if isinstance(table, PagedTable):
+        data, before = table.index_bytes(), table.tree
         if len(table.tail):
             table = table.reopened()
-        tree, rest, own = table.tree, table.tail, table.own
+        tree, rest = table.tree, table.tail
     else:
-        store = PageStore(storage) if before is None else before.store
+        data, store = table.ids.to_bytes(), PageStore(storage) if before is None else before.store
         tree, rest = PageTree(store, np.empty(0, ENTRY), 0), table
     if len(rest):
         known = {} if before is None else {e["digest"].tobytes(): e for e in before.entries()}
-        own = _runs(own, rest.places.own, tree.rows)
         tree = _grown(tree, rest, known, items)
-    return Stored(PagedTable(tree, empty_table(), own, tiled, index), items, None)
+    return tree, data
 
 
 def _grown(
@@ -576,7 +606,7 @@ def _grown(
         old = known.get(entry[0]["digest"].tobytes())
         if old is None:
             items.append((key_of(entry[0]), data))
-            tree.store.keep(key_of(entry[0]), page)
+            tree.store.add(key_of(entry[0]), page)
         found.append(entry if old is None else np.array([old], ENTRY))
         at = end
     entries, lists = np.concatenate(found), tree.lists
@@ -590,7 +620,7 @@ def _grown(
         data = pages.list_bytes(listed.entries)
         entry = np.array([pages.entry_of(data, *pages.totals(listed.entries), writer)], ENTRY)
         items.append((key_of(entry[0]), data))
-        tree.store.keep(key_of(entry[0]), listed)
+        tree.store.add(key_of(entry[0]), listed)
         found.append(entry)
         at = end
     return PageTree(tree.store, np.concatenate([*found, loose[at:]]), lists + len(cuts))

@@ -30,7 +30,7 @@ from lakebed.versions.swap import TreeAt, node_files, swap
 from lakebed.versions.updates import SetDigests, Updates, apply
 
 if TYPE_CHECKING:
-    from lakebed.versions.paged import PagedTable, Stored
+    from lakebed.versions.paged import Done, PagedTable, Stored
 
 PAGED_FROM = 4096
 """The chunk index of tensors with at least this many chunks is written in pages."""
@@ -145,6 +145,7 @@ class _Files:
         self.copies: list[tuple[str, str, Callable[[], bytes]]] = []
         self.digests: dict[str, str] = {}
         self._tables: list[tuple[Snapshot, dict[str, PagedTable]]] = []
+        self._done: Done = []
 
     def add(self, version: Snapshot, tree: VersionTree) -> None:
         """Add the metadata files and the manifest of a version."""
@@ -182,7 +183,9 @@ class _Files:
         found = {}
         for key, table in large.items():
             target = f"{folder_of(version.version_id)}{key}/{INDEX}"
-            one = found[key] = stored(self._storage, table, before.trees.get(key) if before else None, target)
+            one = found[key] = stored(
+                self._storage, table, before.trees.get(key) if before else None, target, self._done
+            )
             self.items += one.items
             if one.copied is not None:
                 self.copies.append((one.copied, target, one.table.index_bytes))
@@ -193,6 +196,8 @@ class _Files:
         for version, tables in self._tables:
             changed = {key: replace(version.tensors[key], table=table) for key, table in tables.items()}
             object.__setattr__(version, "tensors", {**version.tensors, **changed})
+            for table in tables.values():
+                table.tree.store.written()
 
     def copied(self) -> list[str]:
         """Let the storage copy files from older versions; return their keys."""
