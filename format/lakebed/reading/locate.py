@@ -34,7 +34,7 @@ from lakebed.reading.decode import Decoder
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.open_chunk import OpenChunk
 from lakebed.reading.subscripts import Rows
-from lakebed.versions.state import TensorState
+from lakebed.versions.state import ArrayTable, TensorState
 
 Shape = tuple[int, ...]
 Stored = tuple[Buffer, Shape | None]
@@ -166,7 +166,13 @@ class StoredSamples:
 
     @cached_property
     def _place(self) -> Callable[[int], tuple[int, int]]:
-        return self.state.table.finder()
+        find = self.state.table.finder()
+
+        def located(row: int) -> tuple[int, int]:
+            with Locating(self, row):
+                return find(row)
+
+        return find if isinstance(self.state.table, ArrayTable) else located
 
     @cached_property
     def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:
@@ -175,7 +181,8 @@ class StoredSamples:
 
     def locate(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows of the chunk table that hold samples, and the samples' places in those chunks."""
-        return self.state.table.locate(np.asarray(rows, dtype=np.int64))
+        with Locating(self, int(rows[0]) if len(rows) else 0):
+            return self.state.table.locate(np.asarray(rows, dtype=np.int64))
 
     def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield (row of the chunk table, first row, first place inside, end inside) for rows from start to stop."""

@@ -121,7 +121,7 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
                     key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
                 }
                 return Opening(_assemble(version_id, manifest.files, chunks), lock)
-        return Opening(_open_files(storage, tree, version_id), lock)
+        return Opening(open_files(storage, tree, version_id), lock)
     except (FormatError, LimitError) as error:
         raise _not_opened(storage, version_id, error) from error
 
@@ -336,7 +336,7 @@ _TENSOR_FILES = (
 )
 
 
-def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
+def open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
     """Read a version from its metadata files alone."""
     from lakebed.storage.concurrently import together
 

@@ -24,7 +24,7 @@ from lakebed.documents.indexes.chunk_ids import ChunkIds
 from lakebed.documents.layouts import Words, joined
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.documents.pages import ENTRY, Entries, PagedIndex, key_of
-from lakebed.errors import FormatError, KeyNotFound
+from lakebed.errors import CorruptError, FormatError, KeyNotFound
 from lakebed.storage.base import Storage, is_cache
 from lakebed.storage.concurrently import together
 from lakebed.versions.state import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
@@ -57,8 +57,10 @@ class PageStore:
 
         Raises
         ------
-        FormatError
+        CorruptError
             If it is missing or damaged.
+        DatasetNotFoundError
+            If the whole dataset is gone.
         """
         return self._read(entry, lambda data: ArrayTable(*pages.read_page(data, entry)))
 
@@ -75,6 +77,10 @@ class PageStore:
         for key, value in self._unwritten.items():
             self._keep(key, value)
         self._unwritten = {}
+
+    def _damaged(self, message: str) -> CorruptError:
+        url = self.storage.url
+        return CorruptError(f"{message}; {ADVICE} ({url})", dataset=url)
 
     def _keep(self, key: str, value: Any) -> None:
         with self._mutex:
@@ -98,8 +104,10 @@ class PageStore:
                 try:
                     found = parse(storage.get(key))
                 except KeyNotFound as error:
-                    missing = FormatError(f"{key}, a part of the chunk index, is missing; {ADVICE}")
+                    missing = self._damaged(f"{key}, a part of the chunk index, is missing")
                     raise error_if_deleted(storage) or missing from error
+                except FormatError as error:
+                    raise self._damaged(str(error)) from error
         self._keep(key, found)
         return found
 
