@@ -154,7 +154,7 @@ def columns(
     for path in (*keys, *_nested_choices(properties, choices)):
         field = ".".join(path)
         if field not in found:
-            # In a group, it could have the name of the object's own tensor.
+            # Do not put this tensor into a group: it could get the name of the tensor that holds the whole object.
             put(path, _at(properties, path), (field,))
     _check_places(found.values())
     return list(found.values())

@@ -313,7 +313,7 @@ class RecordTable:
         self._keeps_refused = keep_refused
         self._partitions = lanes.partitions
         found = layout(columns, added, fields)
-        # The compiled code counts extraction time and meta between the columns and the groups.
+        # In the compiled code, extraction time and meta are numbered after the columns and before the groups.
         self._names = [*(column.field for column in self._columns), _EXTRACTED_AT, _META, *found.names]
         meta = json.dumps({"sync_id": sync_id, "changes": []}, separators=(",", ":")).encode()
         numbers = [place for place, column in enumerate(columns) if column.field in exact]

@@ -82,7 +82,7 @@ class DestinationDeeplake(Destination):
             running.stop()
             raise
         except Exception:
-            # An error of the sync or of the caller's iterator; states of earlier publishes still go out.
+            # The sync or the caller's iterator failed; STATE messages of earlier publishes are still sent.
             running.stop()
             yield from out.drain()
             raise

@@ -161,7 +161,7 @@ def storage_advice(error: OSError) -> str | None:
         return None
     what = f"cannot write {error.filename or 'there'}"
     if _is_lakebed(error):
-        # Its advice is for programs; replace it by that for users.
+        # The advice in this error is for programmers; remove it, because advice for users follows.
         what = without_advice(error).removesuffix(f": {os.strerror(code)}")
     return f"{what[0].upper()}{what[1:]}: {_CONFIG_ERRNO[code]}."
 

@@ -88,7 +88,7 @@ def layout(columns: Sequence[Leaf], files: Sequence[Leaf], fields: Sequence[str]
     numbers: dict[tuple[str, ...], int] = {(): 0} | {path: number for number, path in enumerate(groups, 1)}
     result = Layout([], [], [".".join(path) for path in groups], len(groups) + 1 if files else 0, [])
     for column in columns:
-        # The name belongs to a group, which refers to the column.
+        # The tensor of a whole object gets its name from its group, which refers to this column.
         name = None if column.path in numbers else column.path[-1]
         result.columns.append(_column(numbers[column.path[:-1]], name, column))
     for path in groups:
@@ -96,7 +96,7 @@ def layout(columns: Sequence[Leaf], files: Sequence[Leaf], fields: Sequence[str]
         result.groups.append((numbers[path[:-1]], *_name(path[-1]), change(".".join(path)), own))
     if files:
         _add_files(result, files)
-    # The compiled code counts extraction time and meta between the columns and the groups.
+    # In the compiled code, extraction time and meta are numbered after the columns and before the groups.
     places = {path: place for place, path in enumerate(paths)} | {
         path: len(result.columns) + 2 + place for place, path in enumerate(groups)
     }
@@ -136,5 +136,5 @@ def _name(name: str | None) -> tuple[bytes, bytes] | tuple[None, None]:
 def _key(name: str) -> bytes:
     text = json.dumps(name, ensure_ascii=False)
     if any("\ud800" <= letter <= "\udfff" for letter in text):
-        text = json.dumps(name)  # half a surrogate pair has a form in JSON, but none in UTF-8
+        text = json.dumps(name)  # JSON can escape half of a surrogate pair, but UTF-8 cannot encode it
     return text.encode()

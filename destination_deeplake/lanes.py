@@ -21,6 +21,8 @@ from lakebed.runtime.failures import outcome
 
 _BLOCK_BYTES = 4 << 20
 _TELLING_BYTES = 8 << 20
+_TELLING_SECONDS = 0.02
+"""Time for which a lane collects messages before it reports them: each report wakes the main thread."""
 _FULL_SECONDS = 0.002
 
 
@@ -136,25 +138,32 @@ class SocketLanes:
             self._sizes[lane] = self._wires[lane].nbytes
 
     def _read(self, lane: int) -> None:
-        found = outcome(self._run, lane)
+        events: list[Event] = []
+        found = outcome(self._run, lane, events)
         if found.error is not None:
-            self._tell(Turn(lane, 0, [], is_last=True, error=found.error))
-        del found  # the error's frames lead to this one: a cycle would keep the reader
+            self._tell(Turn(lane, 0, events, is_last=True, error=found.error))
+        # The error's traceback refers to this frame; without `del`, the cycle would keep the reader in memory.
+        del found
 
-    def _run(self, lane: int) -> None:
+    def _run(self, lane: int, events: list[Event]) -> None:
+        """Read a socket to its end; after an error, `events` has the messages that were not reported."""
         wire, lock, one = self._wires[lane], self._locks[lane], self._sockets[lane]
         buffer = memoryview(bytearray(_BLOCK_BYTES))
         untold = _TELLING_BYTES  # so that the first block is reported at once
-        read = 0
-        while count := one.recv_into(buffer):
-            with lock:
-                events = list(wire.feed(buffer[:count]))
-                self._sizes[lane] = wire.nbytes
-            read += count
-            untold += count
+        read, due = 0, 0.0
+        while (count := _received(one, buffer, _TELLING_SECONDS if events else None)) != 0:
+            if not events:
+                due = time.monotonic() + _TELLING_SECONDS
+            if count is not None:
+                with lock:
+                    events.extend(wire.feed(buffer[:count]))
+                    self._sizes[lane] = wire.nbytes
+                read += count
+                untold += count
             is_full = sum(self._sizes) >= self._room()
-            if events or is_full or untold >= _TELLING_BYTES:
-                self._tell(Turn(lane, read, events))
+            if is_full or untold >= _TELLING_BYTES or (events and time.monotonic() >= due):
+                self._tell(Turn(lane, read, events[:]))
+                events.clear()
                 read = untold = 0
             while is_full and not self._is_over:
                 time.sleep(_FULL_SECONDS)
@@ -162,11 +171,21 @@ class SocketLanes:
                 is_full = sum(self._sizes) >= self._room()
         with lock:
             try:
-                events, is_torn = list(wire.finish()), False
+                events.extend(wire.finish())
+                is_torn = False
             except WireError:
-                events, is_torn = [], True
+                is_torn = True
         self._tell(Turn(lane, read, events, is_last=True, is_torn=is_torn))
 
     def _tell(self, turn: Turn) -> None:
         self._turns.put(turn)
         self._stop.wake()
+
+
+def _received(one: socket.socket, buffer: memoryview, seconds: float | None) -> int | None:
+    """Receive bytes and return their number: 0 at the end, None if none came in time."""
+    one.settimeout(seconds)
+    try:
+        return one.recv_into(buffer)
+    except TimeoutError:
+        return None

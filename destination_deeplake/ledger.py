@@ -93,7 +93,7 @@ class Ledger:
         self._rejected: dict[StreamKey | None, int] = {}
         self._published: dict[StreamKey, int] = {}
         self._letters = 0
-        # Streams of the first section whose next state may be ready; usually one of hundreds.
+        # Streams whose next state in the first section may be ready; usually one of hundreds.
         self._moved: set[StreamKey] = set()
 
     def __len__(self) -> int:

@@ -190,7 +190,7 @@ class DeadLetters:
             try:
                 lakebed.empty(self._url, creds=self._creds)
             except LakebedError:
-                # Another sync may just be creating it, so try again.
+                # Another sync may be creating the dataset at this moment, so try again.
                 if attempt == _ATTEMPTS - 1:
                     raise
                 time.sleep(0.1 * 2**attempt)

@@ -21,7 +21,8 @@ def shown(text: str) -> str:
     """Return text that is safe in terminals and browsers, where logs are read."""
     if text.replace("\n", "").isprintable():
         return text
-    from lakebed.runtime.printable import printable  # the library is slow to import, and `spec` does without
+    # Imported here, because `spec` needs to be fast and does not need this slow import.
+    from lakebed.runtime.printable import printable
 
     return printable(text, lines=True)
 
@@ -109,7 +110,7 @@ class Output:
         try:
             self.send(log_message(level, text))
         except BrokenPipeError:
-            # The next STATE will meet the closed pipe and raise the error.
+            # The next STATE will find the pipe closed, too, and raise the error.
             self._closed, self._is_unread = False, True
 
     def _write(self, data: memoryview) -> int:

@@ -156,8 +156,8 @@ def tensor_names(
     proposed = {
         column: [_tensor(part) for part in parts] for column, parts in wishes.items() if column not in names
     }
-    # Names that need no change go first, so `path_` keeps its name although `path` would like it too, and tensors
-    # before groups; the rest of the order makes the result independent of the order of the columns.
+    # Columns whose name needs no change come first: `path_` keeps its name, although `path` would become `path_`,
+    # too. Tensors come before groups. The rest of the key makes the result independent of the order of the columns.
     for column in sorted(
         proposed,
         key=lambda name: (
@@ -248,7 +248,7 @@ def _encoded(name: str, verbatim: frozenset[str]) -> str:
     text = _joined(name, foreign)
     if unicodedata.is_normalized("NFC", text):
         return text
-    # A file system that normalises names would change this one, and could make two names equal.
+    # A file system that normalises Unicode would change this name, and could make two names equal.
     return _joined(name, [character in verbatim for character in name])
 
 

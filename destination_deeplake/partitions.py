@@ -8,6 +8,7 @@ If a state lacks its partition, number or count, it waits for the end of the inp
 Source: Airbyte's bulk CDK, which counts and releases by the same rules.
 """
 
+import bisect
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -50,9 +51,8 @@ class PartitionLedger:
             if scope.kind == "STREAM" and scope.name is not None
             else None
         )
-        waiting = self._waiting[key]
-        waiting.append(_Waiting(state, _whole(body.get("id")), _partitions(body), _expected(body)))
-        waiting.sort(key=lambda one: (one.number is None, one.number or 0))
+        one = _Waiting(state, _whole(body.get("id")), _partitions(body), _expected(body))
+        bisect.insort(self._waiting[key], one, key=lambda one: (one.number is None, one.number or 0))
 
     def published(
         self,

@@ -56,7 +56,7 @@ def _round_trip(place: Place) -> None:
     if isinstance(found.error, StorageUnavailableError):
         raise found.error  # a store that does not answer holds nothing to delete
     deleted = outcome(partial(lakebed.delete, url, creds=place.creds), kind=Exception)
-    if found.result() != _ROW:  # the first error is the one to report, before that of the deletion
+    if found.result() != _ROW:  # report the first error rather than that of the deletion
         raise OSError(errno.EIO, "it gave back other data than was written", url)
     deleted.result()
 

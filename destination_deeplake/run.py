@@ -36,7 +36,7 @@ _FILES = {"spec": (), "check": ("config",), "write": ("config", "catalog")}
 
 def run() -> None:
     """Run the command line of this process; does not return."""
-    # NumPy's BLAS starts a thread per processor that spins while it waits; a sync multiplies no matrices.
+    # OpenBLAS starts a thread per processor, and these threads use processor time while they wait; a sync needs none.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A platform restarts a killed sync within seconds; in a bucket, only an expired lease shows that it was killed.
     os.environ.setdefault("LAKEBED_LEASE_SECONDS", "60")
@@ -44,7 +44,8 @@ def run() -> None:
         from lakebed.cli import main as command
 
         command(prog_name="destination-deeplake")
-    # Loading makes no garbage, and loaded objects stay to the end, so no collection should examine them.
+    # Loading makes no garbage, and its objects live until the end of the process, so garbage collection would only
+    # cost time.
     gc.disable()
     status = main(sys.argv[1:])
     gc.freeze()
@@ -83,7 +84,7 @@ def _failed(error: BaseException, out: Output) -> int:
         out.log("FATAL", failure.message)
         out.send(failure.trace())
     except OSError as unsaid:
-        # Only standard error is left to report on.
+        # Standard output failed, so report on standard error.
         sys.stderr.write(f"{failure.message}\nStandard output takes nothing any more ({unsaid.strerror}).\n")
     else:
         if out.is_closed:

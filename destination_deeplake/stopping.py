@@ -38,7 +38,7 @@ class Stop:
         os.set_blocking(self.descriptor, False)
         os.set_blocking(self._wake, False)
         for number in _SIGNALS:
-            with contextlib.suppress(ValueError):  # not the main thread: it cannot handle signals
+            with contextlib.suppress(ValueError):  # only the main thread can handle signals
                 self._restore.append(partial(signal.signal, number, signal.signal(number, self._stop)))
         with contextlib.suppress(ValueError):
             before = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
@@ -56,7 +56,7 @@ class Stop:
 
     def wake(self) -> None:
         """Wake the waiting thread; callable from any thread."""
-        with contextlib.suppress(BlockingIOError):  # it is full, so the thread will wake anyway
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, so the thread will wake anyway
             os.write(self._wake, b"\0")
 
     def heard(self) -> None:
@@ -72,7 +72,7 @@ class Stop:
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         if self.by is None:
             self.by = number
-            # Published data survives any end, so exit even if the reader of our output hangs.
+            # Published data is safe however the process ends, so exit even if the reader of the output does not read.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
             self._ends_at = time.monotonic() + _GRACE_SECONDS

@@ -160,7 +160,7 @@ class Sync:
         )
         self._received = Counts(writers, lambda writer: writer.table.total_rows)
         self._rejected = Counts(writers, lambda writer: writer.table.rejected)
-        # A refused line of an unknown stream may have been a record of any stream.
+        # A rejected line without a known stream may have been a record of any stream, so count it for each.
         self._came = Counts(
             writers,
             lambda writer: writer.table.total_rows + writer.table.rejected + self.wires.rejected_strays,
@@ -302,15 +302,18 @@ class Sync:
 
     def _follow(self, events: Iterable[object], lane: int) -> None:
         """Process the messages that are no records, at their places among the records."""
+        has_states = False
         try:
             for event in events:
                 if isinstance(event, StateEvent):
                     self._arrived(event)
-                    # A state of a stream without new rows is released at once.
-                    self._out.lines(self._ledger.release())
+                    has_states = True
                 elif isinstance(event, StatusEvent):
                     key = event.namespace or None, event.name
                     self._completeness.status(key, event.status, lane)
+            if has_states:
+                # A state of a stream without new rows is released at once.
+                self._out.lines(self._ledger.release())
         except WireError as error:
             raise unreadable(error) from None
 
@@ -334,7 +337,7 @@ class Sync:
         if (lost := self.wires.lost) and (
             stream is None or (stream not in self._received and lost.of(stream))
         ):
-            return  # This state promises records that will never be stored, so it cannot be released.
+            return  # the state covers a record that will never be stored, so it must not be released
         if self._letters is None:
             self._ledger.arrived(event, self._received)
         else:

@@ -140,7 +140,8 @@ def arrow_type(kind: Kind, htype: str, dtype: str, shape: tuple[int, ...] | None
     number = pa.from_numpy_dtype(np.dtype("uint32" if htype == "class_label" else dtype))
     if kind is not Kind.FLOATS:
         return number
-    for size in reversed((shape or ())[1:]):  # a fixed size, so that an empty sample still has rows of four
+    # Inner lists get their fixed size, so that an empty sample has the shape (0, 4) of boxes.
+    for size in reversed((shape or ())[1:]):
         number = pa.list_(number, size)
     return pa.list_(number)
 

@@ -370,6 +370,8 @@ class Wires:
     @property
     def lost(self) -> Lost:
         """As `Wire.lost`."""
+        if len(self._wires) == 1:
+            return self._wires[0].lost
         found = [wire.lost for wire in self._wires]
         streams = Counter[tuple[str | None, str]]()
         for lost in found:

@@ -48,7 +48,7 @@ def begin(
     MergePutOffError
         If `time_left` says that the process is to end, and an interrupted sync left rows that must be merged first.
     """
-    lakebed.config.TELL_NEW_CLASSES = False  # standard output is for messages to the platform
+    lakebed.config.TELL_NEW_CLASSES = False  # standard output is reserved for messages to the platform
     lakebed.config.REMEMBER_LINKS = False  # the source has chosen the links, not the user
     lake = Lake(config.place, config.branch)
     keeps = config.rejected is Rejected.KEEP
@@ -166,7 +166,7 @@ def blocks(
     memoryview or None
         Valid until the next step; the buffer is used again.
     """
-    # With a pipe of 64 KiB, each hundred records take a system call, so enlarge it if possible.
+    # A pipe of 64 KiB needs a system call per hundred records, so enlarge it if possible.
     with contextlib.suppress(OSError, AttributeError):
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     buffer = memoryview(bytearray(BLOCK_BYTES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from integration_tests.connector import Connection, write_json
 from integration_tests.messages import Json, Message, configure, read
 from integration_tests.sockets.carrier import CARRIERS, Carrier
+from unit_tests.once import made_once
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKER = ROOT / ".cache/venvs/faker/bin/source-faker"
@@ -56,11 +58,8 @@ call(said, "read", "--catalog", catalog)
 """
 
 
-def record(executable: Path, config: Json, folder: Path, **options: Json) -> Recording:
-    """Discover and read a real source."""
-    if not executable.exists():
-        pytest.skip(f"{executable.name} is not installed; `make test` installs it")
-
+def record(executable: Path, config: Json, folder: Path, **options: Json) -> None:
+    """Discover and read a real source: write ``source-catalog.json``, configured, and ``said`` into the folder."""
     config_path = write_json(folder / "source.json", config)
     catalog_path, discovered, said = (folder / name for name in ("source-catalog.json", "discovered", "said"))
     places = map(str, (executable, config_path, catalog_path, discovered, said))
@@ -78,7 +77,15 @@ def record(executable: Path, config: Json, folder: Path, **options: Json) -> Rec
         write_json(catalog_path, catalog)
         source.communicate(b"\n")
     assert source.returncode == 0
-    return Recording(catalog, said.read_bytes())
+
+
+def recording(factory: pytest.TempPathFactory, executable: Path, config: Json, **options: Json) -> Recording:
+    """Return what a source says; it is asked once in a run."""
+    if not executable.exists():
+        pytest.skip(f"{executable.name} is not installed; `make test` installs it")
+    folder = made_once(factory, executable.name, lambda new: record(executable, config, new, **options))
+    catalog = json.loads((folder / "source-catalog.json").read_bytes())
+    return Recording(catalog, (folder / "said").read_bytes())
 
 
 @pytest.fixture
@@ -98,11 +105,11 @@ def carrier(request: pytest.FixtureRequest) -> Carrier:
 def faker(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """users, products and purchases of source-faker, with incremental states."""
     config = {"count": 1500, "seed": 42, "parallelism": 1, "records_per_slice": 100}
-    return record(FAKER, config, tmp_path_factory.mktemp("faker"), generation_id=3, sync_id=17)
+    return recording(tmp_path_factory, FAKER, config, generation_id=3, sync_id=17)
 
 
 @pytest.fixture(scope="session")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """All scenarios of source-smoke-test."""
     config = {"all_fast_streams": True, "all_slow_streams": True}
-    return record(SMOKE, config, tmp_path_factory.mktemp("smoke"), generation_id=1, sync_id=2)
+    return recording(tmp_path_factory, SMOKE, config, generation_id=1, sync_id=2)

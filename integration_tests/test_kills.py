@@ -63,7 +63,7 @@ def assert_kept(connection: Connection, name: str, acknowledged: Mapping[int, in
 
 
 def test_what_was_acknowledged_before_a_kill_is_there_exactly_once(connection: Connection) -> None:
-    kills, rows = EFFORT.sync_kills, 1200
+    kills, rows = EFFORT.sync_kills, 600
     command = paced(connection, CATALOG, publish_bytes=8_000)
 
     def attempt(number: int, wait: Callable[[Attempt], None] | None) -> tuple[int, int]:

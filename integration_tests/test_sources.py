@@ -9,7 +9,7 @@ from integration_tests.messages import records
 from integration_tests.sockets.carrier import Carrier
 
 
-def test_every_value_of_source_faker_arrives(
+def test_every_value_of_source_faker_arrives_and_states_are_acknowledged(
     connection: Connection, faker: Recording, carrier: Carrier
 ) -> None:
     outcome = carrier.sync(connection, faker.catalog, faker.lines).succeeded()
@@ -17,6 +17,7 @@ def test_every_value_of_source_faker_arrives(
     sent = records(faker.messages)
     compared = assert_lake_equals(connection.lake, faker.catalog, sent, in_order=carrier.in_order)
     assert compared > 30_000
+    assert not carrier.violations(faker.lines, outcome)
 
 
 def test_a_second_sync_of_source_faker_is_appended(connection: Connection, faker: Recording) -> None:
@@ -24,13 +25,6 @@ def test_a_second_sync_of_source_faker_is_appended(connection: Connection, faker
         connection.sync(faker.catalog, faker.lines).succeeded()
     sent = {name: rows + rows for name, rows in records(faker.messages).items()}
     assert_lake_equals(connection.lake, faker.catalog, sent)
-
-
-def test_states_of_source_faker_are_acknowledged_by_the_platforms_rules(
-    connection: Connection, faker: Recording, carrier: Carrier
-) -> None:
-    outcome = carrier.sync(connection, faker.catalog, faker.lines).succeeded()
-    assert not carrier.violations(faker.lines, outcome)
 
 
 def test_every_value_of_all_scenarios_of_source_smoke_test_arrives(

@@ -43,7 +43,7 @@ class Effort:
     crossings: int
     """Programs of crossings that are drawn, beside those that cover all pairs."""
     fresh_programs: int
-    """The same in interpreters of their own."""
+    """The same in interpreters of their own; the first 45 have every level of every factor."""
     machine_runs: int
     """Runs of the state machine with each configuration."""
     machine_steps: int
@@ -103,28 +103,28 @@ QUICK = Effort(
 )
 STANDARD = Effort(
     examples=0.25,
-    mutations=0.06,
+    mutations=0.03,
     fuzz_seconds=2,
-    flipped_bytes=5,
+    flipped_bytes=4,
     dataset_mutations=1,
-    programs=150,
+    programs=100,
     crossings=30,
-    fresh_programs=200,
+    fresh_programs=45,
     machine_runs=9,
     machine_steps=30,
     faults=15,
     faults_afar=9,
     transform_faults=2,
-    flaky_runs=3,
+    flaky_runs=2,
     interrupted_lines=1,
     kills=12,
     sync_kills=6,
     store_kills=4,
     store_faults=6,
     store_operations=15,
-    cache_seconds=2,
-    race_seconds=3,
-    power_cuts=15,
+    cache_seconds=1,
+    race_seconds=1.5,
+    power_cuts=10,
 )
 SOAK = Effort(
     examples=20,

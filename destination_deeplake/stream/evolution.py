@@ -73,7 +73,7 @@ def decide(old: Column, stored: TensorType, new: Column, wanted: TensorType) -> 
         if not _is_alike(old, stored, new, wanted):
             return Decision(Step.MOVE, new, wanted)
         kept = replace(stored, creds_key=wanted.creds_key, nulls_as_nan=wanted.nulls_as_nan)
-        # A label column holds either numbers or names, because it has one list of names.
+        # A label column keeps its old kind, because its list of class names cannot serve numbers and names.
         kind = old.kind if stored.htype == "class_label" else new.kind
         read = Column(new.path, kind, shape=stored.shape, dtype=new.dtype)
         return Decision(Step.KEEP, read, kept)

@@ -55,7 +55,7 @@ def fit_files(array: pa.Array, of_type: TensorType) -> tuple[Fitted, str | None]
             found = compression or _compression(content, of_type.htype)
             file = as_file(content, of_type.htype, found)
         except ModuleNotInstalledException as error:
-            # No file of this kind can be stored, so this is not the fault of single files.
+            # A package is missing, so no file of this kind can be stored: fail instead of refusing each file.
             raise ConfigError(f"Files of htype {of_type.htype!r} cannot be stored here: {error}.") from None
         except (LakebedError, ValueError):
             refused.append(row)
@@ -106,13 +106,13 @@ def as_file(content: bytes | memoryview, htype: str, compression: str) -> bytes 
     sample = lakebed.read(content)
     found = _compression(content, htype)
     if found == compression:
-        # Read the header now; a later failure would affect the whole column.
+        # Check the header now: a file that fails later would fail the whole batch of its column.
         if 0 in sample.shape or not _is_whole(content, found):
             _ = sample.array
         return content
     if htype not in ("image", "image.rgb", "image.gray"):
         raise ValueError(f"{found} cannot become {compression}")
-    sample.may_lose = True  # drop transparency rather than the picture
+    sample.may_lose = True  # drop transparency rather than refuse the picture
     return bytes(sample.compressed_bytes(compression))
 
 
@@ -163,7 +163,7 @@ def _replaced(array: pa.Array, there: np.ndarray, stored: dict[int, bytes]) -> p
         contents: dict[int, bytes | memoryview] = {**dict(_contents(array, there)), **stored}
         rows = [contents[row] if is_there else None for row, is_there in enumerate(there.tolist())]
         return pa.array([None if row is None else bytes(row) for row in rows], array.type)
-    # The bytes of a replaced file stay below its null, and are never read.
+    # A replaced file becomes null: its bytes stay in the buffer, but are never read.
     _, offsets, data = array.buffers()
     if array.offset:
         offsets = pa.py_buffer(np.ascontiguousarray(offsets_of(array)))

@@ -116,7 +116,7 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
             keys.append(DELETED_AT)
     columns = airbyte_types.columns(plan.json_schema, plan.choices, keys, cursor)
     for column in columns:
-        # The record of the stream uses such names for its own tensors, so no column may have one.
+        # These prefixes name tensors that the connector itself adds, so no column may use them.
         if column.field.startswith((transfers.FIELD, EXACT_FIELD)):
             raise ConfigError(
                 f"Column {column.field!r} of the stream {str(plan)!r} is called like what the connector keeps beside "

@@ -226,6 +226,7 @@ class LeftRows:
         if place.type.nulls_as_nan:
             numbers = as_arrow(np.where(present(numbers), as_numpy(numbers), np.nan))
         if place.tensor not in self._columns.compared_exactly:
-            # Numbers of other columns are rounded, but exact digits that were kept stay.
+            # In a column that is not compared exactly, new numbers are rounded; exact digits that were already kept
+            # stay.
             left = left.take(as_arrow(np.arange(len(left)), absent=~beside))
         return numbers, left

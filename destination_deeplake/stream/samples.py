@@ -133,7 +133,7 @@ class Labels:
         coded = array.dictionary_encode()
         index = np.array([self._of(name) for name in coded.dictionary.to_pylist()], np.uint32)
         there = present(coded.indices)
-        # The value under a null is arbitrary and no index.
+        # The index under a null is arbitrary, so use 0.
         codes = np.where(there, numbers_of(coded.indices), 0)
         values = index[codes] if len(index) else np.zeros(len(array), np.uint32)
         return Fitted(_array(of_type.arrow, values, there))
@@ -177,7 +177,7 @@ def documents(array: pa.Array) -> Fitted:
     deepest = lakebed.limits.MAX_JSON_DEPTH
     texts = array.storage
     offsets = offsets_of(texts)
-    # Each level takes two bytes, its brackets.
+    # A text nested more deeply than the limit is longer than this, because each level takes two brackets.
     long = np.flatnonzero((np.diff(offsets) > 2 * deepest) & present(texts))
     data = memoryview(texts.buffers()[2] or b"").cast("B")
     refused: Rows = np.array(

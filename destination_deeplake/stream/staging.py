@@ -93,7 +93,7 @@ def deleted_branches(target: lakebed.Dataset, *, staged: bool) -> list[str]:
     """Return the possible names of the branch of deletions, for the dataset itself or its replacement."""
     names = [side_branch(name, target) for name in DELETED_BRANCHES]
     if staged:
-        # The replacement must not use the branch that the dataset uses until then.
+        # The replacement must use the other branch, because the dataset uses this one until it is replaced.
         names.reverse()
         if target.info.get(DELETED_KEY) == names[0]:
             names.reverse()

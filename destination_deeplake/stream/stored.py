@@ -259,7 +259,8 @@ class StoredColumns:
 
     def _settings(self, name: str, of_type: TensorType) -> dict[str, Any]:
         """Return the arguments of `create_tensor`."""
-        # Hidden companions would cost 16 bytes and more per row, and the connector does not need them.
+        # Create no hidden companions: they would cost at least 16 bytes per row, and the connector does not need
+        # them.
         settings: dict[str, Any] = {
             "htype": of_type.htype,
             "create_id_tensor": False,
@@ -272,7 +273,7 @@ class StoredColumns:
             settings["sample_compression"] = of_type.sample_compression
         wanted = self._plan.choices.compression
         if name in META_KINDS and wanted is Compression.AUTO:
-            # The values of a batch are nearly the same, so they compress well.
+            # The meta values of a batch are nearly equal, so they compress well.
             wanted = Compression.LZ4
         compression = of_type.compression_of_chunks(wanted)
         if compression is not None:

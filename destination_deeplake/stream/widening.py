@@ -43,7 +43,7 @@ def _retime(dataset: lakebed.Dataset, tensor: str, old: Kind, logical_type: str)
     if old is Kind.DATE:
         if _largest(dataset, tensor) > _MOST_DAYS:
             raise InvalidOperationError(f"days of tensor {tensor!r} are beyond what microseconds reach")
-        # Not as dates, which a wider number would not be.
+        # Remove the logical type first, because a date cannot have the wider dtype.
         dataset[tensor].info["logical_type"] = None
         dataset.change_type(tensor, dtype="int64")
         for start, stop in _slices(dataset, tensor):

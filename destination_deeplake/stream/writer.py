@@ -183,8 +183,8 @@ class StreamWriter:
             documents=[cursor] if cursor and base[cursor].htype == "json" else [],
             fields=[".".join(path[:end]) for path in plan.primary_key for end in range(1, len(path) + 1)],
             branch=side_branch(DELTA_BRANCH if self._staged is None else STAGING_DELTA_BRANCH, self._target),
-            # The dataset may hold several rows of one key, if it had another key or none: the first merge searches for
-            # them.
+            # If the dataset had another key or none before, it may hold several rows of one key; the first merge
+            # searches for them.
             rekeyed=self._is_rekeyed(base),
             checkpoint=checkpoint,
             tombstones=_tombstones(base, self._target, days) if deletes else None,
@@ -377,7 +377,7 @@ class StreamWriter:
         if self._is_let_go:
             return
         with contextlib.ExitStack() as steps:
-            # All of them run, the last one first, even if some fail.
+            # Run all these steps, the last one first, even if one fails.
             steps.callback(self._let_go)
             steps.callback(self._held.close)
             steps.callback(self._staged_held.close)
@@ -410,7 +410,8 @@ class StreamWriter:
         A crash adds none of them, or all, which the next sync detects.
         """
         deletions = self._deletions_of(left)
-        left.read_only = True  # then it is the id of the staged version, not of a future commit
+        # In a read-only dataset, `pending_commit_id` is the id of the staged version, not of a future commit.
+        left.read_only = True
         origin = left.pending_commit_id
         info = self._target.info[INFO_KEY]
         if info.get("brought_in") != origin:
@@ -422,7 +423,7 @@ class StreamWriter:
                 else:
                     self._target.extend(batch, append_empty=True)
             if deletions and self._store is not None and self._deleted is not None:
-                # Apply deletions of the refresh to rows that still exist.
+                # Deletions by the refresh also apply to the rows that the dataset has now.
                 gone = rows.deletions(deletions, self._key, self._deleted)
                 if gone:
                     self._store.publish(gone)

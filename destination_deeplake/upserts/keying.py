@@ -144,7 +144,7 @@ class Keying:
             return [column]
         texts = self._numbers_beside(name, columns)
         if texts is None:
-            # The same type as that of `floors`, because other windows may have such numbers.
+            # Return the same types as with numbers beside the tensor, because other windows may have such numbers.
             return [plain(column), pa.nulls(len(column), pa.string())]
         return [floors(column, texts), ordered(texts)]
 
@@ -180,7 +180,7 @@ class Keying:
 
     def _are_lost(self, metas: pa.Array, numbers: Sequence[pa.Array | None], rows: Rows) -> NDArray[np.bool_]:
         """Tell for each of some rows whether a value of the key could not be stored, nor is kept beside."""
-        # A number with exact digits is not lost, even if its cell is null.
+        # A number whose exact digits are stored is not lost, even if its cell is null.
         kept: list[set[str]] = [set() for _ in rows]
         for name, texts in zip(self.key, numbers, strict=True):
             for place in () if texts is None else np.flatnonzero(~is_null(texts)[rows]):
@@ -191,7 +191,7 @@ class Keying:
     def _is_lost(self, meta: str | None, kept: AbstractSet[str]) -> bool:
         if meta is None or meta.endswith(_NO_CHANGES):
             return False
-        # The source's own changes are kept as they came, whatever they are.
+        # Keep the source's own changes as they came, even malformed ones.
         changes = [change for change in json.loads(meta).get("changes") or () if isinstance(change, dict)]
         lost = [change.get("field") for change in changes if change.get("change") == "NULLED"]
         return any(name in self.fields and name not in kept for name in lost)

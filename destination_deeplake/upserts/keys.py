@@ -127,7 +127,8 @@ class KeyFilter:
     def add(self, hashes: Hashes) -> None:
         """Know some keys."""
         if self._last and self._last + len(hashes) > self._parts[-1].capacity:
-            # Few parts, as each is asked, and none that takes much more memory than the keys to come.
+            # Each lookup asks every part, so make few parts; but limit the memory of a new part to a multiple of the
+            # existing keys.
             room = min(3 * sum(part.capacity for part in self._parts), self.LARGEST)
             self._parts.append(BloomFilter(max(room, len(hashes))))
             self._last = 0

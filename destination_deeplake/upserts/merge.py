@@ -23,7 +23,7 @@ from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import KeyTable, values
 from destination_deeplake.upserts.putting_off import Checkpoint, go_on
 from destination_deeplake.upserts.tombstones import Buried, Tombstones
-from destination_deeplake.upserts.windows import Columns, whole, windows
+from destination_deeplake.upserts.windows import Columns, windows
 from lakebed.runtime.failures import OnFailure
 
 Rows = NDArray[np.int64]
@@ -217,11 +217,11 @@ def planned(
     times = np.bincount(slots, minlength=len(winners.rows))
     stays = np.ones(len(rows), dtype=np.bool_)
     if (times > 1).any():
-        # The dataset may have several rows of a key, if it had another key or none; the newest one counts.
+        # If the dataset had another key or none before, it may hold several rows of one key; the newest one counts.
         best = native.newest(slots, len(times), order)
         stays[:] = False
         stays[best[best >= 0]] = True
-    # Rows without a value in the key may be older than its columns: update the newest, and remove none.
+    # Rows with a blank in the key may be older than the key's columns: update the newest of them, and remove none.
     spared = ~stays & winners.blank[slots]
     wins = native.not_older(winners.order, winners.rows[slots], order, np.arange(len(rows)))
     gone, unknown = winners.deleted[slots], times == 0
@@ -249,11 +249,14 @@ def planned(
 def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan, checkpoint: Checkpoint = go_on) -> None:
     """Change the dataset, column by column, without publishing it; tensors that the delta lacks keep what they have."""
     names = [name for name in delta.tensors if name in base]
-    is_large = delta.size_approx() > _PIECE_BYTES
+    used = 0
     for name in names if len(plan.updated) else ():
-        if is_large:
-            give_back()  # memory of the tables of keys, and of the previous column
-        _update(base, delta, name, plan, checkpoint)
+        size = _weight(delta, [name]) * delta.max_len
+        used += size
+        if used > _WHOLE_BYTES:
+            give_back()  # memory of the tables of keys, and of previous columns; not of each, which would all be new
+            used = size
+        _update(base, delta, name, plan, checkpoint, is_whole=size <= _WHOLE_BYTES)
     checkpoint()
     if len(plan.removed):
         base.pop_rows(plan.removed)
@@ -269,13 +272,18 @@ def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan, checkpoint:
 
 
 def _update(
-    base: lakebed.Dataset, delta: lakebed.Dataset, name: str, plan: Plan, checkpoint: Checkpoint
+    base: lakebed.Dataset,
+    delta: lakebed.Dataset,
+    name: str,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    *,
+    is_whole: bool,
 ) -> None:
     """Replace rows of a column: a small one as a whole, a large one in pieces that are read separately."""
-    if not _holds_files(delta[name]) and _weight(delta, [name]) * delta.max_len <= _WHOLE_BYTES:
+    if is_whole and not _holds_files(delta[name]):
         checkpoint()
-        column = whole(delta, name).take(as_arrow(plan.sources))
-        base.update_rows(plan.updated, {name: _checked(base[name], column)})
+        _update_piece(base, delta, name, plan.updated, plan.sources)
         return
     for part in _pieces(len(plan.updated), delta, [name]):
         checkpoint()
@@ -306,11 +314,13 @@ def _checked(tensor: lakebed.Tensor, column: pa.Array) -> pa.Array:
 
 def _in_order(delta: lakebed.Dataset, name: str, rows: Rows) -> pa.Array:
     """Read rows of a column, in any order, each chunk once."""
-    order = np.argsort(rows)
+    order = None if bool((rows[1:] > rows[:-1]).all()) else np.argsort(rows)
+    found: Columns = delta.take_rows(rows if order is None else rows[order], [name])
+    if order is None:
+        return found[name]
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
-    ascending: Columns = delta.take_rows(rows[order], [name])
-    return ascending[name].take(as_arrow(places))
+    return found[name].take(as_arrow(places))
 
 
 def _pieces(rows: int, delta: lakebed.Dataset, names: list[str]) -> Iterator[slice]:
@@ -325,7 +335,7 @@ def _weight(delta: lakebed.Dataset, names: list[str]) -> int:
     """Return the approximate bytes of a row of some columns."""
     on_disk: int = delta[names].size_approx() // delta.max_len
     readable = [name for name in names if not _holds_files(delta[name])]
-    # Chunks may be compressed.
+    # Chunks may be compressed, so compare their size on disk with the size of a sample in memory.
     first: Columns = delta.read_columns(0, min(delta.max_len, _SAMPLED_ROWS), readable)
     in_memory = sum(int(column.nbytes) // len(column) for column in first.values())
     return max(on_disk, in_memory) + 1

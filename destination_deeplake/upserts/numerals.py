@@ -32,7 +32,7 @@ def spelled(texts: pa.Array, *, quoted: bool = False) -> pa.Array:
         Whether they may be JSON strings.
     """
     if quoted:
-        # Numbers need no escapes; remove those that a source wrote.
+        # Numbers need no JSON escapes, but a source may have written some; remove them.
         texts = _unescaped(texts)
     return _texts(native.numerals(values(texts), order=False, quoted=quoted), len(texts))
 
@@ -69,7 +69,7 @@ def floors(cells: pa.Array, texts: pa.Array) -> pa.Array:
         return plain(cells)
     wanted = as_arrow(rows)
     numbers, near = texts.take(wanted), cells.take(wanted)
-    # In the type that compiled code compares, which has values between the cells of a narrower one.
+    # Convert to the type that the compiled code compares: it has values between those of a narrower type.
     cells = plain(cells)
     if pa.types.is_floating(cells.type):
         below = _floors_of_floats(near, numbers)
@@ -85,11 +85,12 @@ def _floors_of_floats(near: pa.Array, texts: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
     nearest = plain(near).to_numpy(zero_copy_only=False).copy()
-    lost = np.isnan(nearest)  # beyond the largest one
+    lost = np.isnan(nearest)  # numbers beyond the largest float
     nearest[lost] = [
         -np.inf if text.startswith("-") else np.inf for text in texts.filter(as_arrow(lost)).to_pylist()
     ]
-    # By the shortest number in their own type: 1e23 is that of a 32-bit cell, but not of the widened cell.
+    # Compare with the shortest digits of the cell in its own type: 1e23 is exact in a 32-bit cell, not in the widened
+    # one.
     own = pc.fill_null(ordered(numbers_of(near)), "")
     is_above = pc.greater(own, ordered(texts)).to_numpy(zero_copy_only=False) | (lost & (nearest > 0))
     return as_arrow(np.where(is_above, np.nextafter(nearest, -np.inf), nearest))

@@ -154,7 +154,7 @@ class UpsertStore:
         if not rows:
             return
         if not self._has_begun:
-            self._merge_delta()  # a delta that an earlier store left
+            self._merge_delta()  # merge the delta of an earlier store
             self._has_begun = True
         hashes = self._keying.hashes_of_batch(batch)
         gone = self._keying.is_deleted(batch, rows)

@@ -114,7 +114,7 @@ class Tombstones:
 
     @property
     def _name(self) -> str | None:
-        # A branch of this dataset inherits its info, but must not write to its side branches.
+        # A branch of this dataset inherits its info; the branch must not use the side branches of the dataset.
         found: str | None = self._base.info.get(INFO_KEY)
         return found if found in self._branches else None
 

@@ -25,14 +25,15 @@ def windows(dataset: lakebed.Dataset, tensors: Sequence[str]) -> Iterator[tuple[
     """
     names, first, rows = list(tensors), 0, dataset.max_len
     try:
-        # Reads every chunk once and keeps none. But a stream has names of classes, and a key is their number.
+        # An Arrow stream reads each chunk once and caches none. It returns class names, but keys need class numbers.
         if all(dataset[name].htype != "class_label" for name in names):
             for batch in pa.RecordBatchReader.from_stream(dataset[names]):
                 yield first, dict(zip(names, batch.columns, strict=True))
                 first += batch.num_rows
             return
     except (OSError, pa.ArrowException):
-        # An Arrow stream does not pass on what kind of error it was: whoever reads the same rows again gets to know.
+        # An Arrow stream does not say which kind of error occurred: read the rest in windows, which raises the
+        # original error.
         pass
     for start in range(first, rows, _ROWS):
         yield start, dataset.read_columns(start, min(start + _ROWS, rows), names)
@@ -44,6 +45,9 @@ def whole(dataset: lakebed.Dataset, tensor: str) -> pa.Array:
 
 
 def taken(columns: Mapping[str, pa.Array], rows: NDArray[np.int64]) -> Columns:
-    """Return some rows of columns, in the order in which they are named."""
+    """Return some rows of columns, in the order in which they are named; neighbours share memory."""
+    first = int(rows[0]) if len(rows) else 0
+    if np.array_equal(rows, np.arange(first, first + len(rows))):
+        return {name: column.slice(first, len(rows)) for name, column in columns.items()}
     wanted = as_arrow(rows)
     return {name: column.take(wanted) for name, column in columns.items()}

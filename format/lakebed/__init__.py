@@ -227,7 +227,7 @@ def __getattr__(name: str) -> object:
     """Return what is imported once it is asked for: most programs train, transform and import nothing."""
     from importlib import import_module
 
-    if name == "query":  # a package that can be called, as it has the name of the function
+    if name == "query":  # the package has the name of the function and can be called
         return import_module("lakebed.query")
     if name in _LATER:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)

@@ -86,7 +86,7 @@ def load(
     read_only
         True refuses changes. False checks at once that changes are possible. None allows them, too, and takes the
         writer's lock at the first change. If another process is writing the branch, a LockedWarning names it, and
-        changes raise LockedException until it is done; the dataset never becomes read-only by itself.
+        changes raise LockedException until it is done; the dataset never becomes read-only automatically.
     memory_cache_size
         Bound of the chunk cache in MB; None takes that of ``lakebed.config``.
     lock_timeout
@@ -95,7 +95,7 @@ def load(
         Open the commit that was the newest of the branch at this time: a ``datetime`` with a time zone, POSIX seconds,
         or ISO text such as ``"2026-11-21 09:30"``. Text without a zone is UTC, as in the log, and means the end of the
         day, minute or second that it names; a ``datetime`` without a zone is refused, because it may come from
-        ``now()`` or ``utcnow()``. A writer goes on in a new branch, as on any old commit.
+        ``now()`` or ``utcnow()``. A writer continues in a new branch, as on any old commit.
     reset
         If the version does not open, or contradicts itself, repair the dataset first, as ``lakebed repair --apply``
         does: everything that decodes stays. Deep Lake 3.x would go back to the last commit.
@@ -262,9 +262,12 @@ def delete(
 def gc(
     path: Path, *, grace: float | None = None, dry_run: bool = False, creds: Creds | None = None
 ) -> Report:
-    """Remove files that no branch, tag, commit, saved view or reader of a dataset needs; writers and readers may go on.
+    """Remove files that no branch, tag, commit, saved view or reader of a dataset needs.
 
-    Writers remove most of them by themselves; this also finds the remains of crashes.
+    Writers and readers may continue meanwhile. Writers remove most such files automatically; this call also finds the
+    remains of crashes.
+
+    Writers remove most of them automatically; this call also finds the remains of crashes.
 
     Parameters
     ----------

@@ -353,7 +353,7 @@ def backup(
         Place for the backups of this dataset: a new one, or that of earlier backups.
     keep_last, keep_daily, keep_weekly, keep_monthly
         Numbers of backups to keep: the newest ones, and the newest one of each of the last days, weeks and months that
-        have one; without any of these, all stay.
+        have one; if none of these is given, all stay.
     moved
         The place holds backups of the same dataset at another address, which share no version with it.
     keep_damaged

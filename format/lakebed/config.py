@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
-# Bound of the cache of whole chunks per open dataset, in bytes.
+# Size of the cache of whole chunks, in bytes per open dataset.
 CACHE_BYTES = 256 * 1024 * 1024
 
 # Seconds after which a thread publishes appended rows that were neither flushed nor committed. The end of a ``with``
 # block publishes the rows of the block.
 MAX_UNPUBLISHED_SECONDS = 30.0
 
-# Seconds for which a writer that makes no progress keeps others out; a thread renews the lease in time. The locks of
-# Deep Lake 3.9.52 last as long. A shorter time admits other writers sooner after the kill of one whose end cannot be
-# detected: one on a store, or on another machine.
+# Seconds after which another writer may take over from a writer that makes no progress; a live writer renews its
+# lease in time. The locks of Deep Lake 3.9.52 last as long. It matters for writers on other machines or on a store,
+# whose death cannot be detected: with fewer seconds, their successors start earlier.
 LEASE_SECONDS = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300)
 
 # Seconds for which garbage is kept, because readers on other hosts or Deep Lake 3.9.52 may still use it. If all readers
@@ -21,64 +21,68 @@ LEASE_SECONDS = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300)
 GRACE_SECONDS = 3600.0
 KEEP_HEADS = 64
 
-# Most chunks of one tensor that an uncommitted version lists itself, since every publish writes the whole list. Beyond
-# that, publishes go on in a version below it, as after a commit, which no user sees.
+# Maximum number of chunks per tensor that a head lists itself, because every publish writes that list anew. Beyond
+# it, the session makes a checkpoint (a version below the head that users do not see) and continues above it.
 CHECKPOINT_CHUNKS = 1024
 
-# A publish waits until the disk has everything. LAKEBED_FSYNC=0 switches that off, for data that may be lost when the
-# power fails: comparisons with programs that do not wait, tests, scratch folders.
+# If true, a publish waits until the disk has stored everything. LAKEBED_FSYNC=0 switches that off, for data that may
+# be lost if the power fails: benchmarks against programs that do not wait, tests, scratch folders.
 FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"
 
-# New class names of label tensors are printed on standard output, as in 3.9.52. Switch it off in programs whose
-# standard output is read by others, such as a sync.
+# If true, new class names of label tensors are printed on standard output, as in 3.9.52. Switch it off in programs
+# whose standard output is read by other programs, such as a sync.
 TELL_NEW_CLASSES = os.environ.get("LAKEBED_TELL_NEW_CLASSES", "1") != "0"
 
-# Large files of local datasets go through the cache of the operating system, as is best for files that are read again.
-# A process that moves much data once, such as a sync, leaves the cache to others: its bytes then cost less processor
-# time (`storage/files/direct.py`), and their first reader waits for the disk.
+# If true, large files of local datasets go through the cache of the operating system, which is best for files that
+# are read again. A process that moves much data once, such as a sync, may switch it off: writing then takes less
+# processor time (`storage/files/direct.py`), but the first read waits for the disk.
 OS_CACHE = True
 
-# Object stores. Concurrent requests: fewer reads if a store refuses them, and up to four times as many if that brings
-# more bytes per second, unless this is below 8; seconds after which a stream without data is requested again; seconds
-# for one request that writes; seconds for which a failing request is repeated.
+# Object stores. REQUESTS: concurrent requests; fewer reads if a store refuses them, and up to four times as many if
+# that brings more bytes per second, unless it is below 8. STALL_SECONDS: time after which a stream without data is
+# requested again. REQUEST_SECONDS: limit of one request that writes. RETRY_SECONDS: time for which a failing request
+# is repeated.
 REQUESTS = 64
 STALL_SECONDS = 15.0
 REQUEST_SECONDS = 300.0
 RETRY_SECONDS = 60.0
 
-# Most bytes that are read ahead for an open dataset on a store and not used yet.
+# Maximum number of bytes that are read ahead and not used yet, per open dataset on a store.
 AHEAD_BYTES = 128 * 1024 * 1024
 
 # Objects above this size are written in parts.
 PART_BYTES = 8 * 1024 * 1024
 
-# Most bytes of several objects that are uploaded at the same time.
+# Maximum total size of objects that are uploaded at the same time, in bytes.
 UPLOAD_BYTES = 64 * 1024 * 1024
 
-# Seconds for one file over HTTP, from connecting to the last byte.
+# Time limit for one file over HTTP, from connecting to the last byte, in seconds.
 HTTP_TIMEOUT = 60.0
 
-# Places to which the links of a dataset may lead, because its writer chose them, not its reader. Allowed are files of
-# its own folder and of these folders; the internet, and these hosts of private networks ("nas", "*.example.org",
-# "10.1.0.0/16", "localhost:8000"); links that this process appended itself. lakebed.allow_links adds folders and hosts.
+# Where links of a dataset may lead; limited because the dataset's writer chose them, not its reader. Allowed are
+# files in the dataset's own folder and in LINK_ROOTS, the internet, the hosts LINK_HOSTS of private networks ("nas",
+# "*.example.org", "10.1.0.0/16", "localhost:8000"), and links that this process appended itself. lakebed.allow_links
+# adds folders and hosts.
 LINK_SCHEMES: frozenset[str] = frozenset({"file", "http", "https", "s3", "gs", "gcs", "az", "azure"})
 LINK_ROOTS: tuple[str, ...] = tuple(filter(None, os.environ.get("LAKEBED_LINK_ROOTS", "").split(os.pathsep)))
 LINK_HOSTS: tuple[str, ...] = tuple(os.environ.get("LAKEBED_LINK_HOSTS", "").replace(",", " ").split())
 
-# Files that the user's own calls link in a dataset of this machine are remembered in ~/.config/lakebed, and links that
-# are listed there, also by `lakebed allow`, are followed. Switch it off in services that read datasets of others.
+# If true, links that the user's own calls append to a dataset on this machine are recorded in ~/.config/lakebed, and
+# links that are recorded there, also by `lakebed allow`, are followed. Switch it off in services that read datasets
+# of other users.
 REMEMBER_LINKS = os.environ.get("LAKEBED_REMEMBER_LINKS", "1") != "0"
 
-# Links to servers that are followed at the same time; fewer for files of this machine.
+# Maximum number of links to servers that are followed at the same time; fewer for files on this machine.
 LINK_THREADS = 48
 
 # Seconds after which a provider of named credentials is asked again, unless the entry has a ttl.
 CREDS_SECONDS = 300.0
 
-# Threads that decode the images of one call; 1 decodes in the calling thread.
+# Number of threads that decode the images of one call; 1 decodes in the calling thread.
 THREADS = int(os.environ.get("LAKEBED_THREADS") or len(os.sched_getaffinity(0)))
 
-# Author of commits and tags; None takes LAKEBED_AUTHOR of the environment, or the user of the operating system.
+# Author of commits and tags; if None, the environment variable LAKEBED_AUTHOR, or else the user of the operating
+# system.
 AUTHOR: str | None = None
 
 

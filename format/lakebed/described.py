@@ -142,7 +142,7 @@ class Described:
             found["chunk_compression"] = self.chunk_compression
             found.pop("sample_compression", None)
         is_array = self.storing in (Storing.ARRAY, Storing.POLYGON)
-        # Samples stored as files bring their own dtype, unless the htype fixes one.
+        # The files of samples define their own dtype, unless the htype fixes one.
         is_told = kind in (None, *_BYTES) or (self.base not in FILE_KINDS and self.base != "generic")
         if self.dtype is not None and is_array and is_told:
             found["dtype"] = self.dtype

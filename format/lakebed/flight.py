@@ -28,7 +28,7 @@ _LIMITS: dict[str, Any] = {"timeout": 60.0, "max_memory": 1 << 30}
 """Limits of each query."""
 
 _MOST_BYTES = 1 << 20
-"""Most bytes of a ticket."""
+"""Maximum size of a ticket in bytes."""
 
 
 @dataclass(frozen=True)

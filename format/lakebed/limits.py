@@ -145,10 +145,10 @@ def json_depth(text: bytes | memoryview) -> int:
     depth, deepest, quoted, rest = 0, 0, 0, b""
     for start in range(0, len(text), _PIECE):
         piece = rest + bytes(text[start : start + _PIECE])
-        # A backslash at the end escapes the first byte of the next piece.
+        # A backslash at the end of this piece escapes the first byte of the next one: move it there.
         cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2
         rest, piece = piece[len(piece) - cut :], piece[: len(piece) - cut]
-        # Brackets in strings do not nest: without escapes, every second piece between quotes is a string.
+        # Ignore brackets inside of strings: once escapes are removed, every second part between quotes is a string.
         parts = piece.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
         outside = b"".join(parts[quoted::2]).translate(_STEP, _NO_BRACKET)
         quoted ^= (len(parts) - 1) % 2

@@ -207,7 +207,7 @@ def _values(column: pa.ChunkedArray) -> Any:
     if not isinstance(column.type, pa.BaseExtensionType):
         return column
     if not hasattr(column.type, "shape") and not hasattr(column.type, "ndim"):
-        return column.to_pylist()  # Python objects
+        return column.to_pylist()  # a column of Python objects
     found: list[Any] = []
     for chunk in column.chunks:
         found.extend(chunk.to_numpy(zero_copy_only=False))

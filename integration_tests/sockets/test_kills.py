@@ -28,7 +28,7 @@ FIELDS: dict[str, Message] = {
     "attempt": {"type": "integer"},
     "text": {"type": ["null", "string"]},
 }
-KEYS, ROWS = 97, 400
+KEYS, ROWS = 97, 200
 
 
 def catalog(mode: str) -> Message:

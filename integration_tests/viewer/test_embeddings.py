@@ -113,6 +113,39 @@ def test_the_page_without_a_server_draws_the_same(
         assert differing < 0.02, tensor
 
 
+@pytest.mark.parametrize("has_server", [True, False])
+def test_a_query_leaves_its_points_only(
+    has_server: bool, server: Served, bare: str, open_page: Callable[..., Any]
+) -> None:
+    def opened(**more: Any) -> Any:
+        shown = look("flat") | more
+        address = server.at(**shown) if has_server else f"{bare}#v1={json.dumps(shown)}"
+        return open_page(address, refused=not has_server)
+
+    everything = drawn(opened(map={"tensor": "flat", "colour": "", "view": [5, 5, 30]}))
+    page = opened(
+        map={"tensor": "flat", "colour": "", "view": [5, 5, 30]},
+        query="SELECT * WHERE contains(\"group\", 'b') AND score > 300",
+    )
+    some = drawn(page, "100 points")
+    page.locator(".legend", has_text="100").wait_for()
+    assert "all rows" not in page.locator(".map [role=status]").inner_text()
+    is_drawn = some[..., 3] > 0
+    assert 0 < is_drawn.sum() < 0.4 * (everything[..., 3] > 0).sum()
+    assert (everything[..., 3] > 0)[is_drawn].all(), "points stay in their places"
+    box = page.locator(".map canvas").bounding_box()
+    ratio = some.shape[1] / box["width"]
+    down, across = (float(one.mean()) / ratio for one in np.nonzero(is_drawn))
+    rows, columns = np.nonzero(is_drawn)
+    at = int(np.argmin((rows / ratio - down) ** 2 + (columns / ratio - across) ** 2))
+    page.mouse.click(box["x"] + columns[at] / ratio, box["y"] + rows[at] / ratio)
+    page.get_by_role("heading", name="Row ").wait_for()
+    row = int(page.get_by_role("heading", name="Row ").inner_text().removeprefix("Row ").replace(",", ""))
+    assert row % 3 == 1
+    assert row > 300
+    assert state(page)["query"], "the row is opened among those of the query"
+
+
 def test_points_are_zoomed_moved_and_opened(server: Served, open_page: Callable[..., Any]) -> None:
     page = open_page(server.at(**look("flat", view=(10, 10, 40))))
     drawn(page)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import lakebed
+from integration_tests.viewer.bucket import serving
 from integration_tests.viewer.conftest import Served, still, until
+from lakebed.cli import main
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -123,12 +128,18 @@ def named(ds: lakebed.Dataset, names: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Return the viewer of a folder of such datasets."""
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of such datasets."""
     root = tmp_path_factory.mktemp("hostile") / folder(f"<img src=x onerror={HIT}>")
     write(root / "all", f'"><img src=x onerror="{HIT}">')
     for text in SHOWN:
         lakebed.empty(str(root / folder(text))).flush()
+    return root
+
+
+@pytest.fixture(scope="module")
+def hostile(root: Path) -> Iterator[Served]:
+    """Return the viewer of the folder."""
     server = Served(root)
     yield server
     server.close()
@@ -137,6 +148,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture
 def watched(hostile: Served, open_page: Open) -> Iterator[Page]:
     """Return the page of the folder; it must neither run anything nor ask anybody else."""
+    with watching(open_page, hostile.url, hostile.base) as page:
+        yield page
+
+
+@contextlib.contextmanager
+def watching(open_page: Open, url: str, base: str) -> Iterator[Page]:
+    """Open a page, and see in the end that it ran nothing and asked nobody else."""
     page = open_page("about:blank", refused=True)
     asked: list[str] = []
     dialogs: list[str] = []
@@ -152,15 +170,13 @@ def watched(hostile: Served, open_page: Open) -> Iterator[Page]:
         window.broken = [];
         addEventListener('securitypolicyviolation', (event) => window.broken.push(event.violatedDirective));
     """)
-    page.goto(hostile.url)
+    page.goto(url)
     yield page
     still(page)
     assert page.evaluate("window.__hit") is None
     assert page.evaluate("window.broken") == []
     assert dialogs == []
-    assert [
-        url for url in asked if not url.startswith((hostile.base, f"blob:{hostile.base}", "data:,"))
-    ] == []
+    assert [one for one in asked if not one.startswith((base, f"blob:{base}", "data:,"))] == []
     found = page.evaluate(
         "document.querySelectorAll('script, iframe, base, object, embed, form, a, math, style').length"
     )
@@ -287,3 +303,46 @@ def test_queries_and_links_that_are_hostile(hostile: Served, watched: Page) -> N
 
 
 pytestmark = pytest.mark.viewer
+
+
+def test_the_page_without_a_server(root: Path, open_page: Open) -> None:
+    """The page that is written beside the data shows them as the server's does, and its policy lets nothing else in."""
+    said = CliRunner().invoke(main, ["view", str(root), "--static", str(root / "page")])
+    assert said.exit_code == 0, said.output
+    names = [one["name"] for one in json.loads((root / "page" / "lake.json").read_text())["datasets"]]
+    dataset = names.index("all")
+    with (
+        serving(root.parent) as bucket,
+        watching(open_page, f"{bucket.url}/{quote(root.name)}/page/index.html", bucket.url) as page,
+    ):
+        policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+        assert "default-src 'none'" in policy
+        assert not re.search(r"script-src[^;]*('unsafe-inline'|'unsafe-eval'|\*)", policy)
+        page.get_by_text("streams", exact=False).last.wait_for()
+        assert all(stands(page, folder(text), "tbody th") for text in SHOWN)
+        go(page, dataset=dataset, cell=160)
+        page.get_by_role("gridcell").first.wait_for()
+        until(page, "document.querySelector('[role=gridcell]').ariaLabel.includes(':')")
+        labels = page.evaluate(
+            "[...document.querySelectorAll('[role=gridcell]')].map((one) => one.ariaLabel)"
+        )
+        assert f"row 3: {PAYLOADS[3]}" in labels
+        for row in range(0, ROWS, 5):
+            go(page, dataset=dataset, layout="table", top=row)
+            page.get_by_role("gridcell").first.wait_for()
+            assert all(stands(page, text, ".table .cell") for text in SHOWN[row : row + 5])
+        for row, text in enumerate(PAYLOADS[:12]):
+            go(page, dataset=dataset, row=row)
+            page.get_by_role("complementary", name="Values").get_by_text(text[:60]).first.wait_for()
+        go(page, dataset=dataset, panel="statistics")
+        for text in PAYLOADS[:4]:
+            name = text.replace("'", "''")
+            go(
+                page,
+                dataset=dataset,
+                query=f"SELECT '{name}' AS said, text WHERE text = '{name}'",
+                layout="table",
+            )
+            assert stands(page, text, ".table .cell"), text
+        go(page, dataset=dataset, query=f'SELECT * FROM "{ELSEWHERE}"')
+        page.get_by_text("it is not on this page").first.wait_for()

@@ -140,6 +140,74 @@ def test_a_cloud_of_a_file_with_its_boxes(
     )
 
 
+EDGES = [*((at, (at + 1) % 4) for at in range(4)), *((at + 4, (at + 1) % 4 + 4) for at in range(4))]
+EDGES += [(at, at + 4) for at in range(4)]
+
+
+def edges(box: np.ndarray[Any, Any], orbit: list[float], width: int, height: int) -> np.ndarray[Any, Any]:
+    """Return the pixel in the middle of each edge of a box over the plate, by the mathematics of an orbit."""
+    centre, size, angle = box[:3], box[3:6], box[6]
+    corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
+    corners = np.array([[*corner, z] for z in (-0.5, 0.5) for corner in corners]) * size
+    turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    places = np.hstack([corners[:, :2] @ turned.T, corners[:, 2:]]) + centre - [2, 0, 1]
+    (turn, tilt, zoom, x, y), radius = orbit, np.sqrt(5)
+    across = np.array([np.cos(turn), np.sin(turn), 0])
+    down = np.array([np.sin(turn) * np.sin(tilt), -np.cos(turn) * np.sin(tilt), -np.cos(tilt)])
+    scale = zoom * min(width, height) / (2 * radius)
+    pixels = np.stack(
+        [width * (0.5 + x) + scale * places @ across, height * (0.5 + y) + scale * places @ down], 1
+    )
+    return np.array([(pixels[a] + pixels[b]) / 2 for a, b in EDGES])
+
+
+NEAR = """([places, plate]) => {
+    const canvas = document.querySelector(".space canvas");
+    const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return places.map(([x, y]) => {
+        const colours = new Set();
+        for (let dy = -2; dy <= 2; dy++) for (let dx = -2; dx <= 2; dx++) {
+            const at = 4 * ((Math.round(y) + dy) * width + Math.round(x) + dx);
+            if (data[at + 3] > 60) colours.add(data.slice(at, at + 3).join());
+        }
+        colours.delete(plate);
+        return [...colours].length;
+    });
+}"""
+
+
+def test_boxes_in_space_stand_where_they_are_and_turn_with_the_cloud(
+    addresses: Callable[..., tuple[str, str]], open_page: Callable[..., Any]
+) -> None:
+    boxes = np.array([[1, 0, 1, 2, 1, 1, 0], [3, 0, 1, 1, 1, 1, 0.4]])
+    for address in addresses("clouds", row=1, orbit=[0.5, 0.4, 0.8, 0, 0]):
+        page = open_page(address, refused=True)
+        seen(page, "1,800 points")
+        page.get_by_role("button", name="box: 2 boxes").wait_for()
+
+        def stand(page: Any = page) -> list[bool]:
+            width, height = page.evaluate(
+                "(({ width, height }) => [width, height])(document.querySelector('.space canvas'))"
+            )
+            places = np.vstack([edges(box, state(page)["orbit"], width, height) for box in boxes])
+            return [count > 0 for count in page.evaluate(NEAR, [places.tolist(), "0,0,200"])]
+
+        page.wait_for_timeout(300)
+        assert all(stand()), "the middle of each of 24 edges is drawn"
+        box = page.locator(".space").bounding_box()
+        page.mouse.move(box["x"] + 200, box["y"] + 200)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 290, box["y"] + 230, steps=3)
+        page.mouse.up()
+        until(page, "JSON.parse(decodeURIComponent(location.hash.slice(4))).orbit[0] !== 0.5")
+        page.wait_for_timeout(500)
+        assert abs(state(page)["orbit"][0] - 0.5) > 0.3
+        assert all(stand()), "edges turn with the cloud"
+        page.get_by_role("button", name="box: 2 boxes").click()
+        until(page, f"Object.keys(({PIXELS})().colours).length === 1")
+        assert not any(stand())
+
+
 def test_a_mesh_is_turned_and_the_address_follows(
     addresses: Callable[..., tuple[str, str]], open_page: Callable[..., Any]
 ) -> None:

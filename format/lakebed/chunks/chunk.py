@@ -127,7 +127,8 @@ def parse_chunk(
         )
     covered = last_position if positions else last_shape
     if (positions or rows) and covered != count - 1:
-        # The index is ahead of the chunk: a writer of 3.x was killed in between (FORMAT.md 15.5).
+        # The index counts more samples than the chunk has: a writer of 3.x was killed between the two (FORMAT.md
+        # 15.5).
         raise FormatError(f"damaged chunk: it holds {covered + 1} samples, not {count}")
     limits.check("MAX_HEADER_BYTES", data_at, "header of a chunk")
     limits.check("MAX_AXES", columns - 1, "axes of the samples of a chunk")

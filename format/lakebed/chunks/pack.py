@@ -18,7 +18,7 @@ from lakebed.documents.manifest import LARGE
 from lakebed.errors import LimitError
 from lakebed.native import chunks as native
 
-# A variable-length sample costs a position row too; counting it keeps headers of short texts small.
+# Add the position row of a variable-length sample to its size, so that chunks of short texts keep small headers.
 POSITION_ROW = 12
 _NO_POSITIONS = struct.pack("<i", 0)
 
@@ -34,7 +34,7 @@ class PackedChunk:
 
 
 def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None) -> list[list[Block]]:
-    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run by itself.
+    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample is a run of its own.
 
     Parameters
     ----------
@@ -101,6 +101,8 @@ def _fit(block: Block, start: int, room: int, offsets: np.ndarray | None) -> int
     if offsets is None:
         size = block.sizes if isinstance(block.sizes, int) else 0
         return block.count if size == 0 else min(block.count, start + max(room, 0) // size)
+    if offsets[-1] - offsets[start] + POSITION_ROW * (block.count - start) <= room:
+        return block.count
     costs = offsets + POSITION_ROW * np.arange(block.count + 1, dtype=np.int64)
     return max(start, int(np.searchsorted(costs, costs[start] + room, side="right")) - 1)
 
@@ -137,8 +139,8 @@ def pack(
         sizes, shapes = sizes_of(group), shapes_of(group)
         data = [piece for block in group for piece in block.pieces() if len(piece)]
     try:
-        positions = _NO_POSITIONS if isinstance(codec, ImageChunkCodec) else _position_table(sizes, count)
-        header = PREFIX + _shape_table(shapes, count) + positions
+        positions = (_NO_POSITIONS,) if isinstance(codec, ImageChunkCodec) else _position_table(sizes, count)
+        header = (PREFIX + _shape_table(shapes, count) + positions[0], *positions[1:])
     except (OverflowError, struct.error) as error:
         raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
     if isinstance(codec, ImageChunkCodec):
@@ -146,7 +148,7 @@ def pack(
         data = [encoded] if encoded else []
     elif codec is not None:
         data = [codec.encode(data[0] if len(data) == 1 else b"".join(data))] if data else []
-    pieces = (header, *data)
+    pieces = (*header, *data)
     nbytes = sum(map(len, pieces))
     if codec is not None or nbytes <= LARGE:
         return PackedChunk(pieces, count, nbytes)
@@ -189,7 +191,7 @@ def header_of(shape: tuple[int, ...], size: int, count: int) -> bytes:
         If there are too many bytes for one chunk.
     """
     try:
-        return PREFIX + _shape_table(shape, count) + _position_table(size, count)
+        return PREFIX + _shape_table(shape, count) + b"".join(_position_table(size, count))
     except (OverflowError, struct.error) as error:
         raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
 
@@ -203,8 +205,10 @@ def _shape_table(shapes: Shapes, count: int) -> bytes:
     return struct.pack("<ii", *rows.shape) + rows.tobytes()
 
 
-def _position_table(sizes: int | Words, count: int) -> bytes:
+def _position_table(sizes: int | Words, count: int) -> tuple[bytes | memoryview, ...]:
     if isinstance(sizes, int):
-        return struct.pack("<iIII", 1, sizes, 0, count - 1)
+        return (struct.pack("<iIII", 1, sizes, 0, count - 1),)
     rows = native.position_rows(sizes)
-    return struct.pack("<i", len(rows)) + rows.tobytes()
+    if 2 * len(rows) < count:
+        rows = rows.copy()  # a part of an array keeps the memory of all of it
+    return struct.pack("<i", len(rows)), rows.view(np.uint8).reshape(-1).data

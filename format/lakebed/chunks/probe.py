@@ -64,7 +64,7 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
 
 
 def described(read: Read, size: int) -> int:
-    """Return the number of samples in a chunk file's rows; 0 without rows, as for empty samples of unknown rank.
+    """Return the number of samples in a chunk file's rows; 0 if it has no rows, as for empty samples of unknown rank.
 
     Raises
     ------

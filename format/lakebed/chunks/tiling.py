@@ -85,7 +85,7 @@ def box(shape: Sequence[int], tile: Sequence[int], number: int) -> Box:
 
 def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
     """Return the parts of the sample that the tiles hold, in C order, cropped at the borders."""
-    grid(shape, tile)  # this refuses tiles that cannot cover the sample
+    grid(shape, tile)  # check that the tiles can cover the sample
     axes = [
         [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
         for extent, step in zip(shape, tile, strict=True)
@@ -94,7 +94,7 @@ def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
 
 
 def layouts(tile_shapes: Sequence[Shape]) -> list[tuple[Shape, Shape]]:
-    """Return the (sample shape, tile shape) pairs that tiles of these shapes, in C order, can be the parts of.
+    """Return all (sample shape, tile shape) whose tiles, in C order, have these shapes.
 
     Several pairs are possible if equal tiles can be laid out in more than one way.
     """

@@ -12,7 +12,7 @@ import click
 import lakebed
 from lakebed.cli.commands import Commands, Loaded
 
-# Heading of the help -> folder, and its commands in this order.
+# Heading in the help -> folder of its commands, and the commands in the order of the help.
 _GROUPS = {
     "Look": ("look", "view ls info head query sql serve views du"),
     "Bring in and out": ("exchange", "import export cp upgrade materialize"),

@@ -17,7 +17,7 @@ from lakebed.runtime.printable import printable
 from lakebed.storage.address import shown
 
 _FEW = 8
-"""Most numbers that are shown one by one."""
+"""Maximum number of values that are shown one by one."""
 
 _NO_FILES = (None, "lz4")
 _WITHOUT_SIZE = ("video",)
@@ -95,7 +95,7 @@ def _file(sample: lakebed.Tensor) -> str:
         return text
     try:
         return f"{text}, {size(len(sample.tobytes()))}"
-    except NotImplementedError:  # a tiled sample is no file
+    except NotImplementedError:  # a tiled sample is not a single file
         return text
 
 

@@ -55,9 +55,9 @@ def _tensor_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
     from lakebed.cli.addresses import parsed
 
     given = [ctx.params.get(name) for name in ("url", "src", "dataset")]
-    # If the option to complete is the last word, click leaves the arguments unparsed.
+    # If the cursor is at the last word, click has not assigned the arguments to parameters yet.
     url = next((one for one in [*given, *ctx.args] if one), None)
-    if not isinstance(url, str) or "://" in url:  # a bucket may be slow
+    if not isinstance(url, str) or "://" in url:  # do not complete in a bucket, which may be slow
         return []
     try:
         names = lakebed.load(parsed(url).address, read_only=True).tensors
@@ -88,7 +88,7 @@ def with_errors(function: Callable[..., None]) -> Callable[..., None]:
             hint = " This command takes no part of a dataset: leave out :SPLIT and [ROWS]." if is_part else ""
             raise click.ClickException(in_shell(str(error)) + hint) from error
         except BrokenPipeError:
-            # The reader (head, less) has seen enough; a second error at exit would only be noise.
+            # The reader (head, less) has closed the pipe; writing to it at exit would raise a second error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     return run

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Codecs whose packets decode independently.
 _INDEPENDENT = ("pcm_", "flac")
-# Decoders may deliver this much more or less than the container says; a larger gap is damage.
+# Largest difference from the length in the container that a decoder may have; a larger difference is damage.
 _SLACK = 1 << 14
 
 
@@ -135,7 +135,7 @@ class _Track:
                 return [sum(frame.samples for frame in frames(self._stream, self._packets, self.what))]
             ticks = packet.duration * unit.numerator * self._rate
             lengths.append((2 * ticks + unit.denominator) // (2 * unit.denominator) - _skipped(packet))
-        # The skipped samples of a packet may exceed its length.
+        # A packet may skip more samples than it has: take the rest from the next packets.
         owed = 0
         for at, length in enumerate(lengths):
             lengths[at] = max(0, length + owed)

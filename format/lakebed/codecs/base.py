@@ -136,7 +136,7 @@ class FileCodec(Codec):
         Raises
         ------
         FormatError, LimitError
-            If the data is no such file, or promises more than this process allows.
+            If the data is not such a file, or promises more than this process allows.
         """
         raise NotImplementedError
 

@@ -107,8 +107,10 @@ class Block:
         """Return the start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
         if isinstance(self.sizes, int):
             return np.arange(self.count + 1, dtype=np.int64) * self.sizes
-        result = np.zeros(self.count + 1, dtype=np.int64)
-        np.cumsum(self.sizes, out=result[1:])
+        result = np.empty(self.count + 1, dtype=np.int64)
+        result[0], result[1:] = 0, self.sizes
+        # A sum of other numbers than it holds would convert them in a slow loop first.
+        np.cumsum(result, out=result)
         return result
 
     def cut(self, start: int, stop: int, offsets: NDArray[np.int64] | None = None) -> Block:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Buffer
 
-# Limit of reads, as a multiple of the file: demuxing reads it about once; opening reads headers and ends again.
+# Most bytes that may be read, as a multiple of the file size: demuxing reads the file about once, and opening it
+# reads the header and the end of the file again.
 _READS = 8
 _READS_FREE = 1 << 26
 _LIST_SLACK = 1 << 20
@@ -93,7 +94,7 @@ class Source(io.RawIOBase):
         if isinstance(self._data, memoryview):
             part = bytes(self._data[self._at : stop])
         else:
-            # May be shorter than requested: FFmpeg asks again.
+            # The part may be shorter than requested: FFmpeg then asks again.
             part = self._data.some(self._at, stop - self._at)
         self._at += len(part)
         self._spend(len(part))
@@ -143,7 +144,7 @@ def decoding(what: str) -> Iterator[None]:
         ) from error
 
 
-# Before release 19, texts of a file that are not UTF-8 raise an error without this option.
+# Before release 19, PyAV raises an error for texts that are not UTF-8, unless this option is given.
 _METADATA: dict[str, Any] = (
     {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
 )

@@ -44,7 +44,8 @@ DAMAGE: Final = (
     NotImplementedError, RuntimeError, MemoryError, Warning, struct.error, zlib.error,
 )  # fmt: skip
 
-# name -> (plugin module, class that reads, format name for writing, modes that keep their shape when read back).
+# name -> (plugin module, class that reads, format name for writing, modes that are unchanged when they are read
+# back).
 _PLUGINS: Mapping[str, tuple[str, str, str, str]] = {
     "bmp": ("BmpImagePlugin", "BmpImageFile", "BMP", "1 L RGB"),
     "dib": ("BmpImagePlugin", "DibImageFile", "DIB", "1 L RGB"),
@@ -86,14 +87,15 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {"gif": {"optimize": False}}
 _INTEGERS: Mapping[str, np.dtype[np.integer[Any]]] = {
     "I;16": np.dtype(np.uint16), "I": np.dtype(np.int32), "L": np.dtype(np.uint8)
 }  # fmt: skip
-# Modes in which 3.9.52 stores wider integers. It clips values that do not fit; we refuse them.
+# Modes as which 3.9.52 stores wider integers. 3.9.52 clips values that do not fit; this library refuses them.
 _NARROW = {"png": "I;16", "ico": "I;16", "gif": "L"}
 
 _LARGEST_SIDES: Mapping[str, int] = {
     "gif": 65535, "ico": 256, "jpeg": 65500, "mpo": 65500, "pcx": 65535, "sgi": 65535, "tga": 65535, "webp": 16383,
 }  # fmt: skip
 
-# Pillow turns TIFF images upright, 3.9.52 registers the shape as stored: quarter turns are undone so that both agree.
+# Pillow turns TIFF images upright, but 3.9.52 records the shape of the stored pixels. Undo quarter turns, so that the
+# pixels have the recorded shape.
 _ORIENTATION, _WIDTH, _HEIGHT = 274, 256, 257
 _TURNS: Mapping[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
     5: lambda a: a.swapaxes(0, 1),
@@ -217,7 +219,8 @@ class Image(PictureCodec):
         if self.name not in _EXIF_NAMES or (self.name == "png" and not _png_header(data)[5] & native.EXIF):
             return {}
         with self.opened(data) as image:
-            _facts(image, self.name, len(data))  # checks the size first: Pillow may decode to find the EXIF
+            # Check the size first: Pillow may decode the image to find its EXIF.
+            _facts(image, self.name, len(data))
             return exif_of(image)
 
     @contextmanager
@@ -235,7 +238,7 @@ class Image(PictureCodec):
 
     def _check_promise(self, data: Buffer) -> FileFacts | None:
         """Check promises that Pillow's header does not tell; return the facts if this reveals all of them."""
-        if self.name == "png":  # Pillow's header is less exact
+        if self.name == "png":  # this library's parser checks more of a PNG header than Pillow's
             return _png_facts(data)
         if self.name in _PROMISES:
             _PROMISES[self.name](data)
@@ -417,7 +420,8 @@ def check_pixels(name: str, height: int, width: int, channels: int, bits: int, s
     packed, nbytes = -(-width * height * channels * bits // 8), width * height * channels * -(-bits // 8)
     limits.check_sample((nbytes,), 1, what)
     if stored is not None and nbytes > limits.FREE_BYTES:
-        # Bits expand to a byte per pixel, which is no compression.
+        # Compare the size of packed pixels with that of the file: expanding each 1-bit pixel to a byte is not
+        # compression.
         limits.check("MAX_RATIO", packed / max(stored, 1), f"{what} ({packed} bytes from {stored})")
 
 

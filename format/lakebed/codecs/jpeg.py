@@ -40,7 +40,7 @@ class Jpeg(PictureCodec):
     """
 
     name: str = "jpeg"
-    quality: int = 75  # the default of Pillow, and so of 3.9.52
+    quality: int = 75  # the default of Pillow, and therefore of 3.9.52
 
     def of_quality(self, quality: int) -> Jpeg:
         return replace(self, quality=quality)
@@ -106,7 +106,7 @@ class Jpeg(PictureCodec):
         """Return ``exif`` and ``format`` (FORMAT.md 8)."""
         exif: dict[str, Any] = {}
         if self._header(data)[5] & native.EXIF:
-            # Pillow parses the EXIF while it opens the file; damage in it says nothing about the pixels.
+            # Pillow parses the EXIF while it opens the file; ignore damaged EXIF, because the pixels may be intact.
             with suppress(CorruptedSampleError), _PILLOW.opened(data) as image:
                 exif = exif_of(image)
         return {"exif": exif, "format": self.name}

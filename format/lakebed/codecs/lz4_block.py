@@ -22,7 +22,8 @@ from lakebed.errors import FormatError, LimitError
 from lakebed.native import lz4 as native
 
 _FRAME_MAGIC = b"\x04\x22\x4d\x18"
-# A block cannot shrink by more than this (one length byte stands for 255 bytes): a larger promise is false.
+# Decompression multiplies the size by less than this, because a length byte stands for at most 255 bytes; a block
+# that claims more is damaged.
 _LARGEST_RATIO = 256
 _STEP = 1 << 20
 
@@ -83,7 +84,7 @@ class Lz4(ByteCodec):
         parts: list[bytes] = []
         frame, rest, room = lz4.frame.LZ4FrameDecompressor(), bytes(data), limit
         try:
-            # In steps, because the library allocates the largest result in advance.
+            # Decompress in steps, because the library allocates memory for the largest allowed result in advance.
             while not frame.eof:
                 part = frame.decompress(rest, max_length=_STEP)
                 rest, room = b"", room - len(part)

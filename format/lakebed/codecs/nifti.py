@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakebed.codecs.base import Buffer
 
 _GZIP = b"\x1f\x8b"
-_HEADER = 540  # bytes of the larger of the two headers
+_HEADER = 540  # size of the larger one of the two kinds of headers, in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Nifti(FileCodec):
         header = scan.header
         with decoding("the header of a NIfTI file"), np.errstate(all="ignore"):
             fields = {key: np.array(header[key]) for key in header.keys()}  # noqa: SIM118 - no mapping
-            # As nibabel shows the header of an image: without the offset of the values and a scaling without effect.
+            # Like nibabel: vox_offset is zero, and a scaling that has no effect is NaN.
             fields["vox_offset"] = np.zeros_like(fields["vox_offset"])
             if not scan.scaled:
                 fields["scl_slope"] = np.full_like(fields["scl_slope"], np.nan)
@@ -99,12 +99,12 @@ class _Scan:
         if self._stored.itemsize == 0 or (self._stored.fields is None and self._stored.kind not in "iufc"):
             raise FormatError(f"a NIfTI file with values of type {self._stored} cannot be decoded")
         self.dtype: np.dtype[Any]
-        if self._stored.fields is not None:  # colours: one value of three or four bytes
+        if self._stored.fields is not None:  # a colour is stored as one value of three or four bytes
             self.shape = (*shape, self._stored.itemsize)
             self._stored = self.dtype = np.dtype("u1")
         else:
             self.shape = shape
-            # Extended precision is stored in 16 bytes, which is not the same number on every machine.
+            # Extended precision takes 16 bytes, whose meaning differs between machines: return float64.
             wide = self.scaled or (self._stored.kind == "f" and self._stored.itemsize > 8)
             self.dtype = np.dtype("f8") if wide else self._stored.newbyteorder("=")
         what = f"a NIfTI file of shape {self.shape}"

@@ -223,7 +223,7 @@ def _check(header: _Header, size: int) -> None:
             raise FormatError(f"a PLY file declares a property of {element.name!r} twice")
         if element.rows and not element.properties:
             raise FormatError(f"a PLY file has {element.rows} elements {element.name!r} without properties")
-        # A number in a text file takes a digit and a space; only the last one may lack the space.
+        # In a text file, each number takes at least a digit and a space; only the last number may lack the space.
         kinds = (_TYPES[item.count or item.kind] for item in element.properties)
         needed += element.rows * sum(np.dtype(kind).itemsize if header.order else 2 for kind in kinds)
     _ = header.vertices

@@ -57,7 +57,7 @@ def _bound() -> tuple[str | None, str]:
 
 def _candidates() -> Iterator[str]:
     """Yield candidates: libraries in Pillow's wheel, loaded ones, the system's."""
-    # Pillow's compiled half loads its own library.
+    # Importing Pillow's compiled module loads the library that it uses.
     from PIL import _imaging  # noqa: F401
 
     package = Path(PIL.__file__).parent

@@ -28,8 +28,8 @@ NAMES = frozenset(TRAITS)
 COMPRESSIONS: list[str | None] = [*sorted(NAMES), None]
 """Every compression name, none last (API.md 9)."""
 
-# name -> (module, class, extra that brings its packages, None if the library always has them); the class is called
-# with the name.
+# name -> (module, class, extra that installs its packages or None if it needs none); the class is called with the
+# name.
 _FILE_CODECS: Mapping[str, tuple[str, str, str | None]] = {
     **dict.fromkeys(IMAGE_NAMES, ("lakebed.codecs.images", "Image", None)),
     **dict.fromkeys(("jpeg", "mpo"), ("lakebed.codecs.jpeg", "Jpeg", None)),
@@ -162,7 +162,7 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x28\0\0\0", "dib"),
     (0, b"\x7c\0\0\0", "dib"),
 )
-# Kinds without a distinctive signature: the file name decides, unless the content contradicts it.
+# Kinds without a distinctive signature: the suffix of the file decides, unless the content contradicts it.
 _BY_SUFFIX = {
     "tga": "tga", "icb": "tga", "vda": "tga", "vst": "tga", "im": "im", "pcx": "pcx", "dib": "dib", "mp3": "mp3",
     "mp4": "mp4", "mov": "mp4", "m4v": "mp4", "stl": "stl", "dcm": "dcm", "nii": "nii", "fli": "fli", "flc": "fli",
@@ -186,7 +186,8 @@ def sniff(data: Buffer, path: str | None = None) -> str | None:
     """
     head = bytes(data[:512])
     suffix = (path or "").split("?", 1)[0].lower()
-    if head[128:132] == b"DICM":  # may follow the header of another kind, such as TIFF
+    # Checked first, because a DICOM file may begin with the header of another kind, such as TIFF.
+    if head[128:132] == b"DICM":
         return "dcm"
     if head[:2] == b"\x1f\x8b":
         return "nii.gz" if path is None or suffix.endswith(".nii.gz") else None

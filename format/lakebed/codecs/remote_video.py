@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Elsewhere
 
-# Most frames that a decoder holds back to deliver them in the order of presentation.
+# Maximum number of frames that a decoder holds back to deliver frames in the order of presentation.
 _REORDERED = 17
 
 
@@ -209,7 +209,7 @@ class _Segments:
             items = self._demuxed(entry, high - before)
             if items is None:
                 return None, 0
-            # Frames shown before the key frame that they follow depend on the previous segment.
+            # Frames that are shown before their key frame depend on the previous segment.
             times = [packet.pts or 0 for packet in items]
             early = sum(time < times[0] and not p.is_discard for p, time in zip(items, times, strict=True))
             if low - before >= early or start == 0:
@@ -231,7 +231,8 @@ class _Segments:
         items: list[Packet[Any]] = []
         shown: list[int] = []
         with decoding(self._what):
-            # Seek to the end of the segment, because seeking compares with the later time of presentation.
+            # FFmpeg compares the target of a seek with times of presentation, which are later than times of decoding.
+            # Seek to the end of the segment to be sure to reach its beginning.
             self._container.seek(self._end(entry), stream=self._stream)
             for packet in self._container.demux(self._stream):
                 if packet.size == 0 or (not items and (packet.dts or 0) < self._times[entry]):

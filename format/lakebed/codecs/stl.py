@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TRIANGLE = np.dtype([("normal", "<f4", (3,)), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 _HEADER = 84
-# A facet of a text file: these words at these positions, and twelve numbers.
+# In a text file, each facet has these words at these positions, and twelve numbers.
 _WORDS = (b"facet", b"normal", b"outer", b"loop", b"vertex", b"vertex", b"vertex", b"endloop", b"endfacet")
 _AT = (0, 1, 5, 6, 7, 11, 15, 19, 20)
 _FACET = 21
@@ -102,13 +102,13 @@ def _normals(corners: NDArray[np.float32]) -> NDArray[np.float32]:
 def _binary_count(data: Buffer) -> int | None:
     """Return the number of triangles of a binary file, None for a text file."""
     count = int.from_bytes(data[80:84], "little") if len(data) >= _HEADER else -1
-    # A binary file may begin with "solid" as well: its length decides.
+    # A binary file may begin with "solid", too: its length tells whether it is binary.
     if bytes(data[:5]) == b"solid" and len(data) != _HEADER + _TRIANGLE.itemsize * count:
         return None
     if count < 0:
         raise FormatError(f"{len(data)} bytes are not an STL file: its header takes {_HEADER}")
     limits.check("MAX_POINTS", count, f"an STL file of {count} triangles")
-    # Some writers append bytes to the triangles; bytes after no triangle are another kind of file.
+    # Accept bytes after the triangles, which some writers append; without triangles, they mean another kind of file.
     if len(data) < _HEADER + _TRIANGLE.itemsize * count or (count == 0 and len(data) != _HEADER):
         raise FormatError(f"an STL file of {count} triangles ends after {len(data)} bytes")
     return count

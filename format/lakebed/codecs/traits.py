@@ -46,7 +46,7 @@ class CodecTraits:
     exact_length
         A file decodes to exactly as many elements as it promises; otherwise to a few more or less.
     limits_itself
-        The codec limits pixels and frames by itself: a video of a still picture compresses without bound.
+        The codec itself limits pixels and frames: a video of a still picture compresses without bound.
     parts
         A part of the first axis can be decoded for less than the whole.
     ranges
@@ -116,7 +116,7 @@ TRAITS: Mapping[str, CodecTraits] = {
     "mp4": _VIDEO,
     "mkv": _VIDEO,
     "avi": _VIDEO,
-    "mp3": replace(_AUDIO, parts=False, exact_length=False),  # only decoding tells its true length
+    "mp3": replace(_AUDIO, parts=False, exact_length=False),  # the exact length is known only after decoding
     "flac": _AUDIO,
     "wav": _AUDIO,
     "nii": _NIFTI,
@@ -133,7 +133,7 @@ def names_of(*kinds: Kind) -> frozenset[str]:
 
 
 def keeps_values(name: str | None) -> bool:
-    """Tell whether values are read as they were stored; None is no compression, which keeps them."""
+    """Tell whether values are read as they were stored; None means uncompressed, which keeps values."""
     return name is None or (name in TRAITS and TRAITS[name].lossless)
 
 

@@ -178,7 +178,7 @@ class FrameReader:
         if width <= 0 or height <= 0:
             raise FormatError(f"{self.what} has no pixels")
         limits.check("MAX_IMAGE_PIXELS", width * height, self.what)
-        # Limits each frame: static scenes compress without bound, single frames do not.
+        # The limit holds for each frame: a static scene may have any compression ratio, a single frame may not.
         limits.check_sample((height, width, 3), 1, self.what, stored=self._size)
 
     def _times(self) -> NDArray[np.int64] | None:
@@ -202,7 +202,7 @@ class FrameReader:
         """Decode frames, numbered in the order of presentation, into ``out[0], out[1], ...``."""
         if self.fill_by_time(wanted, out):
             return
-        # Without times, or with a decoder that changes them, count the frames from the beginning.
+        # Seeking by time is not possible: decode from the first frame and count.
         places = {number: place for place, number in enumerate(wanted)}
         for number, frame in enumerate(self._frames(0)):
             if number in places:

@@ -15,6 +15,6 @@ from lakebed.compat.finder import install, uninstall
 
 __all__ = ["install", "uninstall"]
 
-# `python -m lakebed.compat` imports this before the command line is read; `__main__` installs then.
+# `python -m lakebed.compat` imports this file before its command line is parsed, and installs in `__main__`.
 if not (sys.argv[:1] == ["-m"] and "lakebed.compat" in sys.orig_argv):
     install()

@@ -50,7 +50,7 @@ class Stand(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Stand):
-            # Importing deeplake.htype must not replace the class of that name by the module.
+            # Importing the module deeplake.htype must not replace the class that `deeplake.htype` already is.
             if name not in MODULES[self.__name__]:
                 super().__setattr__(name, value)
             return
@@ -62,7 +62,7 @@ class Stand(ModuleType):
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled functions refer to modules by their attributes: deeplake.htype.TEXT.
+        # Pickled functions refer to modules by attribute access, such as deeplake.htype.TEXT.
         return _again, (self.__name__,)
 
     def __dir__(self) -> list[str]:
@@ -96,8 +96,8 @@ class Finder(MetaPathFinder, Loader):
         if fullname in MODULES:
             return ModuleSpec(fullname, self, is_package=True)
         parent, _, name = fullname.rpartition(".")
-        # Without `name=fullname`: if a name is imported from a module, Python would take that for a missing submodule
-        # and replace the message.
+        # Do not pass `name=fullname`: for `from module import name`, Python would then take the name for a missing
+        # submodule and replace this message by its own.
         raise ModuleNotFoundError(missing(parent, name))
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

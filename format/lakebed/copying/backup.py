@@ -20,7 +20,7 @@ from lakebed.runtime.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, place_of, traits_of, without_cache
 from lakebed.versions.opening import TREE_KEY, read_tree
 
-# Number of attempts if the source is written meanwhile; each attempt has less left to copy.
+# Number of attempts if the source is written during the backup; each attempt has fewer files left to copy.
 _ROUNDS = 8
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def backup(
     """
     source = without_cache(source)
     target = without_cache(target)
-    read_tree(source)  # fails first, before anything is written, if the source is not a dataset
+    read_tree(source)  # raises if the source is not a dataset, before anything is written
     _refuse_nested(source, target)
     repository = Repository(target)
     with repository.running(source.url) as run:

@@ -39,17 +39,18 @@ from lakebed.versions.opening import TREE_KEY, lease_version, open_version
 from lakebed.versions.refs import REFS_KEY, read_refs
 from lakebed.versions.state import Snapshot, folder_of, split_chunk
 
-# Documents beside the version tree; writers always replace them as a whole. A backup contains them as they were when
-# the tree was read.
+# Files beside the version tree that writers always replace as a whole. A backup contains their content at the time
+# when the tree was read.
 _BESIDE = (REFS_KEY, VIEWS_KEY, credentials.KEY)
 _MANIFESTS = manifest_key("")
 _COMMIT_INFO = "commit_info.json"
 # Prefixes of temporary objects, such as probes of a store's clock and conditions; they are not backed up.
 _FLEETING = (".lakebed/clock", ".lakebed/probe-", ".lakebed/copy/")
-# Number of versions in memory at a time.
+# Maximum number of versions in memory at the same time.
 _AT_ONCE = 16
 _TRIES = 50
-# On the coarsest file systems, a second change within this many seconds leaves the modification time as it is.
+# Coarsest resolution of modification times on any file system, in seconds: a second change within it may keep the
+# time.
 _COARSEST_CLOCK = 2.0
 
 
@@ -268,7 +269,7 @@ class _Survey:
         try:
             snapshot = open_version(self._source, self._tree, version)
         except CorruptError as error:
-            # The empty root version, and versions of a publish that failed, need not open.
+            # It is not damage if the empty root version, or a version of a failed publish, cannot be opened.
             if node.is_committed or _is_head(self._tree, version) or (node.children and version != FIRST):
                 key = f"{folder_of(version)}dataset_meta.json"
                 self._damaged[key] = f"this version does not open: {error}"

@@ -84,7 +84,7 @@ def copy_version(
     here = {key: stat.size for key, stat in target.list("")}
     for item in items:
         if item.sums is None:
-            journal.done.pop(item.goal, None)  # read it again, to compute its checksums
+            journal.done.pop(item.goal, None)  # copy the file again, to compute its checksums
     transfer = partial(Transfer, source, target)
     outcome = transfer_rest("Copying", items, here, journal, transfer, progressbar=progressbar)
     drop_others(target, here, {item.goal for item in items})

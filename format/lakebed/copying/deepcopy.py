@@ -34,7 +34,7 @@ from lakebed.versions.swap import read_tree_at
 from lakebed.writing.names import normalize
 from lakebed.writing.structure import companions_of, is_inside, without
 
-# Number of versions in memory at a time while checksums are collected.
+# Maximum number of versions in memory while checksums are collected.
 _AT_ONCE = 16
 # Number of attempts: a writer may remove objects of the source after they were listed.
 _ROUNDS = 5
@@ -66,7 +66,7 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
     if target.stat(TREE_KEY) is None:
         target.put(TREE_KEY, tree)
     at = read_tree_at(target)
-    # A manifest names all tensors, so without some of them all must be written anew.
+    # A manifest names all tensors of its version: if some tensors are not copied, write all manifests anew.
     had = digests_of(at.tree) if tensors is None else {}
     digests = digests_of(
         add_digests(target, at, sums)
@@ -74,7 +74,7 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
         else renew_digests(target, at, _visible(at.tree), sums)
     )
     if not traits_of(target).system_locks:
-        # Without system locks, the lock file of a head vouches for its manifest.
+        # Without system locks, readers trust the manifest of a head only if its lock file names it.
         heads = set(at.tree.branches.values())
         confirmed = [i for i in heads if i in digests and (i in plan.trusted or i not in had)]
         target.put_many([released_file(head, digests[head]) for head in confirmed])
@@ -92,7 +92,7 @@ def _copy_objects(
     """Copy everything but the version tree; return that, the plan, and the known checksums of chunks."""
     transfer = partial(Transfer, source, target)
     for _ in range(_ROUNDS):
-        # Read the tree before the folders, because versions that it names do not change any more.
+        # Read the tree before the folders, because the versions that it names do not change afterwards.
         tree = source.get(TREE_KEY)
         parsed = VersionTree.from_bytes(tree)
         _check_unfinished(target, parsed)
@@ -232,7 +232,7 @@ class _Seen:
 
 
 def _chunks(snapshot: Snapshot, measured: _Seen, named: _Seen) -> Iterator[tuple[str, int, Sequence[int]]]:
-    """Yield key, size and checksums of the new chunks of a version; size 0 without a record."""
+    """Yield key, size and checksums of the new chunks of a version; size 0 if it was not recorded."""
     for state in snapshot.tensors.values():
         table = state.table
         places = table.places
@@ -286,7 +286,8 @@ class _Choice:
             rewritten[f"{folder}dataset_meta.json"] = replace(without(meta, gone), groups=groups).to_bytes()
         nowhere = {key for meta in metas.values() for key in meta.tensors if key not in somewhere}
         dropped = [f"{key}/" for key in nowhere if not any(is_inside(other, key) for other in somewhere)]
-        return cls((manifest_key(""), PAGES, *sorted(dropped)), rewritten)  # manifests name all tensors
+        # Exclude manifests and pages, too, because they name all tensors.
+        return cls((manifest_key(""), PAGES, *sorted(dropped)), rewritten)
 
     def has(self, key: str) -> bool:
         """Tell whether an object belongs to a tensor that is kept."""

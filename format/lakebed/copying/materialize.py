@@ -190,7 +190,8 @@ def fill(table: Table, target: Session, job: Job, how: Copying) -> None:
     try:
         with _bar(table, shown=how.progressbar) as bar:
             fillings = [_Filling(table, new, target, job, bar, how) for new in table.names]
-            # The note must not name broken links of unpublished rows, so fill one tensor of links at a time.
+            # The note must not name broken links of rows that are not published, so fill tensors of links one after
+            # the other.
             alone = [one for one in fillings if how.workers < 2 or one.follows_links]
             together = [one for one in fillings if one not in alone]
             if together:
@@ -209,7 +210,7 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
     found = None if overwrite or storage.stat(TREE_KEY) is None else Job.at(storage)
     if found is None:
         handle = make(dest, overwrite=overwrite)
-        # Write the note before the tensors, so that the dataset can be continued if the process is killed in between.
+        # Write the note before the tensors, so that the copy can be resumed if the process is killed in between.
         handle.session.storage.put(KEY, job.to_bytes())
     elif found.is_same(job):
         handle, job = Handle(Session(storage), parse(dest).shown), found

@@ -47,9 +47,9 @@ from lakebed.storage.lock import Owner, WriterLock
 from lakebed.storage.shared_files import change_file
 
 _LOCK = "backup"
-# Size of the first read of the catalog: thousands of points fit, so one request is enough.
+# Size of the first read of the catalog: large enough for thousands of backups, so one request is enough.
 _CATALOG_BYTES = 1 << 22
-# Seconds between notes of progress: a killed backup loses at most this much work.
+# Seconds between records of progress: a killed backup loses at most this much work.
 _EVERY = 3.0
 
 _log = logging.getLogger(__name__)
@@ -190,7 +190,8 @@ class Repository:
             run = self._begin(source)
             run.resume()
             if any(point.id == run.id for point in self.catalog().points):
-                run.finish()  # interrupted after publishing: only removals are left to do
+                # Only removals are left to do, because the backup was interrupted after it was published.
+                run.finish()
                 run = self._begin(source)
                 run.resume()
             yield run
@@ -229,7 +230,7 @@ class Repository:
     def _may_live(self, run: Run, me: Owner) -> bool:
         """Tell whether the process of a run may be alive."""
         if traits_of(self.storage).system_locks:
-            return False  # we hold its lock
+            return False  # this process holds the lock, so the other one has ended
         is_here = (run.host, run.node, run.boot) == (me.host, me.node, me.boot)
         if is_here and (run.pid == me.pid or not process_hooks.is_alive(run.pid)):
             return False

@@ -21,7 +21,7 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column
 
-# Largest number of rows, and of bytes of files, per column; links are read for as many rows at a time.
+# Limits of a batch of links: number of rows, and bytes of files per column.
 _ROWS = 1024
 _BATCH_BYTES = 16 << 20
 
@@ -141,7 +141,7 @@ class LinkResolver:
         try:
             column = self._encoded(items, state)
         except SampleAppendError:
-            # One of the items does not fit: encode them one by one to find out which.
+            # One of the items does not fit: encode each one separately to find it.
             for at, item in enumerate(items):
                 try:
                     self._encoded([item], state)

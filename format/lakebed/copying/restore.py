@@ -54,7 +54,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     try:
         points = repository.catalog().points
     except ChecksumError:
-        # A point given by its whole id can be restored without the catalog: its list of files has that name.
+        # The whole id of a backup is the name of its list of files, so the catalog is not needed.
         if isinstance(at, str) and len(at) == _WHOLE_ID and _ID.fullmatch(at):
             return at
         raise

@@ -103,7 +103,7 @@ def _day(day: date) -> tuple[int, ...]:
 
 
 def _week(day: date) -> tuple[int, ...]:
-    # Take the year of the week: the last days of December may belong to the first week of the next year.
+    # Use the year that the week belongs to: the last days of December may be in the first week of the next year.
     return day.isocalendar()[:2]
 
 

@@ -31,7 +31,7 @@ _TOGETHER = 64
 _TOGETHER_BYTES = 4 << 20
 # Number of threads for local disks; more are not faster.
 _LOCAL_WORKERS = 4
-# Largest object, in bytes, that a store can copy on its side by one request.
+# Size in bytes of the largest object that a store can copy internally by one request.
 _LARGEST_COPY = 5 << 30
 
 _log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class Transfer:
         self._record([item for item in items if item.goal in found])
 
     def _write(self, found: Mapping[str, bytes]) -> None:
-        # On a disk, write one batch at a time, because a batch owns the folders that it creates.
+        # On a disk, write one batch at a time: a batch creates its folders and assumes that no other batch does.
         with self._batch if self._is_disk else nullcontext():
             self._target.put_many(found.items(), durable=False)
 
@@ -212,7 +212,7 @@ def difference(data: bytes, sums: Sums) -> str | None:
 
 
 def recorded_sums(places: ChunkPlaces) -> Callable[[int], Sums]:
-    """Return a function from the row of a chunk to its recorded size and checksums; size 0 without a record."""
+    """Return a function from the row of a chunk to its recorded size and checksums; size 0 if it was not recorded."""
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(places.sum_counts())]).tolist()
     return lambda row: (int(places.sizes[row]), places.sums[ends[row] : ends[row + 1]].tolist())
 

@@ -27,12 +27,12 @@ class Environment:
     name = "environment"
 
     def find(self, key: str) -> Given | None:
-        """Return the entry of a name, None without such a variable.
+        """Return the entry of a name; None if the variable is not set.
 
         Raises
         ------
         InvalidInputError
-            If the variable holds no JSON dictionary.
+            If the variable does not hold a JSON dictionary.
         """
         variable = next((name for name in _variables(key) if os.environ.get(name)), None)
         if variable is None:

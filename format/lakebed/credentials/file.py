@@ -39,7 +39,7 @@ class OwnersFile:
     name = "file"
 
     def find(self, key: str) -> Given | None:
-        """Return the entry of a name, None without an entry or a file.
+        """Return the entry of a name; None if the entry or the file does not exist.
 
         Raises
         ------
@@ -115,7 +115,7 @@ def _parsed(place: Path) -> tuple[str | None, dict[str, Given | None]]:
     except UnicodeDecodeError:
         return "it is not UTF-8", {}
     except tomllib.TOMLDecodeError as error:
-        # The message may quote the line that it is about.
+        # The error's message may quote a line with secrets, so use only its position.
         where = str(error).rpartition("(at ")[2].rstrip(")") if "(at " in str(error) else "its end"
         return f"it is not TOML at {where}", {}
 

@@ -13,7 +13,7 @@ from lakebed.storage.credentials import Given
 _log = logging.getLogger(__name__)
 
 SERVICE = "lakebed"
-_INDEX = "lakebed names"  # keyrings cannot be listed, so the names are stored in one entry
+_INDEX = "lakebed names"  # name of the entry that lists all names, because keyrings cannot be listed
 
 
 class SystemKeyring:
@@ -22,7 +22,7 @@ class SystemKeyring:
     name = "keyring"
 
     def find(self, key: str) -> Given | None:
-        """Return the entry of a name, None without an entry or a keyring.
+        """Return the entry of a name; None if the entry or the keyring does not exist.
 
         Raises
         ------

@@ -20,7 +20,8 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 def with_table(text: str, name: str, values: Mapping[str, Any] | None) -> str | None:
     """Return the text with a table replaced or (None) removed; None if that is not possible line by line."""
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # unlike `splitlines`, only at "\n"
+    # `splitlines` would also split at characters that do not end a line in TOML
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     headers = [i for i, line in enumerate(lines) if _HEADER.match(line)]
     own = [i for i in headers if _path(lines[i])[:1] == [name]]
     begin = own[0] if own else len(lines)
@@ -65,7 +66,7 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # The escapes of JSON are those of TOML, except surrogate pairs, and DEL.
+    # TOML has the escapes of JSON; only surrogate pairs and DEL differ.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -61,7 +61,7 @@ class DatasetBase:
         pad: bool = False,
         lasting: bool = False,
     ) -> None:
-        # Past `__setattr__`, which checks each name: loops create an object for every row.
+        # Bypass `__setattr__`, which checks each name, because loops create an object for every row.
         self.__dict__.update(
             _handle=handle,
             _group=group,
@@ -78,7 +78,8 @@ class DatasetBase:
             return session
         then = self._handle.left_at(self._epoch)
         if then is not None:
-            # A selection of a commit stays valid after a checkout; the head that it was made of would change.
+            # A selection of rows of a commit stays valid after a checkout; one of the head would not, because the
+            # head changes.
             self._handle, self._epoch = then, then.session.epoch
             return then.session
         if not self._index.is_trivial or self._handle.was_left_in(self._epoch):

@@ -158,7 +158,7 @@ class Dataset(
             self._check_row(item)
         elif isinstance(item, list):
             self._index[item].rows(self._whole().max_len)
-        elif hasattr(item, "to_frame"):  # a column of pandas or polars
+        elif hasattr(item, "to_frame"):  # a column of pandas or polars has this method
             item = item.to_numpy()
         return type(self)(self._handle, self._group, self._index[item], self._columns, pad=self._pad)
 
@@ -185,7 +185,7 @@ class Dataset(
         try:
             return self._named(name)
         except TensorDoesNotExistError as error:
-            if name == "tags":  # no property, because tensors may have this name, as in 3.x
+            if name == "tags":  # not a property, because a tensor may have this name, as in 3.x
                 return self.get_tags()
             if name in _YIELDING:
                 return getattr(self, _YIELDING[name])
@@ -201,7 +201,7 @@ class Dataset(
 
             if (told := explained("Dataset", name)) is not None:
                 raise AttributeError(told) from error
-            # Programs often try names with _ that do not exist: they need no hint.
+            # Programs often try names that begin with _ and do not exist, so do not spend time on a hint.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
                 printable(f"'Dataset' object has no attribute {name!r}, and no tensor of that name{hint}")
@@ -224,7 +224,7 @@ class Dataset(
             self._table().shared_rows()  # raises if one tensor is empty and others are not
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
-            # Rows may be added during the iteration.
+            # Rows may be added during the iteration, so a row must stay valid after that.
             yield type(self)(self._handle, self._group, index, self._columns, pad=self._pad, lasting=True)
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class Dataset(
             self.delete_group(item)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Replace the selected samples of the tensor of that name; without one, set an attribute.
+        """Replace the selected samples of the tensor of that name; if no tensor has the name, set an attribute.
 
         Raises
         ------
@@ -328,7 +328,7 @@ class Dataset(
 
     def __str__(self) -> str:
         """Return the same text as 3.x; ``repr`` is more detailed."""
-        session = self._handle.session  # works for an outdated view, too
+        session = self._handle.session  # use the handle's session, which also works for an outdated view
         read_only = ", read_only=True" if session.read_only else ""
         group = f", group_index={self._group!r}" if self._group else ""
         index = "" if self._index.is_trivial else f", index={self._index!r}"

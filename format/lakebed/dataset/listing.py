@@ -72,7 +72,7 @@ def datasets(place: Location, name: str, walk: Walk | None = None) -> Iterator[d
         If the path is not a folder.
     """
     walk = Walk() if walk is None else walk
-    if place.scheme in ("mem", "http", "https"):  # these cannot be listed
+    if place.scheme in ("mem", "http", "https"):  # these stores cannot be listed
         yield from _branches(name, _opened(place))
     elif place.scheme == "file":
         yield from _in_folder(place, walk)
@@ -127,7 +127,7 @@ def _branches(path: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
     filled = [entry for entry in others if entry["stream"]]
     written = [entry for entry in others if entry["tensors"]]
     if not first["tensors"] and not filled and written:
-        # Times are ISO text of whole seconds; if two are equal, the branch that was made later wins.
+        # Times are texts in whole seconds; if two times are equal, the branch that was made later wins.
         yield max(reversed(written), key=lambda entry: str(entry["time"]))
         return
     if first["tensors"] or not filled:

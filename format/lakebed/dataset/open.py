@@ -59,7 +59,7 @@ def open_at(
         as_of=as_of,
     )
     if OURS not in session.tree.extra:
-        # Deep Lake 3.x was the last writer: only that can displace a publish of this library.
+        # If Deep Lake 3.x was the last writer, it may have displaced a publish of this library.
         from lakebed.maintenance.displaced_publishes import warning_of
 
         message = warning_of(storage, session.tree)

@@ -60,7 +60,7 @@ class Tensor(
 
     def __getitem__(self, item: Any) -> Tensor:
         if type(item) is int and not self._pad and self._index.is_trivial:
-            # The shortest way for loops over rows: an index within the length, and a tensor that holds it.
+            # Fast path for `tensor[i]` in loops: only check the index against the length of the tensor.
             index, length = Index((item,)), self._state.length
             if not -length <= item < length:
                 index.rows(length)
@@ -129,7 +129,8 @@ class Tensor(
         """
         from lakebed.session.changes.assign import assign_all
 
-        if not (isinstance(value, Tensor) and self._is_same(value)):  # returned by an in-place operator
+        # An in-place operator assigns its own result; do nothing then.
+        if not (isinstance(value, Tensor) and self._is_same(value)):
             assign_all(self._session, [(self._name, self._index, value)])
 
     def append(self, sample: Any) -> None:
@@ -285,7 +286,7 @@ class TensorSample(OneValue, Tensor):
         chain, reader = self._index.chain, self._reader
         is_row = len(chain) == 1 and not self._index.inside and not self._pad
         if is_row and reader.is_number and self._companion("null") is None:
-            # The shortest way for loops over rows: only the number is read.
+            # Fast path for loops over rows of numbers: read only the number.
             number: Any = reader.value(int(self._index.rows(reader.state.length)[0]))
             return number.item() if number.size else None
         from lakebed.session.row_values import value_of
@@ -309,7 +310,7 @@ class TensorSample(OneValue, Tensor):
 
     def _compared(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
         if isinstance(other, Tensor) and apply in (operator.eq, operator.ne):
-            # As in 3.x, equal selections are equal; numbers and texts are equal if their values are.
+            # As in 3.x, two equal selections are equal; numbers and texts are equal if their values are.
             same = self._is_same(other)
             if same or not isinstance(other, OneValue) or self._is_array() or other._is_array():  # noqa: SLF001
                 return same == (apply is operator.eq)
@@ -320,7 +321,7 @@ class TensorSample(OneValue, Tensor):
             return value[item]
         return super().__getitem__(item)
 
-    __len__ = Tensor.__len__  # 1, as in 3.x
+    __len__ = Tensor.__len__  # as in 3.x, the length of a sample is 1
 
 
 class RowSample(TensorSample):
@@ -329,10 +330,10 @@ class RowSample(TensorSample):
     def __len__(self) -> int:
         if not self._is_array():
             return OneValue.__len__(self)
-        return int(next(iter(self.shape), 0) or 0)  # without decoding; a null may have no axis
+        return int(next(iter(self.shape), 0) or 0)  # `shape` needs no decoding; a null may have no axis
 
 
-for _class in (TensorSample, RowSample):  # the name in 3.x, and in error messages
+for _class in (TensorSample, RowSample):  # use the name that the class has in 3.x, also in error messages
     _class.__name__ = _class.__qualname__ = Tensor.__name__
 
 

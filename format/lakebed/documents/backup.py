@@ -35,7 +35,8 @@ _MAGIC = b"LBPOINT1"
 _CATALOG, _POINT = "the catalog of the backups", "the list of files of a backup"
 _ID = re.compile(r"[0-9a-f]{12}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-# Limit against deflate bombs. Deflate shrinks lists of files, whose checksums all differ, to a quarter.
+# Limit of decompression, against deflate bombs. Real lists of files shrink to a quarter at most, because all
+# checksums differ.
 _MOST_INFLATED = 64
 _LEAST_INFLATED = 1 << 24
 
@@ -336,7 +337,7 @@ class FileList:
             "damaged": dict(self.damaged),
             "runs": list(runs),
             "files": [[f.key, f.size, f.digest, runs[f.run], f.etag] for f in stored],
-            # Chunks missing in the source have no number; their version is then opened again at the next backup.
+            # A chunk that is missing in the source is left out; its version is then opened again at the next backup.
             "refs": {
                 version: [numbers[key] for key in keys]
                 for version, keys in self.refs.items()

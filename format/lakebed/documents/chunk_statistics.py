@@ -34,9 +34,10 @@ PIECE = 1 << 14
 
 PIECE_FIELDS = np.dtype(
     [
-        ("low", "<u8"),  # smallest value: 64 bits of an int64, uint64 or float64; of texts the first 8 bytes
+        ("low", "<u8"),  # smallest value: 64 bits of an int64, uint64 or float64; first 8 bytes of a text
         ("high", "<u8"),  # largest value
-        ("bits", "<u8"),  # of integers: bit n for values that are n modulo 64; all bits for others
+        # For integers, bit n is set if a value is n modulo 64; for other types, all bits are set.
+        ("bits", "<u8"),
         ("rows", "<u4"),
         ("empty", "<u4"),  # samples without any value
         ("least", "<u4"),  # bytes of the shortest sample

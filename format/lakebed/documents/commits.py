@@ -45,8 +45,8 @@ _DECODER = json.JSONDecoder()
 class CommitNode:
     """One version; `time` in POSIX seconds, None while it is uncommitted.
 
-    `digest` is the checksum of its manifest, None without a valid one. Equality ignores it, because it is not part of
-    the version.
+    `digest` is the checksum of its manifest, None if no valid manifest exists. Equality ignores it, because it is not
+    part of the version.
     """
 
     id: str
@@ -83,7 +83,7 @@ class CommitNode:
         time = doc["commit_time"]
         if time is not None and type(time) not in (int, float):
             raise FormatError(f"{what}: commit_time is {time!r:.60}, not a number or null")
-        # 3.9.52 stores and prints messages of any type, such as numbers and lists.
+        # 3.9.52 stores and prints messages of any type, such as numbers and lists, so any type is accepted.
         message, total = doc["commit_message"], doc.get("total_samples_processed")
         texts = fields.optional(doc, str, ("parent", "commit_user_name", DIGEST), what)
         return cls(
@@ -287,7 +287,7 @@ class Commits(Mapping[str, CommitNode]):
     __slots__ = ("_parts",)
 
     def __init__(self, hot: Mapping[str, CommitNode], cold: ColdNodes | None = None) -> None:
-        # In one attribute, so that other threads see the change by `move_to_cold` as a whole.
+        # Keep both parts in one attribute, so that other threads never see `move_to_cold` half done.
         self._parts = (dict(hot), cold or ColdNodes.of(OPENING, 0))
 
     @classmethod
@@ -377,7 +377,7 @@ _ZEROS = "0" * 16
 _CLOSING = 3
 """Bytes after the checksum."""
 
-# Quotes in JSON strings are escaped, so no message or name can look like these.
+# JSON strings escape quotes, so no message or name can match these patterns.
 _SUM = rb'"sum": "([^"]{16})"'
 _TRAILER = re.compile(
     rb'"nodes": (\d{1,9}), "begins": "(\d{16})", "rest": "([0-9a-f]{16})", "sum": "([0-9a-f]{16})"\}\}\Z'

@@ -33,7 +33,7 @@ _DTYPE = r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?"
 
 
 _WORDS = {None: "null", True: "true", False: "false"}
-# Writers of the most common types; faster than a function of this module.
+# Functions that write the most common types; each is faster than the general function of this module.
 _SCALARS: dict[type, Callable[[Any], str]] = {
     str: _quoted,
     int: int.__repr__,

@@ -28,7 +28,7 @@ _ALL_ALIKE = 1 << 31
 _SUMS = 1 << 30
 # Largest number of words of one tensor; limited because opening a dataset reads the whole manifest.
 MOST_WORDS = 4_000_000
-# Bytes of data per word below which words are not kept.
+# If a tensor has fewer bytes of data per word than this, its words are not stored.
 _WORTH = 4_000
 NO_WORDS: Words = np.empty(0, dtype=np.uint32)
 
@@ -92,7 +92,7 @@ class Layout:
     starts
         Start of each sample in the file, and the end of the last.
     sums
-        Checksum of each sample; None without checksums.
+        Checksum of each sample; None if the chunk has no checksums.
 
     Raises
     ------

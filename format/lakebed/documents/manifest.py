@@ -103,7 +103,8 @@ class ChunkPlaces:
         FormatError
             If a folder is missing, or sizes and checksums do not match.
         """
-        if len(self.sizes) == 1:  # most tensors have one chunk, and numbers are faster than arrays of one
+        # Fast path: most tensors have one chunk, and Python numbers are faster than arrays of one item.
+        if len(self.sizes) == 1:
             size = int(self.sizes[0])
             is_sound = self.folder_of[0] < len(self.folders) and size <= LARGEST_INDEX
             is_sound = is_sound and -(-size // BLOCK) == len(self.sums)
@@ -226,7 +227,8 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
 def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) -> bytes:
     """Return a manifest of a kind, with its checksum."""
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(20 + len(text)) % 8)  # so that readers need not copy the arrays behind it
+    # Align the arrays that follow to 8 bytes, so that readers need not copy them.
+    text += b" " * (-(20 + len(text)) % 8)
     body = len(text).to_bytes(4, "little") + text + payload
     return magic + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
 

@@ -56,9 +56,9 @@ from lakebed.errors import FormatError, KeyNotFound
 DELTA = b"LBMANIF2"
 
 _WHAT = "manifest"
-# Shorter files are stored whole, without looking for a common beginning.
+# Files that are shorter are stored whole; a common beginning would not pay.
 _SHORT = 256
-# Larger manifests are not cached.
+# Manifests larger than this are not cached.
 _SMALL = 1 << 18
 
 
@@ -83,7 +83,7 @@ class Read:
     """Immutable objects that readers built from it, shared by all who open the same version."""
 
 
-@lru_cache(maxsize=16)  # at most 4 MB, and the objects made from them
+@lru_cache(maxsize=16)  # at most 4 MB of files, and the objects made from them
 def _read_whole(data: bytes) -> Read:
     manifest = Manifest.from_bytes(data)
     return Read(manifest, digest_of(data), Whole(manifest, digest_of(data), len(data)), 0)
@@ -172,7 +172,7 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
         "gone_chunks": [key for key in whole.chunks if key not in manifest.chunks],
         "spent": spent,
     }
-    # The bytes include this number itself, so it is an upper estimate.
+    # The file contains this number, so its size is not known exactly yet: take an upper bound.
     header["spent"] = spent + len(closed(DELTA, header, payload)) + 20
     return closed(DELTA, header, payload)
 
@@ -228,7 +228,7 @@ def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
         n = _equal(old.folder_of[:n] < known, np.ones(n, np.bool_))
     pairs: list[tuple[NDArray[Any], NDArray[Any]]] = [(old.folder_of, new.folder_of), (old.sizes, new.sizes)]
     if old.known_layouts is not new.known_layouts:
-        # Equal chunks have equal words if both manifests know any.
+        # The words of equal chunks are equal if both manifests have words.
         pairs.append((old.layouts.counts, new.layouts.counts))
     for a, b in pairs:
         if a is not b:
@@ -283,7 +283,7 @@ def _applied(header: Mapping[str, Any], payload: memoryview, base: Manifest) -> 
     entries = fields.mapping(header, "chunks", _WHAT)
     limits.check("MAX_TENSORS", len(entries), f"{_WHAT}: tensors")
     tables = {key: _Added.from_json(entry) for key, entry in entries.items()}
-    # Only a malicious file has entries that share bytes, so that each could be as large as the file.
+    # Valid entries never overlap. In a malicious file all could point at the same bytes, so check the total size.
     total = sum(max(length, 0) for _, length, _ in named.values()) + sum(t.nbytes for t in tables.values())
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
@@ -362,5 +362,5 @@ class _Added:
 
 
 def _behind(column: NDArray[N], added: NDArray[N]) -> NDArray[N]:
-    """Return a column with values at its end; the same one without any."""
+    """Return a column with values appended; the same column if no value is appended."""
     return np.concatenate([column, added]) if len(added) else column

@@ -22,10 +22,10 @@ from lakebed.documents import fields, json_style
 from lakebed.errors import FormatError
 
 _WHAT = "refs.json"
-# Range of times that a calendar can show.
+# First and last second, in POSIX time, that `datetime` can represent.
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 _UNSUMMED = "0" * 16
-# Quotes in JSON strings are escaped, so no name or message can look like this.
+# JSON strings escape quotes, so no name or message can match this pattern.
 _SUM = rb'"sum": "([0-9a-f]{16})"\}\Z'
 
 

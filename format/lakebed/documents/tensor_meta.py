@@ -117,7 +117,7 @@ class TensorMeta:
         if low == self.min_shape and high == self.max_shape:
             return low, high
         if not self.max_shape:
-            # Earlier samples without a rank are empty: their extents are zeros.
+            # All samples so far are empty, so their extents are zeros.
             return (low if self.length == 0 else (0,) * len(low)), high
         return (
             tuple(min(a, b) for a, b in zip(self.min_shape, low, strict=True)),

@@ -311,7 +311,8 @@ class VersionTree:
         if head.is_committed or head.children:
             raise InvalidInputError(f"the head {head.id} of branch {branch!r} cannot be replaced")
         if head.id == FIRST:
-            # Until the first commit, 3.9.52 writes into the root. It stays, and the new head goes below it.
+            # Until the first commit, 3.9.52 writes into the root version. The root stays, and the new head becomes
+            # its child.
             return self._grow(head, CommitNode(new_id, branch, FIRST))
         self._check_free(new_id)
         parent = self.commits[str(head.parent)]
@@ -428,7 +429,7 @@ class VersionTree:
                     f"branch {name!r} cannot be deleted: branch {self.commits[head].branch!r} begins on it;"
                     " delete that one first"
                 )
-        # Versions that a reset left below this branch are removed with it.
+        # A reset may have left versions below this branch; remove them with it.
         pending = list(gone)
         while pending:
             below = [
@@ -447,7 +448,7 @@ class VersionTree:
         return replace(self, commits=commits, branches=branches)
 
     def _check_free(self, id: str) -> None:  # noqa: A002
-        # Ids are random, so comparing with the versions at hand is enough.
+        # Ids are random, so it is enough to compare with the versions that are already in memory.
         if id in Commits.of(self.commits).hot:
             raise InvalidInputError(f"there is already a version {id}")
 
@@ -472,7 +473,7 @@ class VersionTree:
 
 
 def tail_begins(data: bytes) -> int | None:
-    """Return the offset of the end that can be read alone, from the last bytes of the file; None without one."""
+    """Return where the part of the tree file begins that can be read alone, from the file's last bytes; None if absent."""
     end = TreeEnd.of(data)
     return None if end is None else end.begins
 

@@ -42,7 +42,9 @@ _DENSE = 8
 """If the filter leaves more than 1 / 8 of a window, the other columns are read whole."""
 
 _MOST_STRETCHES = 1 << 14
-"""Most stretches of rows that are held against a filter, at 12 microseconds each; with more, neighbours are joined."""
+"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each; beyond it, neighbours
+are joined.
+"""
 
 _ORDERED = (
     pa.types.is_integer,
@@ -112,7 +114,7 @@ class Scanner:
             self.projected_schema = _computed(self._kept.empty_table(), self._computed).schema
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream of record batches, which reads as far as it is asked to."""
+        """Return the rows as a stream of record batches, which reads only the batches that are requested."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
@@ -154,7 +156,8 @@ class Scanner:
         runs = scans.runs(self._rows, self._condition, telling)
         size = FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS
         parts = _parts(self._rows, runs, min(size, self._batch_size))
-        is_window = row_window(self._rows) is not None  # others are read ahead as they are taken
+        # The chunks of other rows are read ahead when the rows are taken.
+        is_window = row_window(self._rows) is not None
         with scans.ahead(wanted if self._condition is None else named, runs if is_window else []):
             for rows in parts:
                 if self._condition is None:
@@ -260,7 +263,7 @@ class _Scans:
             for name, scan in self._scanned.items()
         }
         fields = [pa.field(name, column.kind) for name, column in self.columns.items()]
-        # DuckDB reads the first column where it only counts rows.
+        # DuckDB reads the first column to count rows, so the row numbers come first.
         self.schema = pa.schema([pa.field(ROW_ID, pa.int64()), *fields] if shown.row_ids else fields)
 
     def has_files(self, names: Sequence[str]) -> bool:
@@ -358,7 +361,8 @@ class _Told:
         cuts = np.stack([first, last + 1], axis=1).reshape(-1)
 
         def over(found: NDArray[Any], how: np.ufunc) -> list[Any]:
-            padded = np.append(found, found[-1:])  # the end of the last stretch is an index, too
+            # Append an entry, because the end of the last stretch is used as an index, too.
+            padded = np.append(found, found[-1:])
             return list(how.reduceat(padded, cuts)[::2])
 
         columns = zip(
@@ -439,7 +443,8 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
     """The rows of a table as a dataset of Arrow, which DuckDB, polars and others query by columns and filters."""
 
     def __init__(self, table: Table, shown: Shown, condition: pads.Expression | None = None) -> None:
-        # Arrow's class has no constructor. Every method of it that could be called is overridden below.
+        # Do not call the constructor: Arrow's class has none. Every method of it that users could call is overridden
+        # below.
         table.shared_rows()  # raises an error now, not within an engine
         self._table, self._shown, self._condition = table, shown, condition
 

@@ -21,7 +21,7 @@ def tables_of(text: str) -> tuple[str, list[str], list[str]]:
     """
     import duckdb
 
-    data = text.encode()  # DuckDB counts bytes
+    data = text.encode()  # DuckDB counts positions in bytes
     tokens = duckdb.tokenize(text)
     ends = [start for start, _ in tokens[1:]] + [len(data)]
     words = [

@@ -65,7 +65,8 @@ class QueryError(InvalidInputError):
         self.row = row
 
     def __str__(self) -> str:
-        return "\n".join(map(printable, self.message.split("\n")))  # the place is shown on separate lines
+        # Keep line breaks: the second line marks the position of the error.
+        return "\n".join(map(printable, self.message.split("\n")))
 
 
 class QuerySyntaxError(QueryError):

@@ -27,7 +27,8 @@ class LakebedError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
-        # KeyError would show the repr, OSError "[Errno ...]". Names in it come from datasets, and end in terminals.
+        # KeyError would show the repr, and OSError "[Errno ...]". Escape control characters, because messages contain
+        # names of datasets and are printed on terminals.
         return printable(self.message)
 
 

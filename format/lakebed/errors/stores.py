@@ -143,7 +143,7 @@ class LinkUnavailableError(GetDataFromLinkError, ConnectionError):
 
 
 OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
-# EBADMSG and EUCLEAN are what ext4 and XFS report of their own tables; Linux alone has the latter.
+# ext4 and XFS report EBADMSG and EUCLEAN if their own tables are damaged; only Linux has EUCLEAN.
 _FAILING = (errno.EIO, errno.EBADMSG, getattr(errno, "EUCLEAN", errno.EIO))
 _KINDS: dict[int | None, tuple[type[StorageError], str]] = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), (StorageFullError, "free some space and try again")),

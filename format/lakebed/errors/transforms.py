@@ -20,7 +20,7 @@ class TransformError(LakebedError, RuntimeError):
     sample
         The input sample itself, as in 3.x; None if the input was only iterated over.
     checkpoint
-        Number of input samples in the last checkpoint; None without checkpoints.
+        Number of input samples in the last checkpoint; None if the transform made no checkpoints.
     """
 
     def __init__(

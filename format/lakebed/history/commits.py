@@ -47,7 +47,7 @@ def commit_details(session: Session, address: str) -> dict[str, Any]:
         return commit_entry(known)
     promised = session.known_as(address) == session.branch != address
     if known is None and (promised or address == session.structure().version_id):
-        # An unpublished version has an id, but no tree contains it.
+        # A version that is not published has an id, but is not in the tree yet.
         return commit_entry(replace(session.tree.commits[session.snapshot.version_id], id=address))
     tree = read_tree(session.storage)  # another writer may have created or committed it meanwhile
     try:

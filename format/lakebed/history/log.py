@@ -92,7 +92,7 @@ class Log:
             if commit not in parents:
                 parents[commit] = self._parents(commit)
                 pending += parents[commit]
-        # If two commits have the same time, the one that stands later in the history counts as younger.
+        # Of two commits with the same time, the one that comes later in the history counts as younger.
         ordered = {name: parents[name] for name in self._tree.commits if name in parents}
         times = {name: self._tree.commits[name].time or 0.0 for name in ordered}
         return map(self._entry, newest_first(ordered, times))

@@ -77,7 +77,7 @@ def _squash_schema(older: VersionChange, newer: DatasetDiff) -> DatasetDiff:
         origin = first.get(old, old)
         renamed[origin] = new
         if origin == new or (old in older.tensors and older.tensors[old].created):
-            del renamed[origin]  # it has its old name again, or never had another
+            del renamed[origin]  # the tensor has its first name again, or was created in between
     deleted = list(schema.deleted)
     for name in newer.deleted:
         renamed.pop(first.get(name, name), None)

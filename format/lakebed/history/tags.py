@@ -100,7 +100,7 @@ def _commit(session: Session, tree: VersionTree, address: str | None) -> str:
         if address is None
         else resolve(session.storage, tree, address, session.branch)
     )
-    if version not in tree.commits:  # another writer has replaced the head meanwhile
+    if version not in tree.commits:  # another writer has replaced the head in the meantime
         version = tree.head(session.branch).id
     node = tree.commits[version]
     if not node.is_committed and version not in tree.branches.values():

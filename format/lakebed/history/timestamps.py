@@ -11,7 +11,7 @@ from lakebed.errors import InvalidInputError
 
 Timestamp = datetime | date | float | str
 
-# Forms of the time after the date, down to the smallest part that is named.
+# The time after the date; the smallest named part decides how long the interval is.
 _TIME = re.compile(
     r"[T ]\d\d(?P<minute>:?\d\d(?P<second>:?\d\d(?P<fraction>[.,]\d+)?)?)?(Z|[+-]\d\d(:?\d\d)?)?$"
 )
@@ -21,9 +21,9 @@ _DAY, _HOUR, _MINUTE, _SECOND = 86400, 3600, 60, 1
 def posix_seconds(timestamp: Timestamp) -> float:
     """Return a moment in POSIX seconds.
 
-    A ``datetime`` needs a time zone. Text without one is UTC, as the log prints it. Text that names a day, an hour, a
-    minute or a second means its end, and so does a ``date``, because a commit whose time is printed as 12:00:05 was
-    made slightly later.
+    A ``datetime`` needs a time zone. Text without a time zone is UTC, as the log prints it. Text that names a day, an
+    hour, a minute or a second means its end, and so does a ``date``, because a commit whose time is printed as 12:00:05
+    was made slightly later.
 
     Raises
     ------

@@ -65,7 +65,7 @@ def as_sample(
     Raises
     ------
     TensorDtypeMismatchError, TensorInvalidSampleShapeError
-        If the value is no array of numbers, or does not fit the dtype.
+        If the value is not an array of numbers, or does not fit the dtype.
     """
     if isinstance(value, str | bytes | bytearray | memoryview | dict | set | frozenset | PathLike):
         if of_files:
@@ -77,7 +77,8 @@ def as_sample(
             f"the tensor holds {holds}, not {'text' if isinstance(value, str) else type(value).__name__}"
         )
     if hasattr(value, "detach") and hasattr(value, "cpu"):
-        value = value.detach().cpu()  # a tensor of torch with a gradient, or on a device
+        # `value` is a tensor of PyTorch, which may have a gradient or lie on a device
+        value = value.detach().cpu()
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -147,7 +147,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Return True for the null rows, or None without any.
+    """Return a mask that is True for null rows; None if no row is null.
 
     Arrow's own conversions import pandas if it is installed, which takes a second; the bitmap needs none.
     """
@@ -273,7 +273,8 @@ def _plain_values(array: pa.Array) -> NDArray[Any]:
 def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
     nulls = null_rows(array)
     if pa.types.is_null(array.type):
-        # Later rows decide between numbers and lists, so the nulls get a record of their own.
+        # All values are null. Store no numbers yet, because later rows decide whether the tensor holds numbers or
+        # lists.
         return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,) * (ndim or 1)), nulls, dtype)
     if ndim not in (None, 1):
         raise TensorInvalidSampleShapeError(
@@ -325,7 +326,7 @@ def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the shape of each row, int64 of shape (rows, levels), and the values of all rows back to back."""
-    # Only lists need Arrow's functions, and their import takes as long as NumPy's.
+    # Only lists need Arrow's compute functions, whose import takes as long as that of NumPy.
     import pyarrow.compute as pc
 
     extents = []

@@ -46,7 +46,8 @@ def plain_value(value: Any) -> Any:
 
 def _dump(value: Any, what: str) -> bytes:
     raw = _text_of(value, what)
-    json_style.check_depth(raw, f"a {what} sample")  # as readers do
+    # Check when writing, because readers refuse texts that are nested too deeply.
+    json_style.check_depth(raw, f"a {what} sample")
     return raw
 
 
@@ -54,7 +55,7 @@ def _text_of(value: Any, what: str) -> bytes:
     try:
         return _PLAIN.encode(value).encode()
     except (TypeError, ValueError, RecursionError):
-        pass  # values that only the format's JSON knows
+        pass  # a value that needs the JSON dialect of the format
     try:
         return json.dumps(json_style.encode_custom(value)).encode()
     except TypeError:
@@ -129,7 +130,7 @@ def encode_list(values: Iterable[Any], dtype: str | None = None) -> Block:
     Raises
     ------
     TensorDtypeMismatchError
-        If a value is no list, has no JSON form, or not that of the schema.
+        If a value is not a list, has no JSON form, or does not match the schema.
     """
     check = _check_of(None if dtype in ("Any", "List") else dtype, "list")
 
@@ -179,7 +180,8 @@ def _check_of(dtype: str | None, what: str) -> Callable[[Any], None]:
     """Return a function that refuses values without the schema of a tensor."""
     if dtype is None:
         return lambda _: None
-    from lakebed.htypes.schema_text import fits, parse_schema  # few tensors have a schema
+    # Imported here, because few tensors have a schema.
+    from lakebed.htypes.schema_text import fits, parse_schema
 
     schema = parse_schema(dtype)
 
@@ -198,7 +200,7 @@ def decode_document(data: bytes | memoryview) -> Any:
     Raises
     ------
     FormatError, LimitError
-        If the text is no JSON, or nested too deeply.
+        If the text is not JSON, or is nested too deeply.
     """
     value = json_style.load(data, "a json sample")
     if json_style.CUSTOM.encode() not in bytes(data):
@@ -206,7 +208,7 @@ def decode_document(data: bytes | memoryview) -> Any:
     try:
         return _samples_decoded(json_style.decode_custom(value))
     except FormatError:
-        return value  # plain JSON of a user, with the format's marker as a key
+        return value  # the user's own JSON has the marker of the format as a key
     except RecursionError as error:
         raise FormatError("a json sample is nested too deeply for this place in the program") from error
 
@@ -218,7 +220,7 @@ def _samples_decoded(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kind = value.get(json_style.CUSTOM)
-    if not isinstance(kind, str) or kind != "Sample":  # it may be an array
+    if not isinstance(kind, str) or kind != "Sample":  # the marker also stands for arrays
         return {key: _samples_decoded(item) for key, item in value.items()}
     data, compression = value.get("data"), value.get("compression")
     if not isinstance(data, str) or not isinstance(compression, str):

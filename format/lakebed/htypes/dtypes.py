@@ -108,7 +108,7 @@ def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
         return expected
     with np.errstate(all="ignore"):
         converted = values.astype(dtype)
-        # Compared there and back, because NumPy may compare two dtypes in a third one that rounds both.
+        # Compare in both dtypes, because NumPy may compare two dtypes in a third one that rounds both values.
         same = (converted == values) & (converted.astype(values.dtype) == values)
         if dtype.kind == "f":
             same |= np.isnan(converted) & np.isnan(values)

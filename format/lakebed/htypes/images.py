@@ -45,7 +45,7 @@ def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
     Raises
     ------
     SampleHtypeMismatchError
-        If the array is no image of 8 bits per channel.
+        If the array is not an image of 8 bits per channel.
     """
     wanted = CHANNELS[htype]
     if array.dtype == np.bool_:
@@ -67,7 +67,7 @@ def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
         return array[:, :, :3] if channels == 4 else np.repeat(grey[:, :, np.newaxis], 3, axis=2)
     if channels == 2:
         return array[:, :, 0]
-    # Each part is cut off on its own, as in 3.9.52.
+    # Truncate each of the three parts separately, as in 3.9.52.
     red, green, blue = (array[:, :, c] * weight for c, weight in enumerate(_GREY))
     parts = [part.astype(np.uint8) for part in (red, green, blue)]
     total: NDArray[Any] = parts[0] + parts[1] + parts[2]
@@ -80,7 +80,7 @@ def converted_file(sample: Sample, htype: str) -> NDArray[Any]:
     Raises
     ------
     SampleHtypeMismatchError
-        If the file is no image of 8 bits per channel.
+        If the file is not an image of 8 bits per channel.
     """
     array = sample.shown
     if htype != "image.gray" or array.ndim != 3 or array.shape[2] not in (3, 4) or array.dtype != np.uint8:

@@ -152,7 +152,7 @@ class Polygons:
         Raises
         ------
         FormatError
-            If the bytes are no such polygons.
+            If the bytes are not polygons in this form.
         """
         return cls(decode_polygons(buff, (0, 0, ndim), np.dtype(dtype)), dtype)
 
@@ -244,7 +244,7 @@ def decode_polygons(data: Buffer, shape: Sequence[int], dtype: np.dtype[Any]) ->
     Raises
     ------
     FormatError
-        If the bytes are no such polygons.
+        If the bytes are not polygons in this form.
     LimitError
         If they are more than this process allows.
     """

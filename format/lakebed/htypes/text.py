@@ -25,7 +25,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
     Raises
     ------
     TensorDtypeMismatchError
-        If a value is no text, or text that UTF-8 cannot hold (a lone surrogate).
+        If a value is not text, or is text that UTF-8 cannot hold (a lone surrogate).
     """
     if isinstance(values, list) and (set(map(type, values)) if kinds is None else kinds) == {str}:
         joined = "".join(values)
@@ -35,7 +35,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
     parts = []
     for value in values:
         if value is None or (isinstance(value, list | tuple) and not value):
-            parts.append(b"")  # an empty list is an empty sample in every htype; an empty array is no text
+            parts.append(b"")  # an empty list is an empty sample in every htype; an empty array is not text
             continue
         if isinstance(value, np.ndarray) and value.size == 1:
             value = value.item()

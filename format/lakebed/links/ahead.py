@@ -17,9 +17,9 @@ from lakebed.storage.address import scheme_of
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Bytes of results that may wait for their turn.
+# Limit of the bytes of results that wait until earlier results are taken.
 WAITING_BYTES = 256 << 20
-# Local disks answer faster than more threads could ask.
+# Number of threads for local disks; more threads cannot ask faster than a disk answers.
 _LOCAL_THREADS = 8
 
 

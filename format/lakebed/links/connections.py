@@ -72,7 +72,7 @@ class Place:
         try:
             host = plain_host(host)
         except ValueError:
-            # The system reads odd spellings of IPv4 addresses; a policy refuses them.
+            # The system accepts odd spellings of IPv4 addresses; `plain_host` and the policy do not.
             if not host.isascii():
                 raise
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
@@ -208,7 +208,7 @@ class Proxy:
         answer = b""
         while not answer.endswith(b"\r\n\r\n"):
             sock.settimeout(left(deadline))
-            # Byte by byte: the bytes after the empty line belong to TLS.
+            # Read byte by byte, because the bytes after the empty line belong to TLS.
             byte = sock.recv(1)
             answer += byte
             if not byte or len(answer) > _MAX_PROXY_ANSWER:
@@ -269,7 +269,7 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
         except (OSError, UnicodeError) as error:
             found.append(error if isinstance(error, OSError) else OSError(f"{host!r} is not a host name"))
 
-    # In a thread, since the system's resolver keeps no deadline.
+    # Ask in a thread, because the system's resolver does not support a deadline.
     thread = threading.Thread(target=ask, name="lakebed-resolve", daemon=True)
     thread.start()
     thread.join(left(deadline))
@@ -332,7 +332,7 @@ class Pool:
             try:
                 policy.check_addresses(place.url, place.host, place.port, known)
             except UnsafePathError:
-                # Another caller may use it; the name is resolved again.
+                # Keep the connection for callers with another policy; this call resolves the name again.
                 self.give(place, connection)
                 return None
         return connection

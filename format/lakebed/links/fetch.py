@@ -62,7 +62,8 @@ def fetch(
         return HTTP.fetch(url, timeout=timeout, creds=_values(creds), policy=policy)
     from lakebed.links.remote import fetch_object
 
-    return fetch_object(url, creds, policy)  # requests to stores have timeouts of their own
+    # Requests to stores have their own timeouts, so `timeout` is not passed.
+    return fetch_object(url, creds, policy)
 
 
 def fetch_part(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakebed.links.policy import Policy
 
 _REDIRECTS = (301, 302, 303, 307, 308)
-_PASSING = (429, 500, 502, 503, 504)  # answers after which another try may succeed
+_PASSING = (429, 500, 502, 503, 504)  # status codes after which another attempt may succeed
 _MAX_REDIRECTS = 5
 _TRIES = 3
 _BLOCK = 1 << 16
@@ -71,7 +71,7 @@ class Http:
         timeout
             Seconds for everything together; None for ``config.HTTP_TIMEOUT``.
         creds
-            Request headers under ``"headers"``, if any, and under ``"hosts"`` the hosts that they are for.
+            Request headers under ``"headers"``, if any, and under ``"hosts"`` the hosts that get these headers.
         policy
             Rules for links; None for a call of the user.
 
@@ -124,7 +124,7 @@ class Http:
     ) -> Part:
         deadline = time.monotonic() + (config.HTTP_TIMEOUT if timeout is None else timeout)
         secret, named = _headers(creds)
-        # An address that the user has linked is free; the targets of its redirects are not.
+        # The policy is not applied to an address that the user linked, but to the targets of its redirects.
         own = policy is not None and policy.is_own(url)
         first = here = _place(url, url)
         for _ in range(_MAX_REDIRECTS + 1):
@@ -147,7 +147,7 @@ class Http:
                 policy.check_downgrade(here.url, there)
             place = _place(there, url)
             if place.origin != here.origin:
-                secret = {}  # it is for the first server only
+                secret = {}  # the credentials are only meant for the first server
             here = place
         raise UnableToReadFromUrlError(f"{shown(url)} redirects more than {_MAX_REDIRECTS} times")
 
@@ -217,7 +217,7 @@ def _joined(url: str, location: str, origin: str) -> str:
 
 
 def _headers(creds: Mapping[str, Any] | None) -> tuple[dict[str, Secret], Sequence[str]]:
-    """Return the headers of credentials and the hosts that they are for."""
+    """Return the headers of credentials, and the hosts that get these headers."""
     found = {key: _revealed(value) for key, value in (creds or {}).items() if key in ("headers", "hosts")}
     named = dict(found.get("headers") or {})
     headers = {str(name): Secret(str(_revealed(value))) for name, value in named.items()}
@@ -233,7 +233,7 @@ def _revealed(value: Any) -> Any:
 
 
 def _ask_for(span: tuple[int, int] | None) -> dict[str, str]:
-    # HTTP has no empty ranges: one byte is read, and dropped.
+    # HTTP has no empty ranges: ask for one byte, which is dropped later.
     return {} if span is None else {"Range": f"bytes={span[0]}-{span[0] + max(1, span[1]) - 1}"}
 
 
@@ -303,7 +303,7 @@ def _body(
     end = None if wanted is None else skip + wanted
     parts: list[bytes] = []
     total = 0
-    # read1 returns the bytes that have arrived: a slow server cannot keep it beyond the deadline.
+    # read1 returns the bytes that have arrived, so a slow server cannot delay this loop beyond the deadline.
     while (end is None or total < end) and (part := answer.read1(_BLOCK)):
         limits.check("MAX_FETCH_BYTES", total + len(part), what)
         parts.append(part[max(0, skip - total) : None if end is None else end - total])
@@ -312,7 +312,8 @@ def _body(
     if (end is None or total < end) and known is not None and total != known:
         raise UnableToReadFromUrlError(f"{shown(url)} ends after {total} of {known} bytes")
     if known == total or (known is None and end is None):
-        answer.close()  # read1 does not notice the end, and the connection must be ready for the next request
+        # Read1 does not notice the end of the answer; `close` makes the connection ready for the next request.
+        answer.close()
     return b"".join(parts)
 
 

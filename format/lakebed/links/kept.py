@@ -39,7 +39,8 @@ MOST_BYTES = 1 << 28
 def folder() -> Path:
     """Return the folder of these files, which need not exist."""
     base = os.path.expanduser(os.environ.get("XDG_CONFIG_HOME") or "~/.config")  # noqa: PTH111
-    # Never below the working directory, which may hold files of others: a user without a home has no such folder.
+    # The folder must never be below the working directory, which may hold files of other users: without a home, use a
+    # path that does not exist.
     return Path(base if os.path.isabs(base) else os.devnull) / "lakebed"  # noqa: PTH117
 
 
@@ -175,7 +176,7 @@ def _text(links: Sequence[str]) -> str:
         and text[0] == "/"
         and not _ODD.search(text)
     ):
-        return text  # only plain paths: millions of them must cost very little
+        return text  # fast path for plain paths, because there may be millions of them
     here = os.getcwd()  # noqa: PTH109
     lines = []
     for link in links:
@@ -184,7 +185,7 @@ def _text(links: Sequence[str]) -> str:
         span = span_of(link)
         try:
             path = os.path.join(here, path_of(link if span is None else span.url))  # noqa: PTH118
-        except OSError:  # a file:// address of another machine
+        except OSError:  # a file:// address of another machine is not kept
             continue
         if "\n" not in path and "\0" not in path:
             lines.append(f"{path}\n")

@@ -18,7 +18,7 @@ from lakebed.links.part import Part
 if TYPE_CHECKING:
     from lakebed.links.policy import Policy
 
-# Non-blocking: opening a pipe without a writer would otherwise never return.
+# O_NONBLOCK: without it, opening a pipe that has no writer would never return.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -44,7 +44,7 @@ def read_file(path: str, policy: Policy | None = None) -> bytes:
         found = _regular(handle, path)
         if found.st_size > limits.MAX_FETCH_BYTES:
             limits.check("MAX_FETCH_BYTES", found.st_size, f"file {path!r}, in bytes")
-        # One byte more than the size shows the end of the file without a second call, and also growth.
+        # Ask for one byte more than the size: the answer shows that the file ends here and has not grown.
         data = os.read(handle, found.st_size + 1)
         if len(data) != found.st_size:
             data = _rest(handle, path, data)
@@ -84,7 +84,7 @@ def _open(path: str, policy: Policy | None) -> int:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        # Only for places that may be read does the error tell whether a file exists.
+        # Raise the original error only for a path that may be read, because it tells whether a file exists.
         policy.check_file(path, os.path.realpath(path))
         raise
     try:

@@ -24,10 +24,11 @@ from lakebed.errors import InvalidInputError
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Addresses that `ipaddress` calls global: Azure's service for its machines, protocols, 6to4 relays, multicast.
+# Networks that `ipaddress` counts as global, but that are special: Azure's service for its machines, protocol
+# assignments, 6to4 relays, multicast.
 _SPECIAL_4 = tuple(map(IPv4Network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24", "224.0.0.0/4")))
 _GLOBAL_6 = IPv6Network("2000::/3")
-# Protocols (Teredo among them), documentation, 6to4, documentation.
+# In this order: protocol assignments (with Teredo), documentation, 6to4, documentation.
 _SPECIAL_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 _NAT64 = IPv6Network("64:ff9b::/96")
 

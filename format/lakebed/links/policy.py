@@ -39,11 +39,11 @@ WEB = frozenset({"http", "https"})
 _WEB_PORTS = (80, 443)
 _MAX_URL = 8192
 
-# Links that a process remembers as its own, 8 bytes each, and the number that may stay unsorted.
+# Number of links (8 bytes each) that a process remembers as its own, and how many of them may be unsorted.
 _REMEMBERED = 1 << 24
 _UNSORTED = 64
 
-# Honest links do not need them, and parsers of addresses disagree on them.
+# Characters that valid links do not need and that URL parsers treat differently.
 _ODD = re.compile(r"[\x00-\x1f\x7f]")
 _ODD_ON_THE_WEB = re.compile(r"[\x00-\x1f\x7f\\]")
 _BUCKETS = {
@@ -342,7 +342,7 @@ class _Memory:
 
     def _sort(self) -> None:
         self._known = np.concatenate([self._known, np.array(self._recent, np.int64)])
-        self._known.sort(kind="stable")  # this merges sorted runs
+        self._known.sort(kind="stable")  # the stable sort merges runs that are already sorted
         self._recent = array("q")
         if len(self._known) > _REMEMBERED // 2:
             self._older, self._known = self._known, np.zeros(0, np.int64)

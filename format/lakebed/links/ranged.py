@@ -12,9 +12,9 @@ from lakebed.links.part import Part
 HEAD = 1 << 16
 """Bytes that are fetched first: the header of most files, and all of a small one."""
 
-# Sequential reads are fetched in steps that double up to this size.
+# Limit of the steps in which sequential reads are fetched; each step is twice as large as the one before.
 _LONGEST_STEP = 4 << 20
-# Rest of a file that is fetched at once.
+# If the rest of a file is smaller than this, it is fetched in one step.
 _SMALL = 1 << 20
 
 Fetch = Callable[[int, int, str | None], Part]

@@ -82,7 +82,7 @@ def read(
         text = os.fspath(path) if isinstance(path, os.PathLike) else path
         if not isinstance(text, str):
             raise InvalidInputError(f"read takes a path, an address or bytes, not {type(text).__name__}")
-        # An address with "#bytes=" may name a part of a file.
+        # A path with "#bytes=" may refer to a part of a file.
         if storage is None and scheme_of(text) == "file" and "#bytes=" not in text:
             local = _local(text)
             if local is not None and not os.path.lexists(local):

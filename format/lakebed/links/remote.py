@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakebed.storage.credentials import Creds
 
 _ANONYMOUS: Mapping[str, Any] = {"anonymous": True}
-# Most clients; each has its own connections and shares threads with the others.
+# Maximum number of clients; each has its own connections, and all share threads.
 _MOST = 256
 # Larger objects are read in parts of this size; the first request tells the size of the object.
 _PART = 8 << 20
@@ -113,7 +113,7 @@ def _identity(creds: Any) -> Any:
     """Return a hashable object that is equal for equal credentials; a source equals only itself."""
     source = creds.source if isinstance(creds, Given) else creds
     if isinstance(source, CredentialSource):
-        return CredentialSource, id(source)  # the storage keeps it alive
+        return CredentialSource, id(source)  # the storage keeps the object alive, so its id stays unique
     if isinstance(creds, Mapping):
         return tuple(sorted((str(name), _identity(value)) for name, value in creds.items()))
     if isinstance(creds, list | tuple):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Credentials = Callable[[str | None, str], Creds | None]
     """Credentials by key and address. Raises MissingCredsError for a key that has none."""
 
-# Size of a header with a large preview or colour profile.
+# Bytes that contain even the header of a file with a large preview or colour profile.
 _LONG_HEAD = 1 << 20
 
 
@@ -80,7 +80,7 @@ def described(file: RangedFile, path: str) -> Found:
             try:
                 return _found(Sample(buffer=file[0:length], path=path, compression=name))
             except (FormatError, LimitError):
-                continue  # more bytes may help
+                continue  # the header may be longer: read more bytes
     if not file.is_whole and name is not None and TRAITS[name].ranges:
         from lakebed.codecs.remote_video import RemoteVideo
 

@@ -153,7 +153,7 @@ class Resident(Column):
             values: Any = found.data
             present = np.logical_not(np.ma.getmaskarray(found)).reshape(-1).tolist()
             return [row if there else row[:0] for row, there in zip(values, present, strict=True)]
-        # Copy arrays, which are views of chunks; lists and texts are not.
+        # Arrays are views of chunks, so copy them; lists and texts are already copies.
         return found.copy() if isinstance(found, np.ndarray) else found
 
     @property
@@ -162,7 +162,8 @@ class Resident(Column):
             return self._loading.result()
 
     def _restart(self) -> None:
-        self._loading: LazyFuture[Any] = LazyFuture(self._load)  # the next pass tries again
+        # Create a new future, so that the next pass tries again.
+        self._loading: LazyFuture[Any] = LazyFuture(self._load)
 
     def prepare(self) -> None:
         if self.reader.source.remote is not None:
@@ -345,7 +346,8 @@ class _FilesRoom(Arena):
 
     def stacked(self) -> NDArray[Any] | None:
         out = self.whole
-        # If the tensor's dtype cannot hold the values of a file, that file becomes an array of its own.
+        # A file whose values do not fit the dtype of the tensor is an array of another dtype, which cannot be
+        # stacked.
         return out if out is not None and all(value.dtype == out.dtype for value in self.values) else None
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from lakebed.errors import InvalidInputError
 from lakebed.native import order as native
 
-# Purposes of random numbers: one word of the key each.
+# Purposes of random numbers; each purpose is one word of the key, so that their numbers are independent.
 DRAWS, WEIGHTED, SPANS, BLOCK, SPLIT = 1, 2, 3, 4, 5
 
 _WORD = (1 << 64) - 1
@@ -62,7 +62,7 @@ def key(*words: int) -> int:
 def fresh_seed() -> int:
     """Return a random seed below 2**48; if PyTorch is imported, it follows ``torch.manual_seed``."""
     torch: Any = sys.modules.get("torch")
-    # While another thread imports PyTorch, the module has no generator yet, so nobody can have seeded it.
+    # While another thread imports PyTorch, the module is incomplete, and nobody can have seeded it.
     if hasattr(torch, "randint") and hasattr(torch, "Generator"):
         return int(torch.randint(1 << 48, ()))
     return secrets.randbits(48)
@@ -146,7 +146,8 @@ def weighted(
         chosen = np.searchsorted(ends, np.sort(u) * ends[-1], side="right")
         drawn: NDArray[np.int64] = possible[np.minimum(chosen, len(possible) - 1)]
         return drawn
-    # Efraimidis and Spirakis 2006: draw an arrival time for each row, at the rate of its weight; the first ones win.
+    # Efraimidis and Spirakis 2006: draw an arrival time for each row, with its weight as the rate; take the earliest
+    # rows.
     arrivals = -np.log1p(-u) / weight[possible]
     first = np.argpartition(arrivals, size - 1)[:size]
     return np.sort(possible[first])

@@ -37,7 +37,7 @@ Shuffle = Literal["window", "exact", "chunk"] | bool
 
 WINDOW = 512 << 20
 _MOST_MEMORY = 4 << 30
-_SINGLE = 32  # single samples are made in batches of this size
+_SINGLE = 32  # batch size in which single samples are made
 
 
 class Loader:
@@ -310,7 +310,8 @@ class Loader:
             )
         self._seed, self._is_drawn = state["seed"], False
         self._epoch, self._position = epoch, position
-        # Even if no sample remains, the next pass is the rest of this epoch, so that loops over epochs count right.
+        # Even if no sample of this epoch remains, the next pass belongs to it and is empty, so that loops count
+        # epochs correctly.
         self._is_resumed = True
 
     def _fingerprint(self) -> str:
@@ -338,14 +339,16 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch, or continue that of a loaded state; an earlier iterator ends."""
         self._end()
-        known, self._print = self._print, None  # compute it again: the dataset may have changed
+        # Compute the fingerprint again, because the dataset may have changed.
+        known, self._print = self._print, None
         if self._fingerprint() != known and known is not None and self._is_resumed:
-            self._print = known  # keep the error until set_epoch or another state
+            # Keep the old fingerprint, so that the error is raised until set_epoch or another state.
+            self._print = known
             raise InvalidInputError(
                 "the dataset has changed since a state was loaded into this loader: open the version of the state "
                 f"(this one is {self.table.version!r}), or begin the epoch again with set_epoch({self._epoch})"
             )
-        # The last pass is over: its loop was left early, or reached the last batch.
+        # The last pass has ended, early or with its last batch: begin the next epoch.
         if self._position and not self._is_resumed:
             self._epoch, self._position = self._epoch + 1, 0
         self._is_resumed = False
@@ -470,7 +473,7 @@ class Loader:
 
     def _made_columns(self) -> list[Column]:
         """Return the column of each tensor; tensors in memory are kept from epoch to epoch."""
-        if self._pid != os.getpid():  # a forked child: threads of the parent may hold locks
+        if self._pid != os.getpid():  # in a forked child, threads of the parent may hold locks for ever
             self._forget()
         table = self.table
         with table.session.mutex:

@@ -219,7 +219,7 @@ class RandomResizedCrop(Operation):
         rest_width = np.where(shape > self.ratio[1], np.rint(height * self.ratio[1]), width)
         tall = np.where(drawn, tall[rows, first], rest_height)
         wide = np.where(drawn, wide[rows, first], rest_width)
-        # A narrow image may allow no box of that shape: take at least one pixel.
+        # In a narrow image, the box may be thinner than a pixel: take at least one pixel.
         return np.clip(np.stack([tall, wide], axis=1), 1, extents).astype(np.int64), drawn
 
 
@@ -311,7 +311,7 @@ class RandomCrop(Operation):
         free = geometry.rooms + np.array([top + bottom, left + right]) - size
         if self.pad_if_needed:
             before = before + np.maximum(-free, 0)
-            free = np.abs(free)  # padding both sides by the missing pixels leaves as many pixels to spare
+            free = np.abs(free)  # after padding both sides by the missing pixels, as many pixels are to spare
         elif (free < 0).any():
             found = geometry.rooms[int((free < 0).any(axis=1).argmax())].tolist()
             raise InvalidInputError(

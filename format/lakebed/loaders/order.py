@@ -53,7 +53,8 @@ EASED_BYTES = 64 << 20
 _FIRST_BYTES = 16 << 20  # limit of the first and the last block
 _FIRST_PART = 1 / 16  # limit of the first block, as a part of the epoch
 _LARGEST_PART = 1 / 4  # limit of the largest block
-_RESERVE = 0.94  # usable part of the window; the rest is spare, because random spans come unevenly
+# Usable share of the window; the rest is spare, because the spans of a block come in random numbers.
+_RESERVE = 0.94
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,11 +115,11 @@ class _Epoch:
     """Layout of one epoch: the samples of the permuted spans in sequence, and how the sequence is cut."""
 
     number: int
-    slots: Integers  # for each place in the sequence, its span
+    slots: Integers  # for each place in the sequence, the number of its span
     # For each place, the index of its first sample in the sequence; the last entry is the total number of samples.
     starts: Integers
-    # For each block, the index of its first sample in the sequence; the last entry is the total number of samples. A
-    # lane is a whole number of blocks.
+    # For each block, the index of its first sample in the sequence; the last entry is the total number of samples.
+    # Each lane has a whole number of blocks.
     blocks: Integers
     places: Integers  # for each block, the place in which it begins
     keys: NDArray[np.uint64]  # for each block, the key of its permutation; empty if samples keep their order
@@ -163,7 +164,8 @@ class Order:
         self.window = window
         usual = 64 if len(spans) >= 1_000_000 else 8 if len(spans) >= 4096 else 1
         self.lanes = (lanes or usual) if mode == "window" else 1
-        self._epochs: tuple[_Epoch, ...] = ()  # replaced, never changed: threads need no lock
+        # This tuple is replaced but never changed, so threads need no lock.
+        self._epochs: tuple[_Epoch, ...] = ()
 
     def __len__(self) -> int:
         return int(self.spans.first[-1])
@@ -311,7 +313,7 @@ class Order:
             inner = starts[np.searchsorted(nbytes, targets)]
             inner = np.clip(inner, lanes[:-1, None], lanes[1:, None])
             lanes = np.concatenate([lanes, inner.ravel()])
-        ends = np.sort(lanes)  # sorted by hand: np.unique would import all of numpy.ma
+        ends = np.sort(lanes)  # np.unique would import all of numpy.ma
         found: Integers = ends[np.append(True, ends[1:] != ends[:-1])]
         return found
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakebed.loaders.order import Order, Shares
 from lakebed.loaders.spans import SpanTable
 
-# Number of positions computed at a time: one call of NumPy costs as much as computing a hundred positions.
+# Number of positions that are computed at a time: a call of NumPy costs as much as computing a hundred positions.
 _TOGETHER = 4096
 
 Key = tuple[int, int]

@@ -82,7 +82,7 @@ def read_portion(reader: SampleReader, rows: Rows, shape: Shape | None = None) -
     else:
         numbers = np.asarray(rows, dtype=np.int64)
         low, high = int(numbers.min()), int(numbers.max()) + 1
-        if high - low <= 2 * len(numbers):  # reading the gaps too costs less than more requests
+        if high - low <= 2 * len(numbers):  # reading the rows in between costs less than more requests
             wanted, portion.places = [(low, high)], numbers - low
         else:
             distinct, portion.places = np.unique(numbers, return_inverse=True)
@@ -104,7 +104,8 @@ def _read(
     if codec is None:
         found = source.stretch(table, ordinal, first, stop, shapes=shape is None, is_scan=False)
     if found is None:
-        # A partly read chunk stays in the cache for later reads; a whole one is kept by the portion alone.
+        # If only a part of a chunk is read, the chunk stays in the cache for later reads; otherwise only this portion
+        # keeps it.
         chunk = source.chunk(table, ordinal, codec, keep=stop - first < table.samples(ordinal))
         portion.nbytes += len(chunk.data) * (stop - first) // max(1, chunk.count)
         if shape is None:
@@ -116,7 +117,7 @@ def _read(
         _append_even(reader, portion, _even(reader, chunk, first, stop, shape), stop - first, shape)
         return
     stretch, bounds, known = found
-    view = memoryview(stretch)[: bounds[-1]]  # more may have been read
+    view = memoryview(stretch)[: bounds[-1]]  # cut off bytes that were read beyond the last sample
     portion.nbytes += len(view)
     if shape is not None:
         _append_even(reader, portion, view, stop - first, shape)

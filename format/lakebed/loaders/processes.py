@@ -37,12 +37,13 @@ from lakebed.runtime.failures import Outcome, outcome
 
 Call = Callable[[Any], Any]
 
-# Arrays of fewer bytes are sent inside the request: describing their place in a buffer takes nearly as much.
+# Arrays of fewer bytes are sent inside of the request, because describing their place in a buffer takes nearly as
+# much.
 _SMALL = 512
 _PAGE = 1 << 16
 _ALIGNMENT = 64
 _HEADER = struct.Struct("<QB")
-# Seconds to wait for a worker to end before it is killed.
+# Seconds that a worker has to end before it is killed.
 _LAST = 2.0
 
 
@@ -86,7 +87,7 @@ class _Registry:
         self._segments: list[_Segment] = []
         self._starts: list[int] = []
         self._next = 0
-        # Reentrant, because a finalizer takes the lock too and may run while the same thread holds it.
+        # Use a reentrant lock: a finalizer takes it, too, and may run while the same thread holds it.
         self._mutex = threading.RLock()
 
     def add(self, fd: int, start: int, size: int) -> None:
@@ -167,7 +168,7 @@ def _pickled(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
 
     def keep(buffer: pickle.PickleBuffer) -> bool:
         if buffer.raw().nbytes < _SMALL:
-            return True  # stays in the pickle
+            return True  # pickle copies this buffer into the request
         buffers.append(buffer)
         return False
 
@@ -328,7 +329,7 @@ class _Worker:
         data, buffers = _pickled(samples)
         places: list[tuple[int, int, int]] = []
         fresh: dict[int, _Segment] = {}
-        copies = []  # kept alive until the worker has read them
+        copies = []  # references that keep the buffers alive until the worker has read them
         for buffer in buffers:
             view = np.frombuffer(buffer.raw(), dtype=np.uint8)
             found = pool.place(view)
@@ -420,7 +421,7 @@ class Processes:
         """
         worker = self._idle.get()
         if worker is None:
-            self._idle.put(None)  # wakes all others that wait
+            self._idle.put(None)  # pass the None on, so that it wakes all other waiting threads
             raise WorkerDied(self._problem)
         found = outcome(worker.transformed, samples, self._pool)
         if found.error is not None:

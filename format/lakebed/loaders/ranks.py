@@ -95,7 +95,7 @@ def process_group() -> tuple[int, int]:
 
 
 def _of_torch() -> tuple[int, int]:
-    # PyTorch may be missing, or half imported by another thread: then no group exists.
+    # If PyTorch is missing, or another thread is importing it, no process group exists.
     group: Any = getattr(sys.modules.get("torch"), "distributed", None)
     if not all(hasattr(group, name) for name in ("is_available", "is_initialized", "get_world_size")):
         return 0, 1
@@ -107,7 +107,7 @@ def _of_torch() -> tuple[int, int]:
 def _of_jax() -> tuple[int, int]:
     jax: Any = sys.modules.get("jax")
     is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
-    # Asking for the number of processes without a group would start JAX's devices.
+    # Without a group, asking for the number of processes would start JAX's devices.
     if is_initialized is None or not hasattr(jax, "process_index") or not is_initialized():
         return 0, 1
     return int(jax.process_index()), int(jax.process_count())

@@ -29,21 +29,24 @@ from lakebed.reading.subscripts import Rows
 from lakebed.runtime import process_hooks
 from lakebed.runtime.failures import outcome
 
-# Number of samples per task of a thread: one task costs as much as a tenth of decoding a small image.
+# Number of samples per task of a thread; a task costs as much as a tenth of decoding a small image.
 _MOST_SAMPLES = 16
-# Block number of samples that are read one by one.
+# Block number of samples that are read individually.
 _ALONE = -1
-# Number of batches made ahead of the consumer; batches larger than the processor's cache use the number in _LARGE.
+# Number of batches that are made ahead of the consumer. If a batch is larger than _LARGE[0] bytes (the processor's
+# cache), _LARGE[1] batches.
 AHEAD = 3
 _LARGE = 1 << 24, 2
-# If the storage fails to deliver this many samples in a row, it is unreachable, and the samples are not to blame.
+# If this many samples in a row cannot be read from the storage, it counts as unreachable, instead of the samples as
+# bad.
 _MOST_UNREACHED = 64
 _UNREACHED = StorageError, DatasetNotFoundError
 # Seconds after which a loader that waits for a store checks for slow requests.
 _GLANCE = 0.05
-# Seconds that closing a loader waits for its threads.
+# Seconds that closing a loader waits for its threads to end.
 _LAST = 10.0
-# Reading ahead looks at this many batches in vain before it takes all that is left of the blocks that it is in.
+# Number of batches in a row without a new span, after which read-ahead requests the rest of the current blocks at
+# once.
 _BARREN = 64
 
 
@@ -107,15 +110,15 @@ class Run:
         self._known_blocks: set[int] = set()
         self._first = first
         self._ahead = plan.steps(first)
-        self._barren = 0  # batches that were looked at for reading ahead since one needed another span
+        self._barren = 0  # number of batches in a row, looked at for read-ahead, that needed no new span
         self._upcoming: deque[Key] = deque()
         self._alone_rows: dict[int, int] = {}
         self._delivering: Job | None = None
         self._read_bytes = 0
         self._batch_bytes = 0
         self._largest = 0
-        # Hold back later batches and read-ahead until the first batch's individually read samples have arrived. For
-        # local files, hold them back until the threads may decode that batch, because all threads read it.
+        # Start later batches and read-ahead only when the individually read samples of the first batch have arrived;
+        # for local files, when the threads may decode that batch, because all threads read it.
         self._is_beginning = bool(self._spanned) and (not is_remote or plan.order.mode in ("window", "exact"))
         self._unreached: list[Exception] = []
         self._has_arrived = False
@@ -149,7 +152,7 @@ class Run:
                     return
                 waited = time.perf_counter()
                 self._wait(job)
-                if self._is_closed:  # by another thread
+                if self._is_closed:  # another thread has closed the loader
                     return
                 if job.error is not None:
                     raise job.error
@@ -216,7 +219,8 @@ class Run:
         if os.getpid() != self._pid:
             return
         self._stats.watch(None)
-        for _ in range(len(self._threads) or 1):  # one for the thread that iterates if no others exist
+        # One entry per thread, or one for the iterating thread if it has no others.
+        for _ in range(len(self._threads) or 1):
             self._tasks.put(None)
         end = time.monotonic() + _LAST
         for thread in self._threads:
@@ -307,7 +311,8 @@ class Run:
                 is_new = any(key[0] not in self._known_blocks or key in self._uses for key in keys)
                 self._barren = 0 if is_new else self._barren + 1
                 if self._barren > _BARREN:
-                    # Of a span that two blocks share, one may have few samples: do not look for their batch.
+                    # If two blocks share a span, one of them may need few of its samples: do not search for the batch
+                    # with them.
                     self._upcoming.extend(self._uses)
                     self._ahead = self._plan.steps(self._plan.next_block(step.number))
                     self._barren = 0
@@ -453,7 +458,7 @@ class Run:
                     future = self._entry(key).future
                 try:
                     found[key] = () if future is None else future.result()
-                except LakebedError as error:  # counts for all samples of the span
+                except LakebedError as error:  # the error applies to all samples of the span
                     found[key] = error
             value = found[key]
             if isinstance(value, LakebedError):

@@ -44,7 +44,7 @@ class Shaped(Files):
             )
         self.operations = operations
         self.seed = seed
-        # Links and tiles can only be read as values.
+        # Links and tiles can only be read sample by sample.
         self.is_spanned = not reader.is_link and not reader.has_tiles
 
     def room(self, picked: Picked) -> Room:
@@ -79,7 +79,7 @@ class _ShapedRoom(Arena):
         self._table = np.array(
             [(*shape[:2], shape[2] if len(shape) > 2 else 1) for shape in shapes], np.uint32
         )
-        # Empty samples become images of zeros of about the same size as the others.
+        # Replace empty samples by images of zeros, of about the same size as the others.
         self._is_empty = (self._table == 0).any(axis=1)
         if self._is_empty.any():
             self._table[self._is_empty] = (1, 1, max(1, int(self._table[:, 2].max())))

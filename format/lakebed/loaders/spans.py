@@ -15,7 +15,7 @@ from lakebed.reading.subscripts import Rows
 SPAN_BYTES = 1 << 19
 """Approximate stored bytes of a span: a request costs little beside its transfer, and many spans fit into a window."""
 
-# Assumed bytes of samples of unknown size, such as linked files.
+# Assumed size of samples of unknown size, such as linked files, in bytes.
 _UNKNOWN = 1 << 18
 
 
@@ -79,10 +79,10 @@ def chunked(reader: SampleReader) -> Chunked:
     counts = np.diff(last, prepend=-1)
     value = None if reader.dtype is None else reader.dtype.itemsize * int(np.prod(state.meta.max_shape))
     unknown = sizes == 0
-    # Without a manifest, use the bytes of the values, which have the right order of magnitude.
+    # If there is no manifest, estimate the stored bytes by those of the values.
     if unknown.any():
         sizes = np.where(unknown, np.maximum(counts, 1) * max(1, _UNKNOWN if value is None else value), sizes)
-    # Decompressed chunks are as large as the values.
+    # Compressed chunks are decompressed in memory, where they are as large as their values.
     if reader.chunk_codec() is not None and value is not None:
         sizes = np.maximum(sizes, counts * value)
     if reader.is_link or state.sequence is not None:
@@ -90,7 +90,8 @@ def chunked(reader: SampleReader) -> Chunked:
         pieces = max(1, min(length, size // SPAN_BYTES))
         ends = np.linspace(0, length, pieces + 1).astype(np.int64)[1:] - 1
         return Chunked(ends, np.full(pieces, size // pieces, np.int64), is_whole=True)
-    if len(last) and np.any(last[1:] == last[:-1]):  # all tiles of a sample count as one chunk
+    # The tiles of a sample have the same last row; count them as one chunk.
+    if len(last) and np.any(last[1:] == last[:-1]):
         ends = np.append(np.flatnonzero(last[1:] != last[:-1]), len(last) - 1)
         sizes = np.add.reduceat(sizes, np.append(0, ends[:-1] + 1))
         last = last[ends]
@@ -103,7 +104,7 @@ def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool 
     Parameters
     ----------
     readers
-        The tensors that are read span by span; without any, all rows are one span.
+        The tensors that are read span by span; if none is given, all rows are one span.
     rows
         The rows in the wanted order, or sorted if they will be shuffled.
     single
@@ -139,7 +140,7 @@ def _edges(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _grouped(rows: Rows, edges: NDArray[np.int64], of_chunk: NDArray[np.int64], per_row: float) -> SpanTable:
-    # If the rows begin with the first one and none is left out, the edges are the starts.
+    # If the rows are 0, 1, 2, ..., the edges of chunks are the starts of spans.
     if isinstance(rows, range) and rows == range(rows.stop):
         inside = int(np.searchsorted(edges, rows.stop))
         starts, chunk = np.append(edges[:inside], rows.stop), of_chunk[:inside]

@@ -105,7 +105,7 @@ class Stats:
         with self._mutex:
             asked, hits = self._reads()
             failures = list(self.failures)
-        if not asked.requests:  # local files: each span is one request
+        if not asked.requests:  # for local files, each span counts as one request
             asked = Counts(int(self.requests), nbytes=int(self.bytes_read))
         seconds = self.start_seconds + self.loader_wait_seconds + self.consumer_seconds
         return {

@@ -1,4 +1,4 @@
-"""Check of a dataset's documents: each by itself, against the others, and against the manifest.
+"""Check of a dataset's documents: each document alone, against the others, and against the manifest.
 
 Finds all damage without stopping at the first; `lakebed.maintenance.verify` reads the chunks of tensors.
 """
@@ -170,8 +170,8 @@ class DocumentCheck:
         found = self._version(version_id)
         node = self._tree.commits[version_id]
         if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
-            # Of the checked versions, only the root can be neither a commit nor a head: after a crash of 3.9.52 in it,
-            # a repair puts a new head below. Later versions use its chunks, but nobody reads its documents.
+            # Of all checked versions, only the root can be neither a commit nor a head, if 3.9.52 crashed in it and a
+            # repair made a new head below it. Later versions use chunks of the root, but nobody reads its documents.
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
             self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]
@@ -222,7 +222,8 @@ class DocumentCheck:
     def _opening(self, node: CommitNode) -> None:
         """Open the version as a reader does, to report errors that only this finds."""
         try:
-            list(open_version(self._storage, self._tree, node.id).tensors.values())  # parses every tensor
+            # Forces every tensor to be parsed.
+            list(open_version(self._storage, self._tree, node.id).tensors.values())
         except (FormatError, LimitError) as error:
             self._damaged(str(error), node)
 
@@ -230,7 +231,8 @@ class DocumentCheck:
         """Compare `commit_info.json`, from which 3.9.52 restores a lost history, with the history."""
         key = f"{folder_of(node.id)}commit_info.json"
         data = self._get(key)
-        # A head needs none. An interrupted commit leaves one, perhaps incomplete, which the next commit replaces.
+        # A head needs no such file. An interrupted commit leaves one, perhaps incomplete, which the next commit
+        # replaces.
         if data is None or node.id in self._tree.branches.values():
             return
 
@@ -277,7 +279,7 @@ class DocumentCheck:
 
     def _read_manifest(self, data: bytes) -> Manifest:
         found = parse_manifest(self._storage, data).manifest
-        dict(found.chunks)  # all of it must be sound
+        dict(found.chunks)  # forces every entry to be checked
         return found
 
     def _is_current(self, manifest: Manifest) -> bool:
@@ -337,7 +339,8 @@ class DocumentCheck:
         try:
             return resolve_chunks(self._storage, self._tree, node.id, key, ids)
         except FormatError:
-            # A damaged chunk_set of an ancestor is reported there; chunks that only it names are reported as missing.
+            # A damaged chunk_set of an ancestor is reported for the ancestor; chunks that only this chunk_set names
+            # are reported as missing.
             return resolve_chunks(
                 self._storage, VersionTree({FIRST: self._tree.commits[FIRST]}, {}), FIRST, key, ids
             )
@@ -371,7 +374,8 @@ class DocumentCheck:
                 )
             elif rows != tiles and not state.meta.is_link:
                 message = f"sample {index} has {rows} tiles, its shape needs {tiles}"
-                # 3.9.52 leaves stale entries (FORMAT.md 15.6); readers then use the chunks.
+                # The entry of the tile index is outdated, as 3.9.52 leaves them (FORMAT.md 15.6); readers then trust
+                # the chunks.
                 self._findings.notes.append(
                     Damage(message, node.id, node.branch, name, (index, index), folder + TILES)
                 )

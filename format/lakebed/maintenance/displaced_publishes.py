@@ -49,7 +49,7 @@ def orphaned_publishes(storage: Storage, tree: VersionTree) -> list[str]:
 
 
 def warning_of(storage: Storage, tree: VersionTree) -> str | None:
-    """Return the warning for opening a dataset with orphaned publishes; None without any.
+    """Return the warning for opening a dataset with orphaned publishes; None if it has none.
 
     Only a tree that 3.9.52 wrote last can have orphaned publishes.
     """
@@ -127,7 +127,7 @@ class OrphanRecovery:
         self._node = tree.commits[version]
         self._source = ChunkSource(storage, _CACHE, {})
         self._name = f"displaced_{version[:8]}"
-        # Whether it has changes that are not recovered, so that it must stay.
+        # True if the version has changes that are not recovered, so that it must be kept.
         self._is_left = False
         self._steps = VersionSteps(report, self._node.branch, version)
 

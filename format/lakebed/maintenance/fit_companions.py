@@ -59,7 +59,7 @@ class CompanionFit:
     steps: VersionSteps
     files: Files = field(default_factory=dict)
     _unremoved: Collection[str] = ()
-    # The entries of a tensor's companions that belong to missing samples.
+    # Companion -> numbers of its entries that belong to missing samples.
     _gone: dict[str, set[int]] = field(default_factory=dict)
 
     def fit(self, lost: Mapping[str, Sequence[int]], unremoved: Collection[str]) -> None:
@@ -80,7 +80,7 @@ class CompanionFit:
                 hidden: str(link.get("extend", "")).removeprefix("extend_")
                 for hidden, link in state.meta.links.items()
             }
-            # Fit ids first, because they tell which rows were removed.
+            # Fit the ids first, because they show which rows were removed.
             for hidden, kind in sorted(kinds.items(), key=lambda item: item[1] != "id"):
                 link = state.meta.links[hidden]
                 flat = bool(link.get("flatten_sequence"))
@@ -146,7 +146,7 @@ class CompanionFit:
                 None if row in gone else tuple(np.ravel(reader.value(row)).tolist())
                 for row in range(state.meta.length)
             ]
-        # Keep other forms that 3.9.52 writes: [0] for no value, an axis of length 1 for grey images.
+        # Keep equivalent shapes that 3.9.52 writes: [0] for no value, and an axis of length 1 for grey images.
         fitted = [
             old if old is not None and _is_alike(old, new) else new
             for old, new in zip([*known, *[None] * len(wanted)], wanted, strict=False)

@@ -92,7 +92,7 @@ class _Builder:
                 if child in self.folders or child in self.nodes:
                     below.setdefault(id_, []).append(child)
         for lost in sorted(set(below) - self.nodes.keys() - {FIRST}):
-            # Its children name it, so it was committed; its own parent is unknown.
+            # A version that has children was committed; its own parent is unknown, so attach it to the root.
             below.setdefault(FIRST, []).append(lost)
             self._step(
                 "history", "its commit_info.json is gone: it is put below the first version", version=lost
@@ -108,7 +108,7 @@ class _Builder:
             pending += [(child, id_, node.branch) for child in children]
         seen: set[str] = set()
         for id_, node in self.commits.items():
-            # Each version belongs to the first one that names it.
+            # If several versions name the same child, the first one keeps it.
             children = tuple(c for c in node.children if c not in seen and self.commits[c].parent == id_)
             seen.update(children)
             self.commits[id_] = replace(node, children=children)
@@ -129,7 +129,7 @@ class _Builder:
             if not node.is_committed and not node.children:
                 tips.setdefault(node.branch, []).append(node)
         for branch, nodes in tips.items():
-            # The others are orphaned publishes. If several could be the head, the youngest is.
+            # If a branch could have several heads, take the youngest; the others are orphaned publishes.
             nodes.sort(key=lambda node: self.folders.get(node.id, 0.0))
             *others, head = nodes
             self.branches[branch] = head.id
@@ -141,7 +141,7 @@ class _Builder:
 
     def _name_head(self, node: CommitNode) -> None:
         if node.id in self.nodes:
-            return  # a remainder of a reset
+            return  # a reset left this version behind
         name = f"recovered_{node.id[:8]}"
         self.commits[node.id] = replace(node, branch=name)
         self.branches[name] = node.id

@@ -177,7 +177,7 @@ class _Repair:
         return tree
 
     def _with_heads(self, found: Rebuilt) -> tuple[VersionTree, list[Snapshot]]:
-        """Add heads below the last commits of branches without one."""
+        """Add heads below the last commits of branches that have no head."""
         tree, heads = found.tree, []
         for branch in found.headless:
             base = tree.branches[branch]
@@ -194,12 +194,13 @@ class _Repair:
         for branch, head in list(tree.branches.items()):
             mine = [i for i in tree.ancestors(head) if tree.commits[i].branch == branch and i != FIRST]
             if branch == MAIN or head not in mine or not self._is_going(tree, head):
-                continue  # 3.9.52 removes the head first
+                continue  # 3.9.52 removes the head first, so nothing is lost here
             gone = [i for i in mine if tree.commits[i].is_committed and self._is_going(tree, i)]
             if not gone:
                 continue  # the head can be made again from its parent
             if any(node.parent in mine and node.branch != branch for node in tree.commits.values()):
-                continue  # another branch begins on a lost version; the head is repaired as far as possible
+                # Another branch begins on a lost version, so keep it; the head is repaired as far as possible.
+                continue
             left = [i for i in mine if i not in gone and i != head]
             last = next((i for i in left if all(j not in gone for j in mine[mine.index(i) :])), None)
             if last is None:
@@ -366,7 +367,7 @@ class _Repair:
         if found.lock is None or not keeps:
             self._storage.delete(key)
             return
-        with contextlib.suppress(PreconditionFailed):  # another writer took the lock meanwhile
+        with contextlib.suppress(PreconditionFailed):  # another writer has taken the lock in the meantime
             self._storage.put_if(key, found.lock.released().to_bytes(), found.etag)
 
     def _is_live(self, key: str) -> bool:

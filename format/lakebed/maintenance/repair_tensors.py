@@ -94,7 +94,7 @@ class Repairer:
         self._source.heads = frozenset([old_id])
         self._steps = steps
         self._names = {key: name for name, key in found.meta.tensor_names.items()}
-        # Samples taken from the parent version, by tensor and row.
+        # Tensor -> row -> sample that was taken from the parent version.
         self._restored: dict[str, dict[int, Encoded]] = {}
 
     def repair(self) -> tuple[Snapshot, Files]:

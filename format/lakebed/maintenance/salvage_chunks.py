@@ -203,7 +203,7 @@ class ChunkSalvage:
         try:
             inherited = ArrayTable(ids, resolve_chunks(self.storage, self.tree, above, key, ids))
         except FormatError:
-            inherited = None  # this version then names all its chunks itself
+            inherited = None  # write the chunk_set of this version with all its chunks
         folders: dict[Place, int] = {}
         at, sizes, sums, own = [], [], [], []
         for row, step in enumerate(steps):

@@ -126,7 +126,7 @@ class _ChunkCheck:
         table = reader.state.table
         try:
             codec = reader.chunk_codec()
-            # Chunks compressed as images are decoded only in a deep check, with their samples.
+            # Chunks compressed as images are only decoded in a deep check, together with their samples.
             codec = None if isinstance(codec, ImageChunkCodec) else codec
             chunk = parse_chunk(self._source.file(table, ordinal), table.samples(ordinal) or 1, codec)
             sizes = np.diff(chunk.offsets())
@@ -154,7 +154,8 @@ class _ChunkCheck:
         if decodes(reader, rows):
             self._findings.samples += len(rows)
             return
-        broken: list[tuple[int, int, str]] = []  # each run of damaged samples with the error of its first one
+        # Runs of damaged samples: first and last sample, and the error of the first.
+        broken: list[tuple[int, int, str]] = []
         for row in rows:
             self._findings.samples += 1
             error = self._sample(version, reader, row)
@@ -216,7 +217,7 @@ def _samples(state: TensorState) -> Iterator[range]:
     for end in ends.tolist():
         if state.table.first(start) >= state.meta.length:
             return
-        # The first tile of a sample may only share its row with earlier samples, which no writer does.
+        # A new row begins after `end`: only the further tiles of a sample share the row of its first tile.
         yield range(start, end)
         start = end
 

@@ -155,7 +155,7 @@ class Merger:
     def _base_line(
         self, versions: Sequence[str], key: str | None, comparison: Callable[[], Comparison]
     ) -> Line:
-        """Return the rows that both lines come from; with several common ancestors, their combination."""
+        """Return the rows at which both lines started; with several common ancestors, their combination."""
         first, *others = [v for v in versions if key in self._versions[self._open(v)].tensors] or versions[:1]
         line = self._line(self._open(first), key)
         for other in others:
@@ -398,8 +398,8 @@ class Merger:
         """Return the class names of the result, and the map from their numbers to ours."""
         ours = _class_names(self.ours.tensors[pair.ours])
         theirs = _class_names(self.theirs.tensors[pair.theirs])
-        # Keep our names even if a tensor created again on their line has none yet; our numbers would lose their
-        # meaning.
+        # Keep our names, even if the tensor was created again on their line and has no names yet: our numbers refer
+        # to them.
         return merged_names(ours, theirs) if ours or theirs else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:

@@ -59,7 +59,7 @@ def merge(
                 print(_NEEDLESS)
             return
         if not session.is_head:
-            _merger(session, found, options)  # raises before a branch is created
+            _merger(session, found, options)  # raises an error of the merge before a branch is created
         _merge(session, target, options)
 
 
@@ -126,7 +126,7 @@ class _Target:
 def _merges(session: Session) -> dict[str, tuple[str, ...]]:
     try:
         return dict(read_refs(session.storage).merges)
-    except DatasetCorruptError:  # the commit messages record the merge, too
+    except DatasetCorruptError:  # the commit messages record merges, too
         return {}
 
 
@@ -177,7 +177,7 @@ def _merge(session: Session, address: str, options: _Options) -> None:
     """Merge with the writer's lock of both branches."""
     with session.mutex, session.writing() as draft:
         found = _Target.find(session, address)
-        if found is None:  # another writer has just merged it
+        if found is None:  # another writer has merged the branch in the meantime
             session.flush()
             print(_NEEDLESS)
             return
@@ -198,7 +198,7 @@ def _delete_removed(session: Session, address: str) -> bool:
         version_id = node.parent
     ancestry = Ancestry(session.tree, None)
     if version_id in ancestry.of(session.snapshot.version_id):
-        return False  # our own line, not a merged one
+        return False  # the version is an ancestor by itself, without a merge
     if not Merger(session, version_id, ancestry).plan_deletions():
         return False
     with session.mutex, session.writing() as draft:
@@ -236,8 +236,8 @@ def _check_still(session: Session, target: _Target) -> None:
 def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | None) -> None:
     """Make the merged head, its commit, and that of the other branch visible in one step."""
     branch, now, user = session.branch, clock.now(), config.author()
-    # Record the merge before publishing it, by the id of its commit. Use a new id even if the content stays the same:
-    # under the id of the existing head, an interrupted merge would count as completed.
+    # Record the merge before publishing it, under the id of its future commit. Use a new id even if the content stays
+    # the same: under the id of the existing head, an interrupted merge would count as completed.
     draft.tensors.mark_changed()
     merged = draft.snapshot()
     head = inherited(merged, new_id())

@@ -160,7 +160,7 @@ def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
     )
     theirs_changed = everywhere[differ(theirs.refs(t[everywhere]), base.refs(b[everywhere]))]
     ours_changed = differ(ours.refs(o[theirs_changed]), base.refs(b[theirs_changed]))
-    # If no common ancestor has the row, it is unknown which line changed it.
+    # If no common ancestor has the row, nobody knows which line changed it.
     doubtful = np.concatenate([theirs_changed[ours_changed], np.flatnonzero(~in_b & in_o & in_t)])
     clashing = doubtful[differ(ours.refs(o[doubtful]), theirs.refs(t[doubtful]))]
     changed_here = differ(ours.refs(o[here]), base.refs(b[here]))

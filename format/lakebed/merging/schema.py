@@ -121,7 +121,7 @@ class _Names:
             for version in (base, ours, theirs)
         )
         self._key_of = {name: key for key, name in self.ours.items()}
-        # Keys of our tensors that take the name that the tensor has on their line now.
+        # Keys of our tensors that will be renamed, because only their line has renamed them.
         self.leaving = {
             key
             for key, name in self.ours.items()

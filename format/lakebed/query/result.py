@@ -39,7 +39,7 @@ class ResultVerbs(RowVerbs, OutputVerbs):
     """Verbs of a result; a column of the same name hides a verb."""
 
     def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
-        """Draw the rows of the dataset that these come from; see ``lakebed.show``.
+        """Draw the rows of the dataset from which these rows come; see ``lakebed.show``.
 
         Parameters
         ----------
@@ -107,12 +107,12 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
 
     @property
     def sample_indices(self) -> list[int]:
-        """Numbers of the rows in the dataset that they come from.
+        """Numbers of the dataset's rows from which these rows come.
 
         Raises
         ------
         InvalidInputError
-            If they come from several, as those of joins and groups do.
+            If each row comes from several rows, as in joins and groups.
         """
         found = self.relation.base_rows()
         if found is None:

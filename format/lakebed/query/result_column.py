@@ -237,7 +237,7 @@ class ResultColumn(ColumnVerbs):
             return _json_texts(found)
         try:
             return pa.array([_jsonable(value) for value in found])
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # lists of values of several types
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # the lists hold values of several types
             return _json_texts(found)
 
     def _dated(self, column: Column) -> pa.Array | None:
@@ -376,7 +376,7 @@ def _array(value: Any, column: Column) -> NDArray[Any]:
         dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
         return np.empty(0, column.flat.dtype if isinstance(column, Ragged) else dtype)
     if isinstance(value, list):
-        with suppress(ValueError):  # lists of unequal length
+        with suppress(ValueError):  # the lists may differ in length
             array = np.asarray(value)
             if array.dtype.kind in "biuf" and array.size:
                 return array

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 _PAGE = 1 << 16
 
 _ONE = [np.empty(1, dtype=np.uint8)]
-# Reference count of a buffer that only a list holds, measured as in `take`; it differs between Python releases.
+# Reference count of a buffer that only a list refers to, measured as in `take`, because it differs between Python
+# releases.
 _UNUSED = sys.getrefcount(_ONE[0])
 
 

@@ -26,17 +26,17 @@ Shape = tuple[int, ...]
 Pending = tuple[int, int, Buffer, Shape]
 _Fill = Callable[[NDArray[np.uint8]], object]
 
-# Limits on the stored and decoded bytes of files that are collected and then decoded together.
+# Limits of the stored and of the decoded bytes of files that are decoded together.
 _WINDOW_STORED = 1 << 25
 _WINDOW_DECODED = 1 << 27
-# Size of an allocation that several decoded samples share; it stays in memory as long as one of them does.
+# Size of an allocation that several decoded samples share; it stays in memory as long as one of these samples does.
 _ARENA = 1 << 23
 _ALIGNMENT = 64
-# Decode arrays from this many bytes on in several threads.
+# Minimum size of arrays that several threads decode.
 _THREADED_FROM = 1 << 16
-# If samples are only copied and verified, use several threads from this many bytes on.
+# The same minimum for arrays that are only copied and verified.
 _THREADED_COPY_FROM = 1 << 24
-# Take only larger buffers from the pool; smaller ones cost nothing to allocate.
+# Minimum size of buffers that are taken from the pool; allocating smaller ones costs nothing.
 _SHARED_ABOVE = 1 << 20
 
 
@@ -56,7 +56,7 @@ def is_decoded(reader: StoredSamples) -> bool:
         return False
     if reader.decoder.files is not None:
         return True
-    # With few bytes per sample, threads would only wait for each other.
+    # If samples are small, threads would mostly wait for each other.
     return math.prod(reader.state.meta.max_shape) * reader.known_dtype().itemsize >= _THREADED_FROM
 
 
@@ -226,7 +226,7 @@ def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
     codec, is_told = reader.decoder.files, reader.decoder.traits.decodes_into
     for position, (row, data, shape) in enumerate(_files(reader, rows)):
         size = dtype.itemsize * math.prod(shape)
-        # Other files are compared with the recorded shape when they are decoded.
+        # The shape of other files is compared with the recorded one when they are decoded.
         if not is_told or size > limits.FREE_BYTES:
             with Locating(reader, row):
                 if len(data) and codec is not None:
@@ -308,7 +308,8 @@ def _share(sizes: Sequence[int], start: int) -> int:
     total = sizes[start]
     for size in sizes[start + 1 :]:
         if total + size > _ARENA:
-            # Use one size for all full buffers: otherwise a used one would often be a few bytes too small.
+            # Give all full buffers the same size; otherwise a buffer that is used again would often be a few bytes
+            # too small.
             return max(total, _ARENA)
         total += size
     return total

@@ -9,7 +9,7 @@ from lakebed.reading.open_chunk import OpenChunk
 
 # Number of large local chunks to keep in memory; few, because the system caches their files anyway.
 _MOST_LARGE = 4
-# Number of chunks whose header, and mapping or verified blocks, are remembered.
+# Number of chunks whose header is remembered, together with their mapping or their verified blocks.
 _MOST_OPEN = 1024
 
 

@@ -106,7 +106,7 @@ class Decoder:
         )
 
     def shape_of(self, shape: Shape | None) -> Shape:
-        """Return a sample's shape: that in its shape row, or zeros without one.
+        """Return a sample's shape: that in its shape row, or zeros if it has no shape row.
 
         Raises
         ------
@@ -134,7 +134,8 @@ class Decoder:
             return None
         shape = codec.facts(data).shape
         if len(shape) == 2 and len(meta.max_shape) == 3:
-            shape = (*shape, 1)  # grey pictures have one channel (FORMAT.md 5.3)
+            # Grey images are stored without an axis for their one channel (FORMAT.md 5.3).
+            shape = (*shape, 1)
         if len(shape) != len(meta.max_shape):
             return None
         for low, extent, high in zip(meta.min_shape, shape, meta.max_shape, strict=True):

@@ -33,7 +33,7 @@ from lakebed.storage.base import Storage
 from lakebed.storage.stores.traffic import Traffic
 from lakebed.versions.state import ChunkTable
 
-# For single samples, read a range of chunks above this size; read smaller chunks as a whole.
+# Single samples of chunks above this size are read by range; smaller chunks are read as a whole.
 RANGES_ABOVE = LARGE
 
 _sources: weakref.WeakSet[ChunkSource] = weakref.WeakSet()
@@ -175,7 +175,7 @@ class ChunkSource:
             return self.piece(chunk, start, stop - start)
         if self.remote is not None:
             return self.remote.samples(chunk, layout, inside, inside + 1)
-        if chunk.mapped is not None:  # without the lock, see `piece`
+        if chunk.mapped is not None:  # no lock is needed: see `piece`
             return self._local.sample(chunk, layout, inside)
         with self._mutex:
             return self._local.sample(chunk, layout, inside)
@@ -191,7 +191,7 @@ class ChunkSource:
         """Read a range of a chunk file, verified; errors as in :meth:`sample`."""
         if self.remote is not None:
             return self.remote.range(chunk, start, length)
-        if chunk.mapped is not None:  # without the lock: several threads verify blocks at the same time
+        if chunk.mapped is not None:  # no lock, so that several threads can verify blocks at the same time
             return self._local.mapped(chunk, chunk.mapped, start, length)
         with self._mutex:
             return self._local.range(chunk, start, length)
@@ -209,7 +209,7 @@ class ChunkSource:
         ChecksumError, GetChunkError
             If what is read is damaged or missing.
         """
-        # Mapped pages are pages of the system's cache, so keeping them costs no memory.
+        # Mapped pages belong to the cache of the system, so keeping them costs no memory.
         chunk = self.by_range(table, row) if self.remote is None and config.OS_CACHE else None
         return None if chunk is None else self._even(chunk, table.samples(row), item)
 
@@ -236,7 +236,7 @@ class ChunkSource:
         try:
             parsed = parse_chunk(chunk.mapped, count)
         except (FormatError, LimitError):
-            return None  # reading the whole chunk raises the error
+            return None  # reading the whole chunk then raises the error
         start = chunk.size - len(parsed.data)
         if parsed.uniform is None or parsed.uniform[1] != item or start > len(header):
             return None
@@ -385,8 +385,8 @@ class ChunkSource:
             if keep and (self.remote is None or mine is not None):
                 return self._local_chunk(table, row, codec, parse, mine, key)
         if self.remote is None or mine is not None:
-            # No lock is needed because nothing is kept, so several threads can decompress at the same time. The
-            # decompressed data belongs to the caller anyway.
+            # The data is not kept but belongs to the caller, so no lock is needed, and several threads can decompress
+            # at the same time.
             return parse(mine or self._local_file(table, row, key, fresh=codec is None, pooled=True))
         chunk = self.remote.whole(described(table, row, self.heads, key), parse, is_last=not keep)
         if keep:
@@ -438,7 +438,7 @@ class ChunkSource:
     def _local_file(self, table: ChunkTable, row: int, key: str, *, fresh: bool, pooled: bool) -> Bytes:
         """Read and verify a chunk file: ``fresh`` for memory of the caller's own, ``pooled`` for used memory."""
         size = table.size(row)
-        # Mapped pages are pages of the system's cache, so keeping them costs no memory.
+        # Mapped pages belong to the cache of the system, so keeping them costs no memory.
         wanted = (size and config.OS_CACHE) if pooled else size > RANGES_ABOVE
         if wanted and self._files.mappable is not None and table.folder(row)[0] not in self.heads:
             with self._mutex:

@@ -176,7 +176,7 @@ class Links:
         """Yield the samples behind many links, in the order given; the next ones are fetched ahead."""
         urls = self.urls(rows)
         threads = min(len(rows), threads_for(urls))
-        # Several threads fetch each grid, fewer of them if several grids are read.
+        # Several threads fetch the files of a grid; fewer per grid if several grids are read at the same time.
         inside = max(1, threads // 4) if len(rows) > 1 else None
 
         def work(item: tuple[int, str | None]) -> Any:

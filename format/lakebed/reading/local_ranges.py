@@ -11,10 +11,10 @@ from lakebed.reading.chunk_cache import ChunkCache
 from lakebed.reading.chunk_files import ChunkFiles
 from lakebed.reading.open_chunk import Bytes, OpenChunk
 
-# Bytes to read at once when neighbouring samples are read one after the other.
+# Number of bytes that are read at once when neighbouring samples are read one after the other.
 _READ_AHEAD = 8 * BLOCK
-# Keep the blocks of samples with fewer bytes, since one block holds many. Reading a larger sample again costs less than
-# new memory.
+# Blocks are kept if samples have fewer bytes than this, because a block then holds several samples. For larger
+# samples, reading again costs less than the memory.
 _KEPT_BELOW = BLOCK // 8
 _NO_WINDOW = ("", 0, memoryview(b""), -1)
 
@@ -29,7 +29,8 @@ class LocalRanges:
 
     def clear(self) -> None:
         """Forget the data that was read ahead."""
-        # Key of the file, offset and bytes of the data that was read ahead, and where the last range in it ended.
+        # The data that was read ahead: key of its file, its offset, its bytes, and the end of the last range taken
+        # from it.
         self._window: tuple[str, int, memoryview, int] = _NO_WINDOW
 
     def mapped(self, chunk: OpenChunk, data: memoryview, start: int, length: int) -> Bytes:

@@ -39,15 +39,15 @@ from lakebed.versions.state import ArrayTable, TensorState
 Shape = tuple[int, ...]
 Stored = tuple[Buffer, Shape | None]
 
-# A chunk is read as a whole if at least one in this many of its samples is wanted.
+# A chunk is read as a whole if at least one in this many of its samples is requested.
 _WHOLE_FROM = 8
 # A chunk is also read as a whole if its samples have fewer bytes than _FINE_BELOW on average, the chunk has at most
 # _WHOLE_BELOW bytes, and the manifest does not tell where its samples lie.
 _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
-# Allocate single arrays from this many bytes on from the buffer pool.
+# Single arrays of at least this size come from the buffer pool.
 _POOLED_FROM = 1 << 20
-# Largest number of characters of the version in a chunk's header (FORMAT.md 5.5).
+# Largest length of the version in the header of a chunk, in characters (FORMAT.md 5.5).
 _LONGEST_VERSION = 10
 
 
@@ -66,7 +66,7 @@ class Locating:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, FormatError | LimitError | StorageError):
             located = self._reader.located(error, self._row)
-            if located is not error:  # the error does not name its place yet
+            if located is not error:  # the error did not name its place before
                 raise located from error
 
 
@@ -194,7 +194,9 @@ class StoredSamples:
             row = end
 
     def tiles_from(self, ordinal: int) -> range:
-        """Return the rows of the chunk table with the tiles of a sample, given one; only itself if it is no tile."""
+        """Return the rows of the chunk table, from ``ordinal`` on, that belong to the same sample: its tiles, or only
+        itself.
+        """
         table, end = self.state.table, ordinal + 1
         while end < len(table) and not table.samples(end):
             end += 1
@@ -293,7 +295,7 @@ class StoredSamples:
             if self.is_gathered and len(chunk.sums) and self._is_even(chunk, ordinal):
                 self._starts[ordinal] = chunk.size - self.state.table.samples(ordinal) * self.item
         start = self._starts.get(ordinal)
-        # The header need not be read: the checksum of the block already verifies the sample.
+        # The header need not be read, because the checksum of the block already verifies the sample.
         if start is not None:
             item = self.item
             return self.source.piece(chunk, start + inside * item, item), self.state.meta.max_shape
@@ -393,8 +395,8 @@ class StoredSamples:
             return
         size, count = self.item, self.state.table.samples(ordinal)
         if size <= _LONGEST_VERSION and not len(chunk.sums):
-            # A killed writer can leave one sample too many or too few. With samples this short, the changed length
-            # could pass for a longer or shorter version in the header, so do not guess the layout.
+            # A killed writer can leave one sample too many or too few. If samples are this short, the changed length
+            # could be that of a file with another version in its header, so do not guess the layout.
             return
         chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
 

@@ -74,7 +74,7 @@ class OpenChunk:
         self.header_read = False
         self._layout: Layout | None = None
         self._told: tuple[ChunkTable, int] | None = None
-        # Whether the source still knows this chunk; if it has dropped the chunk, ask the source for it again.
+        # True while the source knows this chunk; if the source has dropped it, ask for it again.
         self.is_open = True
 
     @property

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from lakebed.runtime.failures import OnFailure
 
-# Limit of threads that decode, each of which keeps a core busy.
+# Maximum number of threads that decode; each keeps a core busy.
 MOST_DECODERS = 32
 
 
@@ -30,8 +30,8 @@ class _Pools:
             submitted.extend(pool.submit(run) for _ in range(threads))
 
     def _drop(self, threads: int) -> None:
-        # An interrupt may have come between the start of a thread and its registration with the interpreter, which
-        # would then wait for the thread for ever at exit. So shut down the pool, which ends its threads.
+        # An interrupt may have come after the start of a thread, but before the interpreter registered it; the
+        # interpreter would then wait for it for ever at exit. Shutting down the pool ends its threads.
         self._made.pop(threads).shutdown(wait=False)
 
     def _get(self, threads: int) -> ThreadPoolExecutor:
@@ -75,7 +75,7 @@ def for_each(count: int, work: Callable[[int], object], *, threads: int | None =
             while not stop and (number := next(numbers)) < count:
                 work(number)
         finally:
-            stop = True  # after an error; otherwise all calls have begun
+            stop = True  # stops the other threads after an error; otherwise all calls have begun anyway
 
     others: list[Future[None]] = []
     try:

@@ -80,7 +80,7 @@ class Selection:
         return [pick(first, stop, self.index.inside) for first, stop in spans.spans(rows)]
 
     def _nulls(self, rows: Rows) -> NDArray[np.bool_] | None:
-        """Return a mask of rows with recorded nulls, or None without any."""
+        """Return a mask of rows with recorded nulls; None if no row has one."""
         reader = self.companion("null")
         if reader is None or not len(rows):
             return None
@@ -91,7 +91,7 @@ class Selection:
         return mask if mask.any() else None
 
     def null_mask(self) -> NDArray[np.bool_] | None:
-        """Return a mask of selected rows that are null: bool, shape (rows,); None without any.
+        """Return a mask of selected rows that are null: bool, shape (rows,); None if none is null.
 
         A null is recorded, or an empty sample among single numbers.
         """
@@ -412,7 +412,7 @@ class Selection:
         return bytes(reader.raw(row, decompress=False)[0])
 
     def infos(self) -> Any:
-        """Return the ``_info`` entries of the samples: a dict for a single one, else a list; None without any."""
+        """Return the ``_info`` entries of the samples: a dict for a single one, else a list; None if none are stored."""
         reader = self.companion("info")
         if reader is None:
             return None

@@ -39,7 +39,7 @@ _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_em
 
 
 def commit(session: Session, message: str | None, *, allow_empty: bool, processed: int | None = None) -> str:
-    """Commit the head with all unpublished changes and start a new head below it, in one atomic step.
+    """Commit the head with all unpublished changes and start a new head above it, in one atomic step.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def is_changed(session: Session, head: Snapshot) -> bool:
 
 
 def _check_new(session: Session, name: str, tags: Collection[str]) -> None:
-    """Refuse a name for a new branch that is taken."""
+    """Refuse a name for a new branch that a branch, a commit or a tag has."""
     if name in session.tree.branches:
         raise BranchExistsError(f"Can't create new branch, {name!r} already exists.")
     if name in session.tree.commits:
@@ -149,7 +149,7 @@ def _check_new(session: Session, name: str, tags: Collection[str]) -> None:
 
 
 def _refresh_with_tags(session: Session) -> Collection[str]:
-    """Read the present branches and commits, and return the names of the tags."""
+    """Read the present branches and commits from storage, and return the names of the tags."""
     found: set[str] = set()
 
     def read() -> None:
@@ -161,7 +161,7 @@ def _refresh_with_tags(session: Session) -> Collection[str]:
 
 
 def drop_branch(session: Session, name: str) -> None:
-    """Remove a branch from the tree; its folders become garbage."""
+    """Remove a branch from the tree; the folders of its versions become garbage."""
     with session.mutex:
         publish(session.storage, read_tree_at(session.storage), [DropBranch(name)], [])
         session.refresh()
@@ -183,7 +183,7 @@ def adopt(session: Session, name: str) -> None:
 
 
 def delete_branch(session: Session, name: str, *, force: bool) -> None:
-    """Remove a branch that nothing needs; see ``Dataset.delete_branch``.
+    """Remove a branch on which nothing depends; see ``Dataset.delete_branch``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One dataset opened at one version: its tree, its snapshot, and the lease that protects this from collection."""
+"""One dataset opened at one version: its tree, its snapshot, and the lease that protects the version from collection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CACHED_VERSIONS = 16
 
 
 class Position(NamedTuple):
-    """Position of a session: the tree that it knows, and the version in it that it reads.
+    """Position of a session: the tree that it knows, and the version that it reads in this tree.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Position(NamedTuple):
 
 
 class Checkout:
-    """The version that a session reads, and the tree that has it.
+    """The version that a session reads, and the tree that contains this version.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Checkout:
         return True
 
     def _open_head(self, version: str, branch: str) -> None:
-        """Open a version that was the head of a branch, as long as its files exist.
+        """Open a version that was the head of a branch; its files may already be gone.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class Checkout:
     def enter(
         self, version_id: str, snapshot: Snapshot | None = None, tree: VersionTree | None = None
     ) -> None:
-        """Go to a version and protect it from collection; after an error everything is as before.
+        """Go to a version and protect it from collection; after an error, the previous version is still open.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class Checkout:
             ) from None
 
     def refresh(self) -> None:
-        """Read the present branches and commits.
+        """Read the present branches and commits from storage.
 
         A session at a commit stays there. A session at the tip of a branch follows it: another writer may have replaced
         or committed the head.
@@ -211,7 +211,7 @@ class _Kept(NamedTuple):
 
 
 class VersionCache:
-    """Opens versions and remembers the last few: commits never change, and changes of a head can be detected.
+    """Cache of the last few opened versions: commits never change, and changes of a head can be detected.
 
     Callers from several threads must hold a lock.
     """

@@ -182,7 +182,7 @@ class Batches:
 
 
 def _window(scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Batch:
-    """Return rows of numbers and text in the given order; each chunk is read once."""
+    """Return rows of tensors of numbers and text in the given order; each chunk is read once."""
     order = np.argsort(rows, kind="stable")
     far = [scan for scan in scans.values() if scan.reader.source.remote is not None]
     with prefetch([one for scan in far for one in scan.wanted(rows[order])]):
@@ -190,14 +190,14 @@ def _window(scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Batch:
 
 
 def _window_rows(scans: Mapping[str, ColumnScan]) -> int:
-    """Return the number of rows of numbers and text to read at a time."""
+    """Return how many rows of tensors of numbers and text to read at a time."""
     states = [scan.reader.state for scan in scans.values()]
     row = sum(approximate_size(state) / max(1, state.length) for state in states)
     return int(min(_MOST_ROWS, _MOST_BYTES / max(1.0, row)))
 
 
 def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractContextManager[object]:
-    """Return a context in which consecutive rows of all columns are read ahead, if they lie on a store."""
+    """Return a context in which consecutive rows of all columns are read ahead, if the dataset lies on a store."""
     return prefetch([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
@@ -247,7 +247,7 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row
 
 
 def _numbered(batches: Iterator[Any], schema: Any, rows: Rows) -> Iterator[Any]:
-    """Add the number of each row to record batches."""
+    """Add a column with the row numbers to record batches."""
     import pyarrow as pa
 
     start = 0

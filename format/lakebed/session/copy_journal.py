@@ -64,7 +64,10 @@ class Origin:
 
 
 def unfinished(target: Storage) -> Origin | None:
-    """Return the origin of an unfinished copy at a place; None without such a copy, or if its journal is damaged."""
+    """Return the origin of an unfinished copy at a destination.
+
+    None if no such copy exists, or if its journal is damaged.
+    """
     try:
         found = json_style.load_object(target.get(HEADER), HEADER)
         names, head = found["tensors"], str(found.get("head", ""))
@@ -82,7 +85,7 @@ def unfinished(target: Storage) -> Origin | None:
 class Journal:
     """Record of copied objects, written every few seconds; objects on a disk are made durable first.
 
-    It begins with the origin and the entries of an earlier attempt, if there was one.
+    A new journal contains the origin, and the entries of an earlier attempt if one was interrupted.
 
     Parameters
     ----------
@@ -144,7 +147,7 @@ class Journal:
 
 
 def _entries(data: bytes) -> dict[str, str]:
-    """Parse entries; objects of damaged entries are copied again."""
+    """Parse entries; an object whose entry is damaged is copied again."""
     try:
         return {str(key): str(etag) for key, etag in json_style.load_object(data, FOLDER)["done"]}
     except (FormatError, KeyError, TypeError, ValueError):

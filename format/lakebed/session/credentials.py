@@ -31,7 +31,7 @@ KEY = FILE
 
 
 class LinkCredentials:
-    """Credentials of a dataset and all its views; the names are read on first use.
+    """Credentials of a dataset and all its views; the names are read from storage on first use.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class LinkCredentials:
         self._mutex = threading.Lock()
 
     def begin_in_child(self) -> None:
-        """Replace the lock in a forked child: the thread that may have held it does not exist there."""
+        """Replace the lock in a forked child: the thread that may have held the lock does not exist there."""
         self._mutex = threading.Lock()
 
     def __repr__(self) -> str:
@@ -58,13 +58,15 @@ class LinkCredentials:
 
     @property
     def populated(self) -> dict[str, Given]:
-        """Populated credentials; a pickle holds no secrets, and using them there raises an error."""
+        """Credentials populated in this process; a pickle holds no secrets, and using them in the other process raises
+        an error.
+        """
         return dict(self._populated)
 
     # -- names -------------------------------------------------------------------------------------------------
 
     def names(self) -> LinkedCreds:
-        """Read the present names of the dataset.
+        """Read the names that the dataset declares at present.
 
         Raises
         ------
@@ -159,7 +161,7 @@ class LinkCredentials:
     # -- for links ---------------------------------------------------------------------------------------------
 
     def code(self, key: str | None) -> int:
-        """Return the code by which samples refer to a name, 0 for None, and mark the name as used.
+        """Return the code by which samples refer to a name (0 for None), and mark the name as used.
 
         Raises
         ------
@@ -189,7 +191,7 @@ class LinkCredentials:
         return code
 
     def by_code(self, code: int, url: str) -> Creds | None:
-        """Return the credentials of a code for an address, as for :meth:`by_name`; None for 0.
+        """Return the credentials of a code for an address, as :meth:`by_name` does; None for code 0.
 
         Raises
         ------
@@ -209,7 +211,7 @@ class LinkCredentials:
         return self.by_name(renamed, url)
 
     def by_name(self, key: str | None, url: str) -> Creds | None:
-        """Return the credentials of a name for an address; None for None, and for files on this machine.
+        """Return the credentials of a name for an address; None for the name None, and for files on this machine.
 
         Raises
         ------
@@ -290,7 +292,7 @@ def read_names(storage: Storage) -> LinkedCreds:
 def change_names(
     storage: Storage, edit: Callable[[LinkedCreds], LinkedCreds], holds: Callable[[LinkedCreds], bool]
 ) -> LinkedCreds:
-    """Edit the file durably; concurrent changes of others stay.
+    """Edit the file of names durably; concurrent changes by other programs are kept.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FromView:
-    """The saved view that a dataset was opened as.
+    """The saved view from which a dataset was opened.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Handle:
         weakref.finalize(self, close_finally, partial(_close, session))
 
     def leave(self, epoch: int, commit: str | None) -> None:
-        """Note that a checkout in this epoch left a version; ``commit`` is its id if it was a commit."""
+        """Record that a checkout in this epoch left a version; ``commit`` is the version's id if it was a commit."""
         self._last_left = epoch
         if commit is not None:
             self._left[epoch] = commit
@@ -72,7 +72,7 @@ class Handle:
         return epoch is not None and epoch <= self._last_left
 
     def left_at(self, epoch: int | None) -> Handle | None:
-        """Return a handle for reading the commit that a checkout left in an epoch; None if it was no commit."""
+        """Return a handle that reads the commit which a checkout left in an epoch; None if it left no commit."""
         version = None if epoch is None else self._left.get(epoch)
         if version is None:
             return None
@@ -86,7 +86,7 @@ class Handle:
 
 
 def _close(session: Session) -> None:
-    """Close a session that nothing refers to; as no caller is left, an error of the storage becomes a line of the log.
+    """Close a session that nothing refers to; without a caller to raise to, an error of the storage is logged.
 
     A fault of the library itself is raised, and shown with its traceback.
     """
@@ -109,7 +109,7 @@ def _close(session: Session) -> None:
 
 
 def _added(before: Snapshot, after: Snapshot) -> str:
-    """Describe the rows and tensors that a version adds to an earlier one."""
+    """Describe the rows and tensors that a version has in addition to an earlier one."""
     lengths = {name: after.tensor(name).length for name in after.names()}
     known = {name: state.length for name in lengths if (state := before.find(name)) is not None}
     new = [name for name in lengths if name not in known]

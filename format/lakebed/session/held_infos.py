@@ -1,4 +1,4 @@
-"""Infos that callers hold: in-place changes of lists and dictionaries among their values are stored, too."""
+"""Infos that callers hold: in-place changes of lists and dictionaries among their values are stored as well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.errors import InfoError, LakebedError
 Values = Mapping[str, Any]
 
 DATASET = ""
-"""Key of the dataset's own info; those of tensors have the keys of the tensors."""
+"""Key of the dataset's own info; the infos of tensors have the keys of the tensors."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Live:
     values: dict[str, Any] = field(default_factory=dict)
 
     def of(self, stored: Values) -> dict[str, Any]:
-        """Return the values; if the stored ones have changed, these with the caller's own changes on top."""
+        """Return the values; if the stored values have changed, return them with the caller's own changes applied."""
         if self.stored is not stored:
             changes = self._changes()
             self.rebase(stored)
@@ -44,7 +44,7 @@ class Live:
         return self.values
 
     def rebase(self, stored: Values) -> None:
-        """Replace the values by the stored ones; an equal value remains the object that the caller holds."""
+        """Replace the values by the stored ones; a value that is equal remains the object that the caller holds."""
         old, self.stored = self.values, stored
         self.values = {
             name: old[name] if name in old and _is_equal(old[name], value) else deepcopy(value)
@@ -68,7 +68,7 @@ class Live:
         return found | {name: None for name in self.stored if name not in self.values}
 
     def forget(self) -> None:
-        """Read the values again at the next use."""
+        """Read the values again on their next use."""
         self.stored, self.values = None, {}
 
 

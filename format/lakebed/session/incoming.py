@@ -1,7 +1,7 @@
 """Rows of another version for a draft: their stored samples, ids and other companions.
 
-If all samples of a chunk are taken, the draft refers to the chunk at its place (FORMAT.md 9.3, 9.7). From other chunks
-the stored bytes are copied without decoding. Only class labels whose numbers differ here are decoded.
+If all samples of a chunk are taken, the draft refers to the chunk where it lies (FORMAT.md 9.3, 9.7). From partly taken
+chunks, the stored bytes are copied without decoding. Only class labels with other numbers in the target are decoded.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Held:
     written: Mask | None = None
 
     def null_marks(self) -> Mask:
-        """Return for each row whether it is marked as null: shape (rows,)."""
+        """Return a mask of the rows that are marked as null: shape (rows,)."""
         marks = np.zeros(self.reader.state.length, np.bool_)
         if self.nulls is not None:
             count = min(self.nulls.state.length, len(marks))
@@ -93,7 +93,7 @@ class Incoming:
     # -- whole tensors -----------------------------------------------------------------------------------------
 
     def create(self, their_key: str, name: str, *, empty: bool = False) -> str:
-        """Create a tensor that only the other version has, with companions and all samples or none; return its key."""
+        """Create a tensor that only the other version has, with companions and all samples or none; return its new key."""
         draft, theirs = self._draft, self._theirs
         was = theirs.tensors[their_key].meta.name or their_key
         moves = structure.moves(theirs.meta, was, name)
@@ -135,7 +135,7 @@ class Incoming:
                 self.append(key, their_key, layout[start:stop])
 
     def replace(self, key: str, their_key: str, updated: Ints, deleted: Ints, added: int) -> bool:
-        """Replace a tensor that did not change here by that of the other version; no sample is copied.
+        """Replace a tensor that is unchanged in this version by that of the other version; no sample is copied.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Incoming:
     # -- rows --------------------------------------------------------------------------------------------------
 
     def append(self, key: str, their_key: str, rows: Ints, label_map: Ints | None = None) -> None:
-        """Append rows of a tensor of the other version to one here.
+        """Append rows of a tensor of the other version to a tensor of this one.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class Incoming:
                     tensor.rows_padded(padded)
 
     def update(self, key: str, their_key: str, pairs: Ints, label_map: Ints | None = None) -> None:
-        """Replace values by those of the other version: pairs (row here, row there), shape (n, 2); ids stay."""
+        """Replace values by those of the other version: pairs (row here, row there), shape (n, 2); sample ids stay."""
         if not len(pairs):
             return
         draft, held = self._draft, self.held(their_key)
@@ -272,7 +272,7 @@ class Incoming:
     # -- tensors and their companions --------------------------------------------------------------------------
 
     def held(self, key: str) -> Held:
-        """Return the readers of a tensor of the other version, and of its marks of nulls."""
+        """Return the readers of a tensor of the other version and of the tensor with its null marks."""
         state = self._theirs.tensors[key]
         nulls = companion_key(self._theirs.meta, state.meta.name or key, "null")
         return Held(self._reader(key), None if nulls is None else self._reader(nulls))
@@ -282,7 +282,9 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return kind and draft of the hidden tensors except nulls, and the reader of the one there if it exists."""
+        """Return kind, draft and reader (None if missing in the other version) of the hidden tensors, except that of
+        nulls.
+        """
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
@@ -371,7 +373,7 @@ class Incoming:
         return tuple(shapes.min(axis=0).tolist()), tuple(shapes.max(axis=0).tolist())
 
     def _cut(self, tensor: TensorDraft, reader: SampleReader, row: int, first: int, end: int) -> Encoded:
-        """Return stored samples of one chunk."""
+        """Return stored samples of one chunk, cut from the chunk file."""
         table = reader.state.table
         start = table.first(row)
         with Locating(reader, first):
@@ -386,7 +388,7 @@ class Incoming:
     def _parts(
         self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, label_map: Ints | None = None
     ) -> list[Encoded]:
-        """Return copies of consecutive samples; labels with other numbers, and tiled samples, are decoded."""
+        """Return copies of consecutive samples; labels whose numbers differ, and tiled samples, are decoded."""
         if label_map is None and not len(reader.state.tiles):
             return [
                 self._cut(tensor, reader, ordinal, row, row + stop - inside)
@@ -442,7 +444,7 @@ def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
 
 
 def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
-    """Return which rows are nulls that need a mark; a null among single numbers has no bytes and needs none."""
+    """Return a mask of the rows whose null needs a mark; a null among single numbers has no bytes and needs none."""
     marks = held.null_marks()[rows]
     # A tensor of empty samples only has marks for nulls, because empty arrays look the same.
     single = held.reader.is_nullable and list(held.reader.state.meta.max_shape) == [1]
@@ -452,7 +454,7 @@ def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_
 
 
 def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
-    """Return the flat samples of rows, and for sequences the number in each row."""
+    """Return the flat samples of rows; for sequences also the number of items in each row."""
     if state.sequence is None:
         return rows, None
     lengths = state.sequence.lengths.astype(np.int64)
@@ -463,7 +465,7 @@ def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
 
 
 def _codes(state: TensorState, first: int, end: int) -> NDArray[np.uint32] | None:
-    """Return the codes of the credentials of consecutive samples; None without any."""
+    """Return the codes of the credentials of consecutive samples; None if they have none."""
     if state.creds is None or state.creds.count < end:
         return None
     return state.creds.between(first, end).astype(np.uint32)
@@ -488,7 +490,7 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
 
 
 def remap_labels(value: Any, label_map: Ints | None) -> Any:
-    """Return a sample with the numbers of its classes replaced by those here."""
+    """Return a sample with its class numbers replaced by those of the target tensor."""
     if label_map is None or not isinstance(value, np.ndarray) or not value.size:
         return value
     known = (value >= 0) & (value < len(label_map))

@@ -51,7 +51,7 @@ _SETTINGS = ("htype", "dtype", "sample_compression", "chunk_compression", "is_se
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows in the storage to which no version refers yet.
+    """Rows whose chunks are in the storage, to which no version refers yet.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartTarget:
-    """Target for writers of parts: the tensors of the rows, and the place of their chunks.
+    """Target for writers of parts: the tensors of the rows, and the folder for their chunks.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class PartTarget:
     def settled(self, part: Part) -> PartTarget:
         """Return the target with the dtypes and htypes that a part has found for tensors that had none.
 
-        Later parts use them for values that would have another type on their own: ``2`` after ``1.5``.
+        Later parts then use the same types: ``2`` after ``1.5`` becomes a float.
         """
         tensors = dict(self.base.tensors)
         for key, state in tensors.items():
@@ -135,7 +135,7 @@ def _target(place: Place, base: Snapshot, names: Mapping[str, str]) -> PartTarge
 
 
 def _marker(folder: str) -> str:
-    """Return the key of the file by which other machines recognise the disk of the writer."""
+    """Return the key of the file by which other machines check that they see the writer's disk."""
     return f"{folder_of(folder)}parts"
 
 
@@ -183,7 +183,7 @@ def _without_samples(state: TensorState) -> TensorState:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A state of a writer of parts: its draft, and the fork that took the rows after it."""
+    """State of a writer of parts to which it can return: its draft, and the fork that received the rows after it."""
 
     before: Draft
     after: Draft
@@ -326,7 +326,7 @@ def written(
 
 
 def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:
-    """Divide the chunks of a part into those that the adopting writer copies anyway, and those that become files."""
+    """Divide the chunks of a part into small ones, which the adopting writer copies, and those that become files."""
     carried: dict[str, bytes] = {}
     written: Files = {}
     for tensor in draft.tensors.seen.values():
@@ -431,7 +431,7 @@ def _check_fits(mine: TensorState, theirs: TensorState, name: str) -> None:
 def _adopt_info(
     draft: Draft, key: str, learned: Mapping[str, tuple[Any, Any]], theirs: TensorState
 ) -> NDArray[np.int64] | None:
-    """Merge the info of a part into that of a tensor; return the numbers here of its classes."""
+    """Merge the info of a part into that of a tensor; return the target's numbers of the part's classes."""
     info, meanings = dict(draft.tensors.seen[key].state.info), None
     if theirs.meta.htype == "class_label":
         names, meanings = merged_names(info.get(_CLASSES) or (), theirs.info.get(_CLASSES) or ())

@@ -1,4 +1,4 @@
-"""Places of datasets: making room for a new one, and removing one."""
+"""Places of datasets: clearing a place for a new dataset, and removing a dataset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LARGE = 1_000_000_000
 
 
 def whole(path: Path) -> Location:
-    """Return the place of an address that must not name a version, because all versions are concerned.
+    """Return the place of an address; an address with a version is refused, because the call affects all versions.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def _check_deletable(storage: Storage, shown: str) -> None:
 
 
 def remove(storage: Storage) -> None:
-    """Remove all files of a dataset, but no other dataset below it."""
+    """Remove all files of a dataset; datasets in folders below it are kept."""
     from lakebed.storage.files import orphan_files
 
     folder = traits_of(storage).folder
@@ -170,7 +170,7 @@ def remove(storage: Storage) -> None:
 
 
 def _nested(keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the prefixes of other datasets in folders below this one; saved views belong to this one."""
+    """Return the prefixes of other datasets in folders below this one; saved views count as part of this one."""
     trees = [key for key in keys if key.endswith("/" + TREE_KEY)]
     return tuple(key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/"))
 

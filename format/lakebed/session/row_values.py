@@ -74,7 +74,7 @@ def value_of(selection: Selection) -> Any:
 
 
 def _rows_at_once(scans: Mapping[str, ColumnScan]) -> int:
-    """Return the number of rows whose values are in memory at a time."""
+    """Return the number of rows whose values are held in memory at a time."""
     total = 0.0
     for scan in scans.values():
         state, dtype = scan.reader.state, scan.reader.dtype
@@ -99,7 +99,7 @@ def _values_of(reader: SampleReader, *, labels: bool) -> Values:
 
 
 def words_of(state: TensorState) -> list[str] | None:
-    """Return the names of the classes; None without any."""
+    """Return the names of the classes; None if the tensor has none."""
     names = state.info.get("class_names") if state.meta.htype == "class_label" else None
     return [str(name) for name in names] if isinstance(names, list | tuple) and names else None
 

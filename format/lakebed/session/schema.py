@@ -47,7 +47,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
 
 
 def _point_links(draft: Draft, names: Iterable[str]) -> None:
-    """Link new tensors to the keys of their companions; a key differs from the name if a renamed tensor uses it."""
+    """Link new tensors to the keys of their companions; a key differs from the name if a renamed tensor has that key."""
     keys = draft.schema.meta.tensor_names
     for name in names:
         meta = draft.tensors[keys[name]].meta
@@ -57,7 +57,7 @@ def _point_links(draft: Draft, names: Iterable[str]) -> None:
 
 
 def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> NewTensor:
-    """Plan a tensor with the settings of another, hidden companions included, and no samples.
+    """Plan a tensor with the settings of another, hidden companions included, but without samples.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _emptied(meta: TensorMeta, name: str, renamed: Mapping[str, str]) -> TensorM
 
 
 def rename_tensor(session: Session, old: str, new: str) -> None:
-    """Give a tensor another name in the same group; see ``Dataset.rename_tensor``."""
+    """Rename a tensor within its group; see ``Dataset.rename_tensor``."""
     with session.mutex, session.writing() as draft:
         schema = session.schema()
         if schema.key_of(old) is None:
@@ -117,7 +117,7 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
 
 
 def rename_group(session: Session, old: str, new: str) -> None:
-    """Give a group another name in the same place; see ``Dataset.rename_group``."""
+    """Rename a group within its parent; see ``Dataset.rename_group``."""
     with session.mutex, session.writing() as draft:
         schema = session.schema()
         if old not in schema.meta.groups:

@@ -137,7 +137,7 @@ class Session(Writer):
                 live.forget()
 
     def check_info_changeable(self) -> None:
-        """Refuse to change an info at an old commit: as in 3.x only a change of samples starts a branch there.
+        """Refuse to change an info at an old commit: as in 3.x, only a change of samples starts a branch there.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class Session(Writer):
 
     @property
     def pending_id(self) -> str:
-        """Id that the next commit here will have, fixed by the first access; if it cannot be written, the version's id.
+        """Id of the next commit, fixed by the first access; the version's id if the dataset cannot be written.
 
         The id of the head cannot serve, because every publish changes it.
         """
@@ -232,14 +232,14 @@ class Session(Writer):
         return self._promised.pop(self.branch, None)
 
     def known_as(self, address: str) -> str:
-        """Return the branch whose next commit will have this id; other addresses unchanged."""
+        """Return the branch whose next commit was promised this id; return other addresses unchanged."""
         return next((branch for branch, id_ in self._promised.items() if id_ == address), address)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     @property
     def linking(self) -> Linking:
-        """Credentials and limits for appending links."""
+        """Credentials and limits that apply to appended links."""
         if self._linking is None:
             from lakebed.writing.encode.links import Linking
 
@@ -251,7 +251,7 @@ class Session(Writer):
 
         Use it as ``with session.mutex, session.writing() as draft``: the interpreter itself then releases the mutex, so
         that no interrupt can come in between. Changes that have waited too long are published afterwards. Read the
-        schema inside: taking the lock may have brought another writer's version.
+        schema inside: taking the lock may have loaded another writer's version.
 
         Parameters
         ----------
@@ -331,7 +331,7 @@ class Session(Writer):
             self.discard()
 
     def seconds_left(self) -> float | None:
-        """Return how long unpublished changes may still wait; None without any.
+        """Return how many seconds unpublished changes may still wait; None if there are none.
 
         A ``with`` block keeps everything until its end.
         """
@@ -359,7 +359,7 @@ class Session(Writer):
         self._after_fork()
 
     def check_writable(self) -> None:
-        """Check that changes are possible at this moment.
+        """Check that changes are possible now.
 
         Raises
         ------
@@ -375,7 +375,7 @@ class Session(Writer):
                     self.unlock()
 
     def try_append_row(self, group: str, row: Mapping[str, Any]) -> bool:
-        """Append a row that certainly fits because one of the same kind did; return whether it was appended.
+        """Append a row of the same kind as one that was checked before; return whether it was appended.
 
         The row is encoded later, together with others, but counts at once.
         """
@@ -384,7 +384,7 @@ class Session(Writer):
             return draft is not None and draft.try_append_row(group, row) and self._bound_pending(draft)
 
     def try_append(self, key: str, sample: Any) -> bool:
-        """Append a sample that certainly fits its tensor; see :meth:`try_append_row`."""
+        """Append a sample that fits its tensor because one of the same kind did; see :meth:`try_append_row`."""
         with self.mutex:
             draft = self._draft_to_append()
             return draft is not None and draft.try_append(key, sample) and self._bound_pending(draft)
@@ -412,7 +412,7 @@ class Session(Writer):
             self._holds += 1
 
     def release(self) -> None:
-        """Publish and give up one hold."""
+        """Release one :meth:`hold`; publish changes."""
         with self.mutex:
             self._holds = max(0, self._holds - 1)
             self.flush()
@@ -445,7 +445,8 @@ class Session(Writer):
     def flush_waiting(self) -> None:
         """Publish changes that have waited too long, from a thread without a caller that could handle errors.
 
-        After an error they stay, for another attempt; if they were dropped, the next call that writes raises that.
+        After an error the changes stay, for another attempt; if they were dropped, the next writing call raises an
+        error.
         """
         with self.mutex:
             if self._pid != os.getpid() or self._lost is not None:
@@ -457,7 +458,7 @@ class Session(Writer):
                 raise
 
     def _tell_lost(self) -> None:
-        """Raise once that rows were dropped in the background."""
+        """Raise an error, once, if rows were dropped in the background."""
         lost, self._lost = self._lost, None
         if lost is not None:
             raise CommitFailed(
@@ -465,7 +466,7 @@ class Session(Writer):
             ) from lost
 
     def packed(self, draft: Draft) -> Snapshot:
-        """Return a draft with all samples in chunks; chunks that this needs are read concurrently."""
+        """Return a draft with all samples packed into chunks; existing chunks that are needed are read concurrently."""
         self._tail_cache.fetch(draft.tails)
         return draft.snapshot()
 

@@ -1,4 +1,4 @@
-"""Tables: tensors, rows and a version; loaders, queries, views, exporters and workers are given data in this form."""
+"""Tables: tensors, rows and a version, the form in which loaders, queries, views, exporters and workers receive data."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class Table:
 
     @property
     def length(self) -> int:
-        """Rows of the shortest tensor, whatever is selected; 0 without tensors."""
+        """Rows of the shortest tensor, whatever is selected; 0 if the table has no tensors."""
         return min((state.length for state in self.states().values()), default=0)
 
     @property
     def longest(self) -> int:
-        """Rows of the longest tensor, whatever is selected; 0 without tensors."""
+        """Rows of the longest tensor, whatever is selected; 0 if the table has no tensors."""
         return max((state.length for state in self.states().values()), default=0)
 
     def rows(self) -> Rows:
@@ -200,6 +200,6 @@ def _reopened(address: Address, names: Mapping[str, str], index: Index) -> Table
 
 @runtime_checkable
 class HasTable(Protocol):
-    """The facade of a dataset, or of a view of one, as the rooms below it see it."""
+    """Facade of a dataset, or of a view of one, as seen by the packages that it uses."""
 
     def _table(self, tensors: Sequence[str] | None = None) -> Table: ...

@@ -1,4 +1,4 @@
-"""Samples of a tensor as values for another one, which may take over their stored bytes."""
+"""Samples of one tensor as values for another one, which may copy their stored bytes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class TensorSamples(ABC):
-    """Samples of a tensor as values for another, which may take over their stored bytes without decoding."""
+    """Samples of one tensor as values for another one, which may copy their stored bytes without decoding."""
 
     @property
     @abstractmethod
     def is_single(self) -> bool:
-        """True if this is one sample, without the sample axis."""
+        """True if this is one sample, with no sample axis."""
 
     @property
     @abstractmethod
@@ -53,7 +53,7 @@ class TensorSamples(ABC):
 
     @abstractmethod
     def creds_names(self) -> Callable[[int], str | None]:
-        """Return the function that returns the name of credentials for its code in this dataset."""
+        """Return the function from the code of credentials in this dataset to their name."""
 
     @abstractmethod
     def fits_stored(self, meta: TensorMeta) -> bool:
@@ -61,4 +61,4 @@ class TensorSamples(ABC):
 
     @abstractmethod
     def stored(self, target: TensorState) -> Iterator[Column]:
-        """Yield the samples as columns for a tensor that :meth:`fits_stored`."""
+        """Yield the samples as columns for a tensor for which :meth:`fits_stored` is true."""

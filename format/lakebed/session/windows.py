@@ -16,7 +16,7 @@ _UNKNOWN_BYTES = 100.0  # assumed size of a value of unknown size
 
 
 def even(table: Table) -> Table:
-    """Return the table if all its columns have the selected rows; a short one would hide rows of the others.
+    """Return the table if all its columns have the selected rows; a shorter column would hide rows of the others.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def even(table: Table) -> Table:
 
 
 def windows(table: Table, count: int) -> list[tuple[int, int]]:
-    """Return about ``count`` windows (start, stop) of the selected rows, cut at near ends of chunks.
+    """Return about ``count`` windows (start, stop) of the selected rows, cut at chunk boundaries where one is near.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def windows(table: Table, count: int) -> list[tuple[int, int]]:
 
 
 def _chunk_ends(table: Table, length: int) -> list[int]:
-    """Return the ends of the chunks of the column with most chunks; none if the rows are not consecutive."""
+    """Return the ends of the chunks of the column with the most chunks; an empty list if rows are not consecutive."""
     rows = table.rows()
     states = [state for state in table.states().values() if state.sequence is None]
     if not states or not isinstance(rows, range) or rows.step != 1 or not length:

@@ -88,7 +88,7 @@ class TailCache:
                 self._keep(key, b"".join(pieces(chunks[key])))
 
     def clear(self) -> None:
-        """Forget all chunks, because another writer was here."""
+        """Forget all chunks, because another writer has written since."""
         self._kept.clear()
         self._bytes = 0
 
@@ -103,7 +103,7 @@ class TailCache:
 
 
 class Writer(Checkout):
-    """The head of a branch, the lock to write it, and its publishes, whose end may stay unknown.
+    """The head of a branch, the lock to write it, and its publishes, whose outcome may stay unknown.
 
     `Session` decides what to publish.
 
@@ -195,7 +195,7 @@ class Writer(Checkout):
             self._collector.request_sweep()
 
     def _pass_on(self) -> None:
-        """Give back a lease that this session does not write by, or no longer."""
+        """Give back a lease under which this session does not write, or no longer writes."""
         passing = self._passing
         if passing is not None and passing is not self._lock:
             passing.release()
@@ -226,7 +226,7 @@ class Writer(Checkout):
         return self._holds > 0
 
     def create_branch(self, name: str) -> None:
-        """Start a branch at this version, or at the commit below an unchanged head, and go there."""
+        """Start a branch at this version, or at the commit below an unchanged head, and check it out."""
         from lakebed.versions.derive import inherited
 
         if self.read_only:
@@ -240,7 +240,7 @@ class Writer(Checkout):
         self.start_branch(name, base, inherited(start, new_id()))
 
     def start_branch(self, name: str, base: str, head: Snapshot) -> None:
-        """Publish a new branch below the version ``base`` with this head, and go there."""
+        """Publish a new branch that starts at the version ``base`` and has this head, and check it out."""
         from lakebed.storage.lock import WriterLock
         from lakebed.versions.locks.marker import release_lock
         from lakebed.versions.publish import publish
@@ -258,7 +258,7 @@ class Writer(Checkout):
         self.enter(head.version_id, head, at.tree)
 
     def tree_at(self) -> TreeAt:
-        """Return the tree as this writer found or left it."""
+        """Return the tree as this writer last read or wrote it."""
         if self._at is None:
             raise InvalidOperationError("the writer's lock is not held")
         return self._at
@@ -279,7 +279,7 @@ class Writer(Checkout):
         return folder
 
     def close_part_folder(self, folder: str) -> None:
-        """Leave chunks that were not adopted to garbage collection, from the next publish on."""
+        """Leave chunks that were not adopted to garbage collection, starting with the next publish."""
         self._part_folders = tuple(other for other in self._part_folders if other != folder)
 
     # -- publishing --------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ class Writer(Checkout):
         self._published(at, versions)
 
     def _completed(self, updates: Updates) -> Updates:
-        """Add the changes of the tree that every publish of a session makes."""
+        """Add the changes to the tree that every publish of a session makes."""
         from lakebed.versions.updates import drop_unverified
 
         collected = self._collector.updates(self.tree, self.branch)
@@ -352,7 +352,7 @@ class Writer(Checkout):
                 )
 
     def _go_on_below(self) -> None:
-        """Start a new head below the present one, so that later publishes need not list its chunks."""
+        """Start a new head above the present one, so that later publishes need not list its chunks."""
         from lakebed.versions.derive import inherited
         from lakebed.versions.publish import publish
         from lakebed.versions.updates import CheckpointHead
@@ -367,7 +367,7 @@ class Writer(Checkout):
         self._published(at, [head])
 
     def resolve_unknown_commit(self) -> Sequence[Snapshot]:
-        """Find out how a publish with an error ended; return its versions if it succeeded after all.
+        """Find out how a publish with an error ended; return its versions if it succeeded.
 
         Raises
         ------
@@ -427,7 +427,7 @@ class Writer(Checkout):
                 self.unlock()
 
     def drop_unpublished(self) -> None:
-        """Drop everything unpublished; if the end of a publish is unknown, the next change reads the present state.
+        """Drop everything unpublished; if the outcome of a publish is unknown, the next change reads the present state.
 
         Unlike :meth:`discard`, this leaves nothing in doubt while the lock is held.
         """

@@ -124,8 +124,8 @@ class Storage(Protocol):
     """Objects under keys.
 
     `url` names the storage for people and for locks: two storages with the same url hold the same objects. A storage
-    should have an attribute ``traits`` (:class:`StorageTraits`); without one, :func:`traits_of` infers them. A wrapper
-    names the storage that it wraps ``inner``. A subclass may leave out the methods that have a body here.
+    should have an attribute ``traits`` (:class:`StorageTraits`); if it has none, :func:`traits_of` infers them. A
+    wrapper names the storage that it wraps ``inner``. A subclass may leave out the methods that have a body here.
     """
 
     @property
@@ -304,7 +304,7 @@ class BucketStorage(Storage, Protocol):
         """Make the next requests with other credentials."""
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the common bucket, the prefix of the other and ours; None without a common bucket."""
+        """Return a storage of the common bucket, the prefix of the other and ours; None if the buckets differ."""
 
 
 @runtime_checkable

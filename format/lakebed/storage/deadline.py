@@ -44,7 +44,7 @@ def deadline(seconds: float | None, timeout: float | None) -> Iterator[None]:
 
 
 def remaining() -> float | None:
-    """Return the remaining seconds, not below 0; None without a deadline."""
+    """Return the remaining seconds, not below 0; None if no deadline is set."""
     found = _deadline.get()
     return None if found is None else max(0.0, found[0] - clock.monotonic())
 
@@ -64,7 +64,7 @@ def told() -> str:
 
 
 def within(call: Callable[[], T], doing: str, where: Callable[[], str]) -> T:
-    """Make a call and wait for it until the deadline at most; Ctrl-C also ends the wait.
+    """Make a call and wait for it no longer than the deadline; Ctrl-C also ends the wait.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ class ObjectStorage(Storage):
         self._requests.use(creds)
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the common bucket, the prefix of the other and ours; None without a common bucket."""
+        """Return a storage of the common bucket, the prefix of the other and ours; None if the buckets differ."""
         if not isinstance(other, ObjectStorage) or self._is_web or self._server != other._server:  # noqa: SLF001
             return None
         return type(self)(self._scheme, self._bucket, "", self._requests.creds), other._root, self._root  # noqa: SLF001

@@ -63,7 +63,7 @@ class Task:
     payload
         The source's data for them.
     settled
-        A part of earlier items, which determines the dtypes of tensors without one.
+        A part of earlier items, which determines the dtypes of tensors that have none yet.
     """
 
     start: int

@@ -278,7 +278,7 @@ class RowVerbs(Owner):
         return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
 
     def shard(self, num_shards: int, index: int) -> Self:
-        """Return one of several consecutive parts, whose sizes differ by one row at most.
+        """Return one of several consecutive parts, whose sizes differ by at most one row.
 
         Parameters
         ----------

@@ -85,7 +85,7 @@ class Groups:
     Raises
     ------
     InvalidInputError
-        If `by` is no name.
+        If `by` is not a name.
     """
 
     def __init__(self, rows: Any, by: Any, columns: Sequence[str] = ()) -> None:

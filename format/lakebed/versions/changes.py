@@ -74,7 +74,7 @@ class Step:
     ----------
     ids
         Returns the sample ids before and now, uint64 each, which are used if the record contradicts the lengths; None
-        without ids.
+        if the tensor has none.
     """
 
     diff: CommitDiff

@@ -100,7 +100,7 @@ class ChunkTable:
 
     def finder(self) -> Callable[[int], tuple[int, int]]:
         """Return a function that finds the row of a sample and its place in the chunk; IndexError if it has none."""
-        last = self.ids.last.data  # a list would cost time and memory for each chunk
+        last = self.ids.last.data  # converting it to a list would cost time and memory for each chunk
         count = len(last)
 
         def find(sample: int) -> tuple[int, int]:

@@ -27,7 +27,7 @@ _NOTEBOOKS = "'self' http://localhost:* http://127.0.0.1:* vscode-webview:"
 
 
 def failure(kind: str, message: str, status: int, headers: Any = None, **more: Any) -> Response:
-    """Return `Failure` of types.ts."""
+    """Return the kind and the text of an error with its status, as `Failure` of types.ts."""
     return JSONResponse({"error": {"kind": kind, "message": message, **more}}, status, headers)
 
 

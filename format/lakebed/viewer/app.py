@@ -76,6 +76,7 @@ class Server:
             self._route(f"{one}/sound/{sample}", lambda *of: media.sound(self._found(*of)), is_kept=True),
             self._route(f"{one}/stats/{{tensor:path}}", self._stats, is_long=True, is_kept=True),
             self._route(f"{one}/points/{{tensor:path}}", self._points, is_long=True, is_kept=True),
+            self._route(f"{one}/found", self._rows_found),
             self._route(f"{one}/ids/{{tensor:path}}", self._ids, is_long=True, is_kept=True),
             self._route(f"{one}/diff", self._diff, is_long=True),
             self._route(f"{one}/views", self._save, "POST", is_long=True),
@@ -185,6 +186,12 @@ class Server:
         headers = {"x-axes": str(values.shape[1]), "x-step": str(step), "x-share": f"{share:.4f}"}
         content = np.ascontiguousarray(values, "<f4").tobytes()
         return Response(content, media_type="application/octet-stream", headers=headers)
+
+    def _rows_found(self, opened: Opened, asked: Asked) -> Response:
+        answer = self._answers.kept(asked)
+        if answer.rows is None or answer.opened is not opened:
+            return Response(status_code=204)
+        return Response(answer.rows.astype("<i4").tobytes(), media_type="application/octet-stream")
 
     def _ids(self, opened: Opened, asked: Asked) -> Response:
         found = diff.ids(opened, opened.tensor(asked.tensor))

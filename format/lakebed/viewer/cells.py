@@ -1,4 +1,7 @@
-"""Values of rows: `Rows` of types.ts. A sample that cannot be read costs its cell only."""
+"""Values of rows as JSON for the table of the page (`Rows` of types.ts).
+
+A sample that cannot be read costs its cell only.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +163,7 @@ def _values(tensor: lakebed.Tensor, kind: str) -> list[Any]:
 
 
 def cell(value: Any, kind: str, items: int = _ITEMS) -> Any:
-    """Return `Cell` of types.ts for one value."""
+    """Return a value as JSON for a cell of the table (`Cell` of types.ts)."""
     if value is None:
         return None
     if kind == "scalar" and isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""The differences of two versions: `Diff` of types.ts."""
+"""Differences of two versions as JSON for the page (`Diff` of types.ts)."""
 
 from __future__ import annotations
 

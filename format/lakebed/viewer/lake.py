@@ -161,7 +161,7 @@ class Lake:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def listed(self) -> dict[str, Any]:
-        """Return the list of datasets: `Lake` of types.ts."""
+        """Return the list of datasets as JSON for the page (`Lake` of types.ts)."""
         found = [] if self.is_single else lakebed.ls(self._path, creds=self._creds)
         with self._mutex:
             datasets = list(map(self._entry, found))

@@ -119,7 +119,7 @@ def frame_rate(found: Found) -> float | None:
 
 
 def sound(found: Found) -> dict[str, Any]:
-    """Return `Sound` of types.ts."""
+    """Return peaks and spectrogram of an audio sample, as `Sound` of types.ts."""
     opened, name, row = _stored(found, "audio")
     sample = opened.sample(name, row)
     shape = shape_of(sample)

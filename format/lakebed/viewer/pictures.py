@@ -72,7 +72,7 @@ def picture(found: Found, asked: Asked) -> Picture:
 
 
 def window(found: Found, asked: Asked) -> dict[str, float]:
-    """Return `Window` of types.ts: the default values for black and white, and the limits of both.
+    """Return the default values for black and white, and the limits of both, as `Window` of types.ts.
 
     Raises
     ------

@@ -51,9 +51,9 @@ class Answer:
     is_plain
         Whether each row and column is also a row and column of the queried version.
     starts
-        Start of each group of ARRANGE BY; None without groups.
+        Start of each group of ARRANGE BY; None if the result has no groups.
     told
-        `Answer` of types.ts.
+        The result as JSON for the page (`Answer` of types.ts).
     """
 
     opened: Opened

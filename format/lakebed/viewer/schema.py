@@ -1,4 +1,4 @@
-"""Description of a dataset for the page: `Meta` of types.ts."""
+"""Description of a dataset as JSON for the page (`Meta` of types.ts)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING: dict[str, Any] = {
     **dict.fromkeys(("sequence", "link"), False),
     **dict.fromkeys(("coords", "over", "format")),
 }
-"""Description of a column without any facts."""
+"""Description of a column about which nothing is known."""
 
 
 def meta(opened: Opened) -> dict[str, Any]:

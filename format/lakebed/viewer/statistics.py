@@ -1,4 +1,4 @@
-"""Statistics of a column: `Stats` of types.ts."""
+"""Statistics of a column as JSON for the page (`Stats` of types.ts)."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def companion(name: str, kind: str) -> str:
 
 
 def companion_key(meta: DatasetMeta, name: str, kind: str) -> str | None:
-    """Return the key of a tensor's hidden companion; None without one, even if a visible tensor has its name."""
+    """Return the key of a tensor's hidden companion; None if it has none, even if a visible tensor has that name."""
     key = meta.tensor_names.get(companion(name, kind))
     return key if key in meta.hidden_tensors and key in meta.tensors else None
 

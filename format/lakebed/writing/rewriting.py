@@ -23,8 +23,7 @@ from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, rep
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]
-"""(start and end in the new samples, places in the chunk, its old samples) -> its new samples; None without changes.
-"""
+"""(start and end in the new samples, places in the chunk, its old samples) -> its new samples; None if unchanged."""
 
 
 def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int, SampleNumbers]]:
@@ -36,7 +35,7 @@ def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int
         If the table has no such sample.
     """
     ordinals, places = table.locate(np.ascontiguousarray(rows, np.int64))
-    cuts = [0, *(np.flatnonzero(np.diff(ordinals)) + 1).tolist(), len(rows)]
+    cuts = [0, *(np.flatnonzero(ordinals[1:] != ordinals[:-1]) + 1).tolist(), len(rows)]
     return [(int(ordinals[a]), a, b, places[a:b]) for a, b in pairwise(cuts) if b > a]
 
 

@@ -416,7 +416,7 @@ def test_what_is_no_lmdb_file(tmp_path: Path) -> None:
     broken(path, 1, 16, b"\0\0\0\0")
     with pytest.raises(IngestionError, match="not of the format"):
         load(path)
-    for size in (0, 10, 200, PAGE, 2 * PAGE):
+    for size in (0, 200, 2 * PAGE):
         write(path, {b"a": b"b"})
         (path / "data.mdb").write_bytes((path / "data.mdb").read_bytes()[:size])
         with pytest.raises(IngestionError):
@@ -432,8 +432,8 @@ def hostile(root: Path) -> None:
 
 
 def test_damage(tmp_path: Path) -> None:
-    check_hostile("lmdb", hostile, tmp_path, 5)
-    check_hostile("lmdb", hostile, tmp_path, 3, mutations=(flip, truncate), seed=2)
+    check_hostile("lmdb", hostile, tmp_path, 2)
+    check_hostile("lmdb", hostile, tmp_path, 2, mutations=(flip, truncate), seed=2)
 
 
 @pytest.mark.soak

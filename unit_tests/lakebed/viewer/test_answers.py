@@ -299,6 +299,7 @@ def test_queries(served: Served) -> None:
     assert [one["label"] for one in answer["groups"]] == ["note 0", "note 1", "note 2", "note 3"]
     rows = checked(served.get(number, "rows", q=answer["q"]), "Rows")
     assert rows["ids"] == [8, 5, 9, 6, 10, 7, 11]
+    assert np.frombuffer(served.get(number, "found", q=answer["q"]).body, "<i4").tolist() == rows["ids"]
     assert rows["groups"] == [0, 1, 1, 2, 2, 3, 3]
     assert rows["cells"]["twice"][0] == {"v": 4.0}
     assert rows["cells"]["top"][0] == {"s": [10, 320, 3]}
@@ -308,6 +309,7 @@ def test_queries(served: Served) -> None:
     grouped = checked(served.post(number, "query", text="SELECT note, count(*) AS n GROUP BY note"), "Answer")
     rows = checked(served.get(number, "rows", q=grouped["q"]), "Rows")
     assert rows["ids"] == [-1] * 4
+    assert served.get(number, "found", q=grouped["q"]).status == 204
     assert rows["cells"]["n"] == [{"v": 3}] * 4
     assert rows["cells"]["note"] == [{"v": f"note {one}"} for one in range(4)]
 

@@ -99,6 +99,23 @@ class Space:
                 partners[other].remove(one)
         return rows, covered
 
+    def cover_levels(self, seed: int) -> list[Row]:
+        """Return rows that have each possible level of each factor, far fewer than those that have all pairs."""
+        rng = random.Random(seed)
+        missing = {(name, level) for name, levels in self.factors.items() for level in levels}
+        rows = []
+
+        def order(_: Row, name: str) -> list[str]:
+            drawn = rng.sample(self.factors[name], len(self.factors[name]))
+            return sorted(drawn, key=lambda level: (name, level) not in missing)
+
+        for name, levels in self.factors.items():
+            for level in levels:
+                if (name, level) in missing and (row := self.complete({name: level}, order)) is not None:
+                    rows.append(row)
+                    missing.difference_update(row.items())
+        return rows
+
     def draw(self, seed: int) -> Row:
         """Return a row by chance."""
         rng = random.Random(seed)

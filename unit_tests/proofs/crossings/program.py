@@ -369,7 +369,7 @@ def _value_text(row: Row) -> str:
     name, shape, size = row["kind"], row["shape"], row["size"]
     kind, large = KINDS[name], size == "large"
     length = 70_000 if large else {"scalar": 1, "vector": 2, "matrix": 3}.get(shape)
-    points = 60_000 if large else 6
+    points = 15_000 if large else 6
     text = f"f'{{i}} é' * {length or '(i % 3 + 1)'}"
     body = {
         "text": text,

@@ -29,7 +29,7 @@ def cp(
     progressbar: bool,
     as_json: bool,
 ) -> None:
-    """Copy a dataset with its history from SRC to DEST; after a kill, the same command goes on.
+    """Copy a dataset with its history from SRC to DEST; if it is killed, the same command resumes.
 
     SRC[0:100], SRC[3,5,8] and SRC:train copy these rows, or this split, as they are now or at SRC@VERSION, and nothing
     else.

@@ -21,7 +21,7 @@ def upgrade(src: str, dest: str | None, overwrite: bool, progressbar: bool, as_j
 
     SRC stays as it is, for programs that still use it. Datasets of Deep Lake 2 and 3 keep all versions, branches and
     tags; of Deep Lake 4, whose own package is needed, the last version is copied. Without DEST, the command describes
-    SRC. After a kill, run it again to go on. Exit status 1: some rows could not be copied, or the copy is damaged.
+    SRC. If it is killed, run it again to resume. Exit status 1: some rows could not be copied, or the copy is damaged.
 
     For example: lakebed upgrade old-photos photos
     """

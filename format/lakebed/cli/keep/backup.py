@@ -32,7 +32,9 @@ def _keep(what: str, help: str) -> Callable[..., Any]:  # noqa: A002
 )
 @progress_option
 def backup(src: str, dest: str, as_json: bool, **options: Any) -> None:
-    """Back up dataset SRC with all versions to DEST: only what is new, all or nothing; after a kill, it goes on.
+    """Back up dataset SRC with all versions to DEST: only what is new, all or nothing.
+
+    If it is killed, the same command resumes.
 
     For example: lakebed backup photos s3://vault/photos --keep-daily 7
     """

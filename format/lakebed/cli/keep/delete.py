@@ -34,7 +34,7 @@ def delete(url: str, tensors: tuple[str, ...], yes: bool, large: bool, force: bo
     if tensors:
         ds = lakebed.load(url, read_only=False)
         for name in tensors:
-            ds[name]  # raises before the question, and before any tensor is gone
+            ds[name]  # raise before the question and before any deletion if the tensor does not exist
         _ask(f"Delete {', '.join(tensors)} from {url}?", yes=yes)
         with ds:
             for name in tensors:
@@ -48,7 +48,7 @@ def delete(url: str, tensors: tuple[str, ...], yes: bool, large: bool, force: bo
 
 
 def _told(url: str) -> str:
-    """Return how much a dataset holds, in words; raise if another program is writing it."""
+    """Describe the content of a dataset for messages; raise if another program is writing it."""
     with lakebed.load(url, read_only=False) as ds:
         return f" with {ds.max_len:,} rows, {len(ds.commits):,} commits, {len(ds.branches):,} branches"
 

@@ -37,7 +37,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
     help="Time for which everything is kept after its last use: 90s, 15m, 1h (the default), 7d.",
 )
 def gc(url: str, dry_run: bool, grace: float | None, as_json: bool) -> None:
-    """Remove from URL what no branch, tag, commit, saved view or reader needs. Writers and readers may go on.
+    """Remove from URL what no branch, tag, commit, saved view or reader needs. Writers and readers may continue.
 
     For example: lakebed gc photos --dry-run
     """

@@ -34,7 +34,7 @@ def pack(
 @_overwrite
 @progress_option
 def unpack(file: str, dest: str, overwrite: bool, progressbar: bool, as_json: bool) -> None:
-    """Make a dataset that can be written of a packed one; after a kill, the same command goes on.
+    """Make a writable dataset from a packed one; if it is killed, the same command resumes.
 
     For example: lakebed unpack photos.lake photos
     """

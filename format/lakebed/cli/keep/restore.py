@@ -10,7 +10,7 @@ import lakebed
 from lakebed.cli.commands import command, overwrite_option, progress_option
 from lakebed.cli.describe import tell_made
 
-# Ids have twelve characters, POSIX seconds fewer.
+# Ids have twelve characters; POSIX seconds have fewer.
 _SECONDS = re.compile(r"\d{9,11}")
 
 
@@ -27,7 +27,7 @@ _SECONDS = re.compile(r"\d{9,11}")
 def restore(
     backup: str, dest: str, at: str | None, overwrite: bool, progressbar: bool, as_json: bool
 ) -> None:
-    """Make a dataset at DEST from the backups at BACKUP, byte for byte; after a kill, the same command goes on.
+    """Make a dataset at DEST from the backups at BACKUP, byte for byte; if it is killed, the same command resumes.
 
     For example: lakebed restore s3://vault/photos photos --at 2026-11-21
     """

@@ -64,7 +64,7 @@ def write_pictures(
 
 
 def _stored_as(sample: lakebed.Tensor) -> str:
-    """Return the kind of file that a sample is stored as; a sample that is no file becomes a PNG."""
+    """Return the kind of file that a sample is stored as; a sample that is not stored as a file becomes a PNG."""
     compression = sample.meta.sample_compression
     return "png" if compression in (None, "lz4") else str(compression)
 
@@ -74,7 +74,7 @@ def _content(sample: lakebed.Tensor) -> bytes:
     if sample.meta.sample_compression not in (None, "lz4"):
         try:
             return sample.tobytes()
-        except NotImplementedError:  # a tiled sample is no file
+        except NotImplementedError:  # a tiled sample is not a single file
             pass
     made = io.BytesIO()
     sample.pil().save(made, _stored_as(sample))

@@ -46,7 +46,7 @@ def sql(statement: str, rows: int | None, as_csv: bool, parquet: str | None, as_
             print_csv(names, itertools.islice(records, rows))
         else:
             _print_table(names, records, SHOWN if rows is None else rows)
-    except LakebedError:  # that DuckDB is not installed, too
+    except LakebedError:  # also raised if DuckDB is not installed
         raise
     except _errors() as error:
         raise QueryError(str(error)) from error
@@ -71,7 +71,7 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it; decimals, intervals and the like are texts."""
     found = describe.plain(value)
     if isinstance(found, Decimal) and found.as_tuple().exponent == 0:
-        return int(found)  # a sum of integers
+        return int(found)  # a sum of integers is a Decimal
     return found if found is None or isinstance(found, bool | int | float | str | list | dict) else str(found)
 
 

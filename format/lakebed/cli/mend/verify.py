@@ -38,7 +38,8 @@ def _print(findings: Any) -> None:
         say(f"note: {len(unused):,} folders are {unused[0].message}")
     notes = [note for note in findings.notes if note not in unused]
     for kind, found in (("note", notes), ("DAMAGED", findings.damage)):
-        for line in dict.fromkeys(map(str, found)):  # later versions repeat what they share with earlier ones
+        # Versions share chunks, so the same finding may occur several times.
+        for line in dict.fromkeys(map(str, found)):
             say(f"{kind}: {line}")
     counts = f"{findings.versions:,} versions, {findings.tensors:,} tensors, {findings.chunks:,} chunk files"
     if findings.deep:

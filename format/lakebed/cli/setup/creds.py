@@ -263,7 +263,8 @@ def _probe(url: str, creds: NamedCredentials) -> LakebedError | None:
         creds.check(url)
         _ask(url, creds)
     except KeyNotFound:
-        return None  # a server that denies access would not reveal that nothing exists
+        # A server that denied access would deny it to missing keys, too: KeyNotFound proves access.
+        return None
     except LakebedError as error:
         return error
     except OSError as error:

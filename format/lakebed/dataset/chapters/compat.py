@@ -92,6 +92,6 @@ class CompatMethods(DatasetBase):
         from lakebed.dataset.display.viewing import visualize
 
         index, whole = self._index, type(self)(self._handle)
-        # The page counts the rows of the longest tensor.
+        # Row numbers on the page refer to the longest tensor.
         rows = None if index.is_trivial else index.rows(whole.max_len)  # type: ignore[attr-defined]
         return visualize(self._handle, {}, rows, width, height)

@@ -33,7 +33,7 @@ class SchemaMethods(DatasetBase):
         return {name: self._tensor(self._full(name)) for name in self._names()}
 
     def _tensor(self, full_name: str, key: str | None = None) -> Tensor:
-        if not self._index.chain:  # saves loops over rows a call
+        if not self._index.chain:  # skips a call, because loops access a tensor for every row
             return Tensor(self._handle, full_name, self._index, pad=self._pad, key=key)
         return selected(self._handle, full_name, self._index, pad=self._pad, key=key, of_row=True)
 

@@ -40,7 +40,7 @@ class SelectionMethods(DatasetBase):
 
     def _lengths(self) -> list[int]:
         rows = self._index.padded_rows if self._pad else self._index.rows
-        schema = self._session.schema()  # the lengths of one moment
+        schema = self._session.schema()  # take all lengths from the same state
         lengths = [schema.tensor(self._full(name)).length for name in self._names_in(schema)]
         if self._index.is_single:
             return [1] * len(lengths)
@@ -385,7 +385,7 @@ class QueryMethods(DatasetBase):
     ) -> list[TensorStatistics]:
         """Store statistics of chunks, by which queries skip chunks that hold none of their rows.
 
-        Queries store them by themselves when they read whole columns of a dataset that is open for writing. Call this
+        Queries store them automatically when they read whole columns of a dataset that is open for writing. Call this
         for a dataset that others query read-only, for example in a bucket, where each of their processes would read a
         column once. Chunks with statistics are not read again.
 

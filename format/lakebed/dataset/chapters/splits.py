@@ -172,4 +172,4 @@ def _store(whole: Any, labels: NDArray[np.int64]) -> None:
         epoch = session.epoch
         tensor.clear()
         tensor.extend(pa.array(labels, mask=labels == _NONE))
-        session.epoch = epoch  # no row has moved, so that present views, such as the other splits, stay valid
+        session.epoch = epoch  # no row has moved, so existing views (such as the other splits) stay valid

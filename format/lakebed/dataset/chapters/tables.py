@@ -282,7 +282,8 @@ class TensorTableMethods(TensorBase):
     def __dlpack__(self, **how: Any) -> Any:
         """Pass the array to another framework, for example to ``torch.as_tensor(ds["age"])``."""
         array = np.asarray(self)
-        exported = array if array.flags.writeable else array.copy()  # DLPack knows no read-only arrays
+        # DLPack does not support read-only arrays
+        exported = array if array.flags.writeable else array.copy()
         return exported.__dlpack__(**how)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -115,9 +115,8 @@ class VersionMethods(DatasetBase):
         reset
             Repair the dataset first if that version does not open, or contradicts itself; see :func:`lakebed.load`.
 
-        Returns
-        -------
-        The id of the commit that is checked out, or of the last one below the head of a branch; None without commits.
+        Returns ------- The id of the commit that is checked out, or of the last one below the head of a branch; None if
+        the dataset has no commits.
 
         Raises
         ------
@@ -177,7 +176,7 @@ class VersionMethods(DatasetBase):
             if name in side.tree.branches:
                 branches.drop_branch(side, name)
             side.start_branch(name, FIRST, empty_snapshot(new_id()))
-        session.refresh()  # so that it knows the branch
+        session.refresh()  # the session must know the new branch
         return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:

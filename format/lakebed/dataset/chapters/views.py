@@ -382,7 +382,7 @@ class ViewEntry(Generic[D]):
 
         self._dataset._check_views_changeable()  # noqa: SLF001
         opened = self._open()
-        if not opened.entry.is_virtual:  # another process has copied it since this entry was read
+        if not opened.entry.is_virtual:  # another process has copied the view since this entry was read
             self._entry = opened.entry
             return self
         table = Table(opened.session, chosen(opened.session.schema(), "", tensors), opened.index)

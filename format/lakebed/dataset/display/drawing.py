@@ -216,7 +216,7 @@ def _over(tensors: Mapping[str, Any], image: str) -> list[str]:
 def _value(tensor: Any) -> Any:
     try:
         return next(iter(tensor.values()))
-    except (LakebedError, StopIteration):  # this tensor does not have the row
+    except (LakebedError, StopIteration):  # the tensor does not have this row
         return None
 
 

@@ -18,7 +18,7 @@ def summary_table(tensors: Mapping[str, Any], *, named: bool = True) -> str:
     skip = 0 if named else 1
     rows = [_row(name, tensor)[skip:] for name, tensor in tensors.items()]
     headings = _HEADINGS[skip:]
-    # A heading does not widen its column.
+    # The length of a heading does not count for the width of its column.
     widths = [max([len(_RULE), *(len(row[i]) for row in rows)]) for i in range(len(headings))]
     lines = [headings, (_RULE,) * len(headings), *rows]
     return "".join("\n" + "".join(map(_cell, line, widths)) for line in lines)
@@ -37,7 +37,7 @@ def _row(name: str, tensor: Any) -> tuple[str, ...]:
         printable(str(tensor.htype)),
         str(tensor.shape_interval),
         dtype,
-        printable(str(meta.sample_compression)),  # of chunks 3.x shows none
+        printable(str(meta.sample_compression)),  # like 3.x, do not show the chunk compression
     )
 
 

@@ -33,12 +33,12 @@ _ROWS = 5
 _COLUMNS = 30
 _SCHEMA = 200
 _TEXT = 80
-_TOLD = 10  # columns of rows in a repr
+_TOLD = 10  # maximum number of columns in the repr of rows
 _WIDEST = 33
 _THUMBNAIL = 96
-_DRAWN = 480  # longest side of a row with its annotations
+_DRAWN = 480  # longest side of a row that is drawn with its annotations, in pixels
 _PAGE_BYTES = 200_000
-_THUMBNAIL_BYTES = 120_000  # of all together
+_THUMBNAIL_BYTES = 120_000  # all thumbnails of a page together
 _MOST_PIXELS = 50_000_000
 _MOST_MEDIA = 10_000_000
 _LAYER = "downsampled_"
@@ -251,7 +251,7 @@ def _thumbnail(sample: Any, budget: int) -> str | None:
 
 
 def _layer(sample: Any) -> Any:
-    """Return the smallest layer of a stored pyramid with enough pixels for a thumbnail; None without such a layer."""
+    """Return the smallest layer of a stored pyramid with enough pixels for a thumbnail; None if no layer has enough."""
     if sample.index.inside:
         return None
     known = companions_of(sample._session.schema().meta, sample._name)  # noqa: SLF001 - part of the facade

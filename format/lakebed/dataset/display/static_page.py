@@ -1,4 +1,4 @@
-"""The page as files for any web server or bucket: it reads the datasets by itself, and nothing runs anywhere."""
+"""The viewer as static files for any web server or bucket: the browser reads the datasets, no program on the server."""
 
 from __future__ import annotations
 

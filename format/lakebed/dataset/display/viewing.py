@@ -118,7 +118,7 @@ class Viewer:
         """Send a line of JSON: first settings, later rows to show under a name; return the answer."""
         line = b""
         if self._process.stdin is not None and self._process.stdout is not None:
-            with contextlib.suppress(BrokenPipeError):  # it has ended, and sends no answer
+            with contextlib.suppress(BrokenPipeError):  # the viewer has ended and sends no answer
                 self._process.stdin.write(json.dumps(what).encode() + b"\n")
                 self._process.stdin.flush()
             line = self._process.stdout.readline()

@@ -144,7 +144,8 @@ class CompareMethods(Compared, TensorBase):
         found = filtered(text, Sources.of(table), parameters=parameters).base_rows()
         rows = table.rows()
         numbers = np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows
-        return np.isin(numbers, [] if found is None else found)  # repeated rows are equal
+        # `np.isin` also finds rows that are selected several times.
+        return np.isin(numbers, [] if found is None else found)
 
     def _incomparable(self, other: object) -> TypeError:
         name, value = self._name, repr(other)

@@ -68,7 +68,7 @@ class TileIndex:
         try:
             _, offset = version_prefix.split(data, _WHAT)
         except FormatError:
-            # Old files begin with the highest byte of a count, which is 0 in practice.
+            # Old files have no version and begin with the highest byte of a count, which is 0 in practice.
             if not data or data[0]:
                 raise
             order, offset = ">", 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Writing", "finish", "plan", "write"]
 
-# HDF5 writes the type of an array into a header of 64 kB.
+# HDF5 writes the type of an array, and with it these names, into a header of at most 64 kB.
 _MOST_NAMES = 1000
 _MOST_NAME_BYTES = 32_768
 # Chunks of texts and lists hold 1,024 references to the values.
@@ -59,7 +59,7 @@ class _File:
 
     def __init__(self, path: str, compression: str | None) -> None:
         self._h5py = library("h5py", "hdf5", "HDF5 files")
-        # HDF5 1.8 is the first version with attributes above 64 kB.
+        # HDF5 1.8 is the first version that can store attributes above 64 kB.
         self._file = self._h5py.File(path, "w", libver=("v108", "v110"))
         self._settings: dict[str, Any] = {"shuffle": True, "compression": compression} if compression else {}
         if compression == "gzip":

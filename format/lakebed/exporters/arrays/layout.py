@@ -40,7 +40,7 @@ FAILURES = (LakebedError, ValueError, TypeError, OSError)
 
 _BLOCK_BYTES = 8 << 20
 _MOST_ROWS = 65_536
-# Files and compressed chunks grow when they are read.
+# Files and compressed chunks take about this many times their size once they are decoded.
 _GROWS = 4
 _SHAPES_AT_ONCE = 1_000_000
 _BYTES = np.dtype("uint8")

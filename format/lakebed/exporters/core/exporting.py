@@ -42,7 +42,7 @@ class ExportReport:
     tensors
         Part -> name of the tensor that plays it.
     splits
-        Rows by split; "" for rows without one.
+        Rows by split; "" for rows without a split.
     problems
         (where, reason) of what the format cannot hold.
     written, skipped

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lakebed.dataset.dataset import Dataset
 
-# Rows of a piece by default.
+# Default number of rows per piece.
 PIECE_ROWS = 256
 
 
@@ -45,7 +45,7 @@ class Piece:
     number
         Its number, over all splits.
     split
-        Split of the rows; empty without splits.
+        Split of the rows; empty if the rows have no splits.
     rows
         Numbers of the rows in the dataset, ascending.
     first

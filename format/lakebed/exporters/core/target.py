@@ -146,7 +146,7 @@ class Target:
 
     def finish(self) -> None:
         """Make the files appear at the address."""
-        # Files that make the folder a data set, such as zarr.json, lie at its top, and come last.
+        # Files such as zarr.json, which make a folder a data set, are at the top level; move them last.
         staged = [
             os.path.join(folder, name)
             for folder, _, names in os.walk(self._staging, topdown=False)

@@ -351,7 +351,7 @@ def _put_masks(found: list[dict[str, Any]], row: lakebed.Dataset, tensors: Mappi
 
 
 def _owners(row: lakebed.Dataset, name: str | None, parts: int, objects: int, what: str) -> list[int]:
-    """Return the object of each polygon or mask: from a tensor, or, without one, each object in turn."""
+    """Return the object of each polygon or mask: from a tensor or, if none is given, each object in turn."""
     if name is not None:
         return [int(one) for one in row[name].numpy().reshape(-1)]
     if parts != objects:

@@ -224,7 +224,7 @@ def _kpt_shape(ds: lakebed.Dataset, name: str) -> list[int]:
     known = ds[name].info.get("kpt_shape")
     if known:
         return [int(one) for one in known]
-    most: Sequence[int] = ds[name].shape_interval.upper  # rows, numbers, objects
+    most: Sequence[int] = ds[name].shape_interval.upper  # lengths of the axes: rows, numbers, objects
     return [int(most[1]) // 3 if len(most) > 1 else 0, 3]
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakebed.exporters.core.target import Target
 
 
-_NOTHING = "null"  # suffix of the file of a row without any other
+_NOTHING = "null"  # suffix of the file that stands for a row without files
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
         for name, of in seen.items():
             kinds.setdefault(name, set()).update(of)
     for name, of in kinds.items():
-        # Links may lead to files of another kind than the tensor has.
+        # Links may lead to files of another kind than the tensor declares.
         kind = context.described[name].get("sample_compression")
         if kind is not None and of != {kind}:
             told["described"][name] = {

@@ -43,7 +43,7 @@ _FILES: Mapping[str, str] = {
 }
 _BLOCK_BYTES = 16 << 20
 _MOST_ROWS = 65_536
-# Axes of the features Array2D to Array5D.
+# Numbers of axes of the features Array2D to Array5D.
 _FEWEST_AXES, _MOST_AXES = 2, 5
 
 

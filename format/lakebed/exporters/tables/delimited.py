@@ -76,7 +76,7 @@ def write(view: Dataset, piece: Piece, context: _Context, target: Target) -> Wri
     out = io.StringIO()
     write_row = csv.writer(out, delimiter=context.delimiter, lineterminator="\n").writerow
     for row in zip(*columns, strict=True):
-        if "" in row:  # the writer would not quote an empty text, which would become a null
+        if "" in row:  # csv.writer would not quote an empty text, and readers would take it for a null
             out.write(_line(row, context.delimiter))
         else:
             write_row(row)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["finish", "plan", "write"]
 
-# Approximate size of a file.
+# Approximate size of a file in bytes.
 _FILE_BYTES = 500 << 20
 
 
@@ -107,7 +107,7 @@ def finish(results: Sequence[Any], context: _Folders, target: Target) -> None:
 
 
 def _folders(splits: AbstractSet[str]) -> dict[str, str]:
-    """Return the folder of each split, with its slash; the root without splits."""
+    """Return the folder of each split, with its slash; the root if the rows have no splits."""
     if not splits:
         return {"": ""}
     others = "rest"

@@ -37,10 +37,10 @@ from lakebed.transforms.output import Skipped
 
 _LENGTH = struct.Struct("<Q")
 _MOST_JSON = 1 << 30
-_SECONDS = 60  # of CPU, for one answer
+_SECONDS = 60  # limit of processor time per answer
 _MEMORY = 16 << 30
 _IDLE_SECONDS = 20.0
-_MOST_FAILURES = 32  # after which the rest of a block is given up
+_MOST_FAILURES = 32  # number of failures after which the rest of a block is skipped
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.importers.arrays.array_reader import serve; "
@@ -153,7 +153,7 @@ class Reader:
                     raise IngestionError(
                         f"{self._shown} is damaged: the library that reads it crashed, or did not come to an end"
                     ) from None
-            # Either the process was idle and ended, or the library crashed: ask a new process to find out.
+            # The process had ended because it was idle, or the library crashed it: a new process shows which.
         raise AssertionError("two attempts")
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -298,7 +298,7 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
     of_format = import_module(module)
     requests = os.fdopen(os.dup(0), "rb", buffering=0)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # libraries may print
+    os.dup2(2, 1)  # libraries may print to standard output, which carries the answers
     _limit_memory()
     raw: Any = (
         file

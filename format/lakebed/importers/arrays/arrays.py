@@ -22,15 +22,15 @@ from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
 
 ALONE = "array"
-"""Name for an array without one."""
+"""Name of the tensor for an array that has no name."""
 
 _ITEM_BYTES = 16 << 20
 _MOST_IN_INFO = 64 << 10
 _CHUNKS = "lz4"
 _KINDS = {**dict.fromkeys("biufc", "numbers"), **dict.fromkeys("SU", "text"), **dict.fromkeys("mM", "times")}
 
-# Bytes of arrays for each byte of their file; no compression of zeros reaches as many. Arrays below the second limit
-# may be compressed in any ratio.
+# Maximum number of bytes of an array per byte of its file; no real compression reaches it, even for zeros. Arrays
+# smaller than _SMALL may have any ratio.
 _MOST_PER_BYTE = 2000
 _SMALL = 1 << 30
 
@@ -246,7 +246,7 @@ def _nbytes(array: Array) -> int:
 def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
     if rows is not None:
         return arrays[rows].shape[0] if arrays[rows].shape else None
-    # A header may claim any number of rows without bytes.
+    # A header may claim any number of rows if a row has no bytes, so ignore empty arrays.
     lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and 0 not in array.shape)
     if not lengths:
         is_empty = any(isinstance(array, Stored) and not array.shape[0] for array in arrays.values())

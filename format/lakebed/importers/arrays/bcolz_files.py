@@ -83,7 +83,7 @@ def _check(source: Source) -> None:
             raise IngestionError(f"{_TABLE} of {source.shown} names no columns")
         folders = [f"{name}/" for name in names]
     for folder in folders:
-        name = source.find(f"{folder}{_STORAGE}")  # raises for names that lead out of the folder
+        name = source.find(f"{folder}{_STORAGE}")  # raises if the name leads out of the folder
         dtype = str(source.json(name, _MOST_BYTES).get("dtype"))
         if not _PLAIN.fullmatch(dtype) or dtype.strip("|<>=") in ("None", "object", "O", "O8"):
             raise IngestionError(

@@ -39,7 +39,7 @@ class _Array(Sliced):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of arrays, in words."""
+    """Describe the source for messages, such as "3 arrays of Dask"; None if it is not one."""
     found = _arrays(source.data) if source.is_object else {}
     if not found:
         return None
@@ -62,7 +62,7 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
             )
     steps = {name: int(max(array.chunks[0])) for name, array in given.items() if array.shape}
     arrays = {name: _Array(array) for name, array in given.items()}
-    # Named arrays are not checked for their size: objects of the program may have any.
+    # Do not check the ratio of size and file: it is skipped for named arrays, and arrays of a program have no file.
     options["arrays"] = options.get("arrays") or list(given)
     planned_ = planned(source, Found(arrays, steps=steps), found, **options)
     of = planned_.context

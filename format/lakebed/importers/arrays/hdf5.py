@@ -48,7 +48,7 @@ def rows(item: Block, context: Context) -> Iterator[Any]:
 
 def opened(file: Any) -> Any:
     """Open a file, by its path or as an open file."""
-    # Other programs may write to the file after it is read, while this process still waits for requests.
+    # Other programs must be able to write to the file after it was read, while this process still waits for requests.
     os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"
     import h5py
 
@@ -97,14 +97,14 @@ def _followed(group: Any, name: str, full: str, seen: set[Any], problems: list[P
         problems.append(Problem(full, f"a link to the file {link.filename!r} is not followed", 0))
         return None
     if isinstance(link, h5py.SoftLink):
-        return None  # a second name, or a way through another file
+        return None  # a soft link is a second name, or leads through another file
     try:
         one = group[name]
     except (KeyError, OSError, RuntimeError) as error:
         problems.append(Problem(full, f"it cannot be opened: {error}", 0))
         return None
     if not isinstance(one, h5py.Group | h5py.Dataset) or one.id in seen:
-        return None  # a named type, a second name, or a circle
+        return None  # skip named types, second names and cycles
     seen.add(one.id)
     return one
 

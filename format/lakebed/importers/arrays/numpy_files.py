@@ -29,10 +29,10 @@ from lakebed.transforms.output import Skipped
 BATCHED = True
 
 _STREAMED_BYTES = 16 << 20
-# Arrays in Fortran order are read whole.
+# Size in bytes of the largest array in Fortran order, because such an array is read as a whole.
 _MOST_WHOLE = 1 << 30
 _MOST_HEADER = 65_536
-# Arrays of a source; all of them are open at the same time.
+# Maximum number of arrays per source, because all of them are open at the same time.
 _MOST_ARRAYS = 4096
 _FAILURES = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
 

@@ -34,7 +34,7 @@ LAYOUTS = ("array", "ragged", "text", "json", "file")
 BESIDE = ("null", "shape", "offsets", "rows")
 """Suffixes of the arrays that belong to another."""
 
-# Limit for one row, since a damaged file may claim any size.
+# Limit of bytes per row, because a damaged file may claim any size.
 _MOST_ROW_BYTES = 4 << 30
 _SAMPLED = 16
 

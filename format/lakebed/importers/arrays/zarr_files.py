@@ -34,7 +34,7 @@ def recognise(source: Source) -> str | None:
     """Describe a Zarr folder."""
     if not source.is_folder:
         return None
-    # Files whose names begin with a dot are no files of a source.
+    # Look for the marks directly: their names begin with a dot, and such files are not listed in `source.files`.
     is_marked = source.is_local and any(os.path.isfile(f"{source.address}/{mark}") for mark in _MARKS)
     return "a Zarr folder" if is_marked or "zarr.json" in source.files else None
 

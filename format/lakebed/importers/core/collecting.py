@@ -46,8 +46,8 @@ def _disable() -> bool:
 
 
 def _enable() -> None:
-    # Move the objects made meanwhile into the oldest generation. Only do so for many objects, because counting frozen
-    # objects visits each of them.
+    # Move the objects that were made meanwhile into the oldest generation. Do it only for many objects, because
+    # counting frozen objects visits each of them.
     if gc.get_count()[0] >= _MANY and not gc.get_freeze_count():
         gc.freeze()
         gc.unfreeze()

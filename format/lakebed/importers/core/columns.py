@@ -55,7 +55,7 @@ from lakebed.writing.names import check_tensor_name, is_companion
 FIRST_ROWS = 64
 """Number of first rows that decide the kinds of files."""
 
-# Chunk compression of texts and JSON, the same as in the Airbyte destination.
+# Chunk compression of texts and JSON; the Airbyte destination uses the same.
 _CHUNKS = "lz4"
 
 _MEDIA = ("image", "audio", "video")
@@ -69,7 +69,7 @@ _FEATURES = {"Image": "image", "Audio": "audio", "Video": "video"}
 _NOT_IN_NAMES = re.compile(r"[,:\\\0.]")
 _LONGEST_PART = 200  # bytes of one part of a name; file systems allow 255
 
-# A file with more rows per byte is not a real table but an attack on this machine.
+# Limit against attacks: a real table never has more rows per byte of its file.
 _MOST_ROWS_PER_BYTE = 10_000
 
 
@@ -232,7 +232,7 @@ class Table:
             values = values.cast(pa.binary())
         if column.how == "json":
             return [None if value is None else plain_value(value) for value in values.to_pylist()]
-        if column.how == "class":  # Hugging Face marks samples without a known class by negative numbers
+        if column.how == "class":  # Hugging Face marks samples of unknown class by negative numbers
             return pc.if_else(pc.less(values, 0), None, values)
         if column.how == "label":
             if pa.types.is_dictionary(values.type):
@@ -404,7 +404,7 @@ def _below(path: str, source: Source) -> str:
         If it is not below the folder of the table.
     """
     if source.is_object:
-        return path  # given by the program
+        return path  # the program passed an object, whose paths are used as they are
     root = (source.address if source.is_folder else source.address.rpartition("/")[0]).rstrip("/")
     text = path if path.startswith(f"{root}/") else f"{root}/{path}"
     is_outside = path.startswith("/") and text != path
@@ -488,7 +488,7 @@ def _media_of(
                 count, nbytes = found.get(file.compression, (0, 0))
                 found[file.compression] = count + 1, nbytes + len(file.buffer)
         except (LakebedError, OSError, ValueError):
-            continue  # reported when its row is made
+            continue  # the error is reported when the row of this file is made
     is_stored = _is_binary(kind) or (
         is_struct
         and (values is None or any(one is not None and one.get("bytes") is not None for one in given))

@@ -49,7 +49,7 @@ _OF_FILES: Mapping[str, str] = {
     "dcm": "dicom",
 }
 _CHUNKS = "lz4"
-_LEAST_BYTES = 12  # of a file
+_LEAST_BYTES = 12  # smallest file whose kind can be recognised, in bytes
 _NPY = b"\x93NUMPY"
 _CONTROLS = re.compile(rb"[\0-\x08\x0b\x0e-\x1f\x7f]")
 # Pickles of protocols 2 to 5 begin with the number of the protocol; all pickles end with a full stop.
@@ -57,7 +57,7 @@ _PICKLE = re.compile(rb"\A\x80[\x02-\x05].*\.\Z", re.DOTALL)
 _PPM = re.compile(rb"P[4-6]\s(?:\s|#[^\n]*\n)*\d+\s+\d+\s")
 # Possible lengths, in bytes, of the second header of a BMP file.
 _BITMAPS = frozenset({12, 40, 52, 56, 64, 108, 124})
-# MPEG 1, then 2 and 2.5: kbit/s by the numbers 1 to 14 of layer III; and samples per second.
+# Bit rates of MP3 (layer III) in kbit/s, by the numbers 1 to 14, for MPEG 1 and for MPEG 2 and 2.5.
 _RATES = (
     (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
     (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
@@ -438,7 +438,7 @@ def _is_mp3(data: bytes) -> bool:
 
 
 def _frame_bytes(head: bytes) -> int | None:
-    """Return the length of a frame of layer III by its head; None if it is no such head."""
+    """Return the length of a frame of layer III by its head; None if the bytes are not such a head."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
         return None
     version, rate, hertz = head[1] >> 3 & 3, head[2] >> 4, head[2] >> 2 & 3

@@ -161,7 +161,7 @@ def file_value(data: bytes, said: Described) -> Any:
     sample = Sample(buffer=data, compression=None if sniff(data) else said.sample_compression)
     extents = said.more.get("shape")
     if said.sample_compression is None and isinstance(extents, list) and len(extents) == 3:
-        # The file is an array written as PNG, which drops an axis of one channel: restore that axis.
+        # The array was written as PNG, which drops an axis of one channel: restore that axis.
         array = np.asarray(sample.array)
         return array[..., None] if array.ndim == 2 else array
     return sample

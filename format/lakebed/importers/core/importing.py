@@ -1,7 +1,7 @@
 """One import from its plan to its report: create tensors, let workers make rows, remember, commit.
 
-``ds.info["imports"]`` records the source and the progress of each import. An import that was killed goes on when it is
-called again, and one that is done is not repeated. The last rows and the state "done" are published together; after a
+``ds.info["imports"]`` records the source and the progress of each import. Calling an import again resumes one that was
+killed, and does not repeat one that is complete. The last rows and the state "done" are published together; after a
 kill before the commit that follows, only the commit is made.
 """
 
@@ -39,16 +39,16 @@ from lakebed.transforms.function import transform
 from lakebed.transforms.report import TransformReport
 from lakebed.writing.names import any_name
 
-# Key of the imports in the info of a dataset.
+# Key in the info of a dataset under which its imports are recorded.
 INFO = "imports"
 
 _MOST_WORKERS = 8
-# A checkpoint follows about this many bytes of the source; or items, if the bytes are unknown.
+# A checkpoint follows after about this many bytes of the source, or this many items if the bytes are unknown.
 _CHECKPOINT_BYTES = 2_000_000_000
 _CHECKPOINT_ITEMS = 100_000
 # States of imports whose rows are all written; older releases published "rows" before "done".
 _OVER = ("rows", "done")
-# Number of nulls that are appended at a time where older rows lack a new tensor.
+# Number of nulls per append, when older rows lack a new tensor.
 _NULLS = 100_000
 
 
@@ -77,8 +77,8 @@ def import_from(
 ) -> ImportReport:
     """Import a data set of another format.
 
-    Rows that cannot be imported are left out and counted, with the reason; nothing is left out silently. A run that was
-    killed goes on when it is called again.
+    Rows that cannot be imported are left out and counted, with the reason; nothing is left out silently. Calling it
+    again resumes a run that was killed.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ class _Import:
         self._earlier: Mapping[str, Any] = {}
 
     def run(self, dest: Any) -> ImportReport:
-        """Import into a dataset, or go on with an import that was interrupted."""
+        """Import into a dataset, or resume an import that was interrupted."""
         started = perf_counter()
         ds, created = self._destination(dest)
         report = self._report

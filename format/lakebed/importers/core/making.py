@@ -146,7 +146,7 @@ class Making:
             for row, value in enumerate(values if isinstance(values, list) else ()):
                 path = value.unread_path if type(value) is Sample else None
                 if path is not None and path.endswith(suffixes):
-                    value.may_lose = may_lose  # the usual case
+                    value.may_lose = may_lose  # fast path for most files
                     continue
                 for told in pictures.look({name: value}, partial(place, row)):
                     if told.is_change:
@@ -167,7 +167,7 @@ class Making:
         done: set[int] = set()
         told: set[str] = set()
         for found in _tried(self.importer.functions.many(items, self.context)):
-            if isinstance(found, Exception):  # an item that fails alone, too, reports it
+            if isinstance(found, Exception):  # an item that also fails alone reports its own error
                 for at, item in enumerate(items):
                     if at not in done:
                         yield from self._alone(at, item, told)

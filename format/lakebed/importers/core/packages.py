@@ -32,7 +32,7 @@ def foreign(what: str, hint: str = "") -> Iterator[None]:
         yield
     except LakebedError:
         raise
-    # Functions in a graph of Dask raise anything, and the package of Deep Lake 4 documents no errors.
+    # Functions in a Dask graph may raise anything, and the package of Deep Lake 4 does not document its errors.
     except Exception as error:
         raise IngestionError(f"{what}: {type(error).__name__}: {error}{hint}") from error
 

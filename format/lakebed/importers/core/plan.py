@@ -74,7 +74,8 @@ def tensor(
     """
     told = dict(info or {})
     if is_list:
-        number = pa.from_numpy_dtype(np.dtype(arguments.get("dtype") or "uint32"))  # class labels are uint32
+        # Class labels are uint32 by default.
+        number = pa.from_numpy_dtype(np.dtype(arguments.get("dtype") or "uint32"))
         told["logical_type"] = str(pa.list_(number))
     given = {key: value for key, value in {"htype": htype, **arguments}.items() if value is not None}
     return TensorPlan(name, given, told)
@@ -122,7 +123,7 @@ class Copied:
     rows
         Number of rows of its last version.
     dataset
-        The copy; None without a destination.
+        The copy; None if no destination was given.
     problems
         Parts of the source that the copy lacks.
     """
@@ -258,7 +259,7 @@ class Media:
 
 
 def told_first(problems: Sequence[Problem]) -> str:
-    """Return a sentence about the first problem and the number of others; empty without problems."""
+    """Describe the first problem, and count the others; return "" if there are none."""
     if not problems:
         return ""
     rest = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""

@@ -41,7 +41,7 @@ _MODULES = {
     "folder": ("folders.folder", "folders of images, audio, video, text or arrays, a class each"),
 }
 
-# Other names that users may give for a format.
+# Alternative names of formats.
 _ALSO = {"json": "jsonl", "excel": "xlsx"}
 
 

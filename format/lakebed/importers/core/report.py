@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
     from lakebed.transforms.report import TransformReport
 
-# Number of left-out rows that the dataset's info lists; the file of the report lists all of them.
+# Maximum number of left-out rows in the info of the dataset; the report's file lists all of them.
 _REMEMBERED = 100
 _SHOWN = 10
 
-# Text that errors of appending add around their cause.
+# Text that appending adds in front of the error that caused its own.
 _WRAPPED = re.compile(r"^\w+: (?:Failed to append to the tensor '[^']*': )?")
 _ADVICE = ". If you wish to skip the samples that cause errors, please specify `ignore_errors=True`."
 # Parts of a reason that differ from row to row.
@@ -201,7 +201,7 @@ class ImportReport:
         lines += [f"    {entry['where']}: {entry['reason']}" for entry in self.left_out[:_SHOWN]]
         if self.file is not None:
             lines.append(f"  all of them: {self.file}")
-        elif len(self.left_out) > _SHOWN:  # by an earlier run
+        elif len(self.left_out) > _SHOWN:  # an earlier run left out these rows, and their file is not known
             lines.append(f"    and {len(self.left_out) - _SHOWN:,} more, in ds.info['imports']")
         if self.no_file is not None:
             lines.append(f"  there is no list of all of them: {self.no_file}")

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 # Largest file, in bytes, that is read whole as text or JSON.
 MAX_DOCUMENT_BYTES = 4 << 30
 
-# Number of first bytes that decide the kind of a file.
+# Number of bytes at the beginning of a file that decide its kind.
 _HEAD_BYTES = 1024
 
 # Files of a bucket are read in blocks of this many bytes.
 _BLOCK_BYTES = 1 << 20
 
-# Files and folders that operating systems leave behind, besides those whose names begin with a dot.
+# Files and folders that operating systems leave behind; names that begin with a dot are skipped anyway.
 _LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx", "@eadir"})
 
 # Files at the root of a dataset. A dataset inside the source folder, such as the destination, is not imported.
@@ -100,7 +100,7 @@ class Source:
                 )
             if not os.path.isfile(text) and not os.path.isdir(text):
                 raise InvalidPathException(f"{text!r} is neither a file nor a folder that can be imported")
-            text = os.path.abspath(text)  # symbolic links stay
+            text = os.path.abspath(text)  # unlike `realpath`, keeps symbolic links
         elif scheme_of(text) in ("http", "https"):
             _check_host(text)
         return cls(text, None, creds, follow_symlinks, dest)
@@ -179,7 +179,7 @@ class Source:
             with self.open() as file:
                 return file.read(_HEAD_BYTES)
         except (LakebedError, OSError):
-            return b""  # reported when the file is read
+            return b""  # the error is reported when the file is read
 
     # -- its files ---------------------------------------------------------------------------------------------
 
@@ -207,8 +207,11 @@ class Source:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Entries of the folder that are no files of the source, with the reason: links out of it, pipes, datasets."""
-        is_listed = self.is_local or "_listing" in self.__dict__  # do not list a bucket only for this
+        """Return entries of the folder that are not files of the source, with the reason: outside links, pipes,
+        datasets.
+        """
+        # Do not list a bucket only for this property.
+        is_listed = self.is_local or "_listing" in self.__dict__
         return self._listing[1] if is_listed and self.is_folder else {}
 
     def is_own(self, name: str) -> bool:
@@ -390,7 +393,7 @@ class Source:
                         )
                         continue
                     if entry.is_dir() and target in seen:
-                        continue  # skip it: a link to a folder above it would lead to endless recursion
+                        continue  # skip links to a folder above, which would lead to endless recursion
                     seen.add(target)
                 if entry.is_dir():
                     folders.append(name)
@@ -531,7 +534,7 @@ def suffix_of(name: str) -> str:
 
 def _suffix_of_bytes(head: bytes) -> str | None:
     """Return the suffix of files that begin with these bytes; None if several kinds of files do."""
-    # In .mat files of MATLAB, a block of 512 bytes comes before the HDF5 signature.
+    # A .mat file of MATLAB has 512 bytes before the HDF5 signature.
     if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):
         return ".h5"
     if head.startswith(b"PK\3\4") and head[30 : 30 + int.from_bytes(head[26:28], "little")].endswith(b".npy"):

@@ -30,7 +30,7 @@ SPLITS: Mapping[str, str] = {
 
 _ORDER = {"train": 0, "val": 1, "test": 2}
 
-_TOLERANCE = 1e-6  # by which the sum of shares may differ from 1
+_TOLERANCE = 1e-6  # largest difference between 1 and the sum of shares
 
 
 T = TypeVar("T")

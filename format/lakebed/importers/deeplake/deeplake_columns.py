@@ -72,7 +72,8 @@ class Column:
         if self.how == "files":
             return [column.get_bytes(row) for row in range(start, stop)]
         if self.how in ("items", "documents"):
-            # For several rows, their package merges lists of files, and sometimes crashes at texts.
+            # Read row by row: for several rows, the package deeplake joins lists of files, and sometimes crashes on
+            # texts.
             values: Any = [column[row] for row in range(start, stop)]
         else:
             values = column[start:stop]
@@ -131,7 +132,7 @@ def _tensor_of(column: Any, name: str, dtype: Any) -> tuple[str, TensorPlan]:
     if kind == "Text" or number == "text":
         return "value", tensor(name, "text", chunk_compression=_CHUNKS)
     if kind == "Image":
-        # Arrays are stored as PNG, without loss.
+        # Store arrays as PNG, which is lossless.
         return ("file" if file else "value"), media(name, "image", compression=file or "png")
     if kind == "SegmentMask" and file:
         return "file", media(name, "segment_mask", compression=file)
@@ -199,5 +200,5 @@ def plain(value: Any) -> Any:
 
 
 def metadata_of(one: Any) -> dict[str, Any]:
-    """Return the metadata of a dataset or a column, which are no mapping, as JSON."""
+    """Return the metadata of a dataset or a column, which are not mappings, as JSON."""
     return {str(key): plain(one.metadata[key]) for key in one.metadata.keys()}  # noqa: SIM118

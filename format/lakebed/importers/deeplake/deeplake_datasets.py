@@ -116,7 +116,7 @@ def plan(
         {"id": one.id, "message": one.message, "time": str(one.timestamp)} for one in _opened(source).history
     ]
     tags = {name: ds.tags[name].version for name in ds.tags.names()}
-    if len(versions) > 2:  # the first one is empty
+    if len(versions) > 2:  # the first version is always empty
         reason = (
             f"{len(versions) - 2:,} earlier versions are not imported: history=True (--history) brings all as "
             "commits, version=ID (--version) one by itself; they are listed in the info"
@@ -207,7 +207,7 @@ def _at(source: Source, version: str | None) -> Any:
 
 
 _own = threading.local()
-# Their package does not promise that threads may read at the same time.
+# The package deeplake does not document reads from several threads.
 _mutex = threading.Lock()
 
 

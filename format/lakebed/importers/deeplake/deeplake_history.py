@@ -34,7 +34,7 @@ from lakebed.runtime.progress import rows_bar
 
 _APPENDED = re.compile(r"Appended [\d,]+ rows? to column \d+")
 _RENAMED = re.compile(r"Renamed column \d+ to '(.*)'", re.DOTALL)
-# Rows are read in stretches of about this size.
+# Limit of the bytes of rows that are read at a time.
 _BYTES = 32 << 20
 _MOST_ROWS = 256
 

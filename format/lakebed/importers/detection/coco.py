@@ -68,7 +68,7 @@ _HEAD_BYTES = 1 << 16
 _KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
 
 _NONE: tuple[int, Sequence[int]] = (0, ())
-"""File and numbers of the annotations of a picture without any."""
+"""File number and annotation numbers for a picture that has no annotations."""
 _WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
 """Exceptions that skip one picture instead of failing the import."""
 
@@ -120,7 +120,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Name the annotation files; None without any."""
+    """Name the annotation files; None if the source has none."""
     found = _annotation_files(source)
     return f"COCO annotations: {', '.join(found)}" if found else None
 
@@ -299,7 +299,7 @@ def _annotated(
     sizes = [(0, 0) if record is None else _size(record) for record in records]
     for kind, reader in context.readers.items():
         of = [item.annotations.get(kind, _NONE) for item in items]
-        # Pictures without annotations join those of any file.
+        # Make the rows of pictures without annotations together with those of any annotation file.
         first = min((number for number, numbers in of if len(numbers)), default=-1)
         for number, places in _by_file([number if len(numbers) else first for number, numbers in of]):
             made: list[dict[str, Any] | None] = [None] * len(places)
@@ -393,7 +393,7 @@ class _Planner:
             self._by_name.setdefault(name.rpartition("/")[2], []).append(name)
 
     def chosen(self, files: Sequence[str], only: Sequence[str]) -> Sequence[str]:
-        """Return the annotation files of some groups; without any given, all.
+        """Return the annotation files of some groups; all files if no groups are given.
 
         Raises
         ------
@@ -501,7 +501,7 @@ class _Planner:
             return self.pictures.find(file_name)
         except NotFoundError as error:
             near = self._by_name.get(file_name.replace("\\", "/").rpartition("/")[2], [])
-            # Each split may have a folder of its own, with names that others have, too.
+            # Each split may have its own folder, with the same file names as in other splits.
             inside = [one for one in near if split in one.split("/")[:-1]]
             if len(near) > 1 and split and len(inside) == 1:
                 near = inside
@@ -547,7 +547,8 @@ class _Planner:
     def report_leftovers(self) -> None:
         """Report pictures that no annotation file lists, other files, and the number of further problems."""
         listed = {name for rows in self.rows.values() for name in rows}
-        of_masks: set[str] = set()  # PNG files of panoptic segments have the names of their pictures
+        # Names of PNG files of panoptic segments, which are those of their pictures.
+        of_masks: set[str] = set()
         if any(kind.segments for kind in self.kinds.values()):
             of_masks = {f"{stem_of(name)}.png" for name in listed}
         unlisted = [
@@ -595,7 +596,7 @@ def _looks_like_coco(source: Source, name: str) -> bool:
         if size > _HEAD_BYTES:
             file.seek(max(0, size - _HEAD_BYTES))
             keys |= set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
-    # One end of a large file shows the first or the last array.
+    # If the file is large, only its two ends were searched, where at least one of these arrays begins or ends.
     found = keys & {b"images", b"annotations"}
     return len(found) == 2 or (size > _HEAD_BYTES and bool(found))
 

@@ -32,7 +32,7 @@ Tell = Callable[[str, bool], object]
 _BAD_VALUE = (LakebedError, LookupError, TypeError, ValueError)
 _INT32 = np.iinfo(np.int32)
 
-# Kinds of values by the letters of the JSON index; the rest is "other".
+# Letter of the JSON index -> kind of value; all other letters are kind "other".
 _KINDS: Mapping[int, str] = {ord("i"): "int", ord("f"): "float", ord("s"): "text"}
 _LISTS: Mapping[int, str] = {ord("I"): "ints", ord("F"): "floats", ord("A"): "other"}
 _OBJECT = ord("o")
@@ -41,10 +41,10 @@ _NO_OUTLINES = list(b"ifstb")
 # Many tools write these keys with empty lists. A key that is empty everywhere makes no tensor.
 _MAY_BE_EMPTY = ("bbox", "segmentation", "keypoints")
 _OUTLINES = frozenset({"segmentation", "rle_mask"})
-# Keys of readers that annotations do not have.
+# Keys that the readers compute; annotations do not have them.
 _MADE = ("segmentation_object", "rle_mask", "rle_object", "other")
 
-# Htypes whose samples are so large that reading shapes from a tensor of its own is faster than from chunks.
+# Htypes with large samples: reading the shapes from a separate tensor is faster than reading them from the chunks.
 _WITH_SHAPES = ("polygon", "binary_mask", "instance_label")
 
 _TOGETHER = 1000
@@ -159,7 +159,7 @@ def _is_filled(file: JsonFile, key: str) -> bool:
     """Return whether an annotation of a file has more under a key than an empty list or null."""
     array = file.arrays["annotations"]
     of = array.kinds_of(key)
-    unsure = np.isin(of, [ord("n"), ord("A")])  # the kinds of null and of an empty list
+    unsure = np.isin(of, [ord("n"), ord("A")])  # null, or an empty list
     if (of[~unsure] != 0).any():
         return True
     numbers = np.flatnonzero(unsure[array.numbers])
@@ -221,7 +221,7 @@ def tensors_of(
         htype = arguments.get("htype")
         if plain and htype not in _WITH_SHAPES:
             arguments["create_shape_tensor"] = False
-        # Each object has one value, so an image has a list of them.
+        # An image has a list with one value per object.
         made[name] = tensor(name, is_list=htype in (None, "class_label"), **arguments)
 
     real = "float64" if plain else "float32"
@@ -428,7 +428,7 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] 
         return decoded(value, size)
     if type(value) is not list:
         raise ValueError(f"it is {str(value)[:80]}, neither polygons nor a mask")
-    if value and _are_numbers(value):  # one polygon, as many tools write it
+    if value and _are_numbers(value):  # many tools write one polygon as a plain list of numbers
         if len(value) < 6:
             raise ValueError(f"{len(value)} numbers in a row are not a polygon")
         value = [value]
@@ -617,7 +617,7 @@ class _Columns:
         values, sizes, counts = column
         self.odd |= np.isin(self._kinds, list(b"IF")) & (
             counts > 0
-        )  # numbers in a row; [] is such a list, too
+        )  # a list of numbers; [] counts as such a list, too
         self._mark_odd(sizes == 0, counts)
         with np.errstate(over="ignore"):
             points = values.astype(self._reader.dtypes[key]).reshape(-1, 2)

@@ -86,7 +86,7 @@ class _Known(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Name the files of CVAT among the first XML files; None without any."""
+    """Name the files of CVAT among the first XML files; None if none of them is from CVAT."""
     if source.is_object:
         return None
     names = [name for name in source.with_suffix(".xml")[:5] if _looks_like_cvat(source, name)]
@@ -121,7 +121,7 @@ def plan(source: Source, *, images: str | None = None, **options: Unpack[ImageOp
     items, splits = planner.items()
     used = [item.image for item in items if item.image is not None]
     unlisted = sorted({*listed.names} - {*used})
-    # Frames of a video without shapes have no row.
+    # If there are tracks, images may be frames of a video without annotations, which are not listed in the XML file.
     if unlisted and source.is_folder and not planner.has_tracks:
         reason = f"{len(unlisted):,} images that no XML file lists are not imported"
         planner.problems.append(Problem(unlisted[0], reason, 0))
@@ -209,7 +209,8 @@ class _Planner:
         folder = name.rpartition("/")[0]
         places = [folder, *(f"{folder}/{one}".lstrip("/") for one in ("images", "data"))]
         for attributes, piece in found.images:
-            subset = attributes.get("subset") or stem_of(name)  # other tools write a file for each split
+            # Other tools write one file per split, whose name tells the split.
+            subset = attributes.get("subset") or stem_of(name)
             called = attributes.get("name", "")
             image = self._images.named(called, places) if called else None
             if image is None:

@@ -78,7 +78,7 @@ def recognise(source: Source) -> str | None:
 
 
 def plan(source: Source, *, classes: Sequence[str] = (), **options: Unpack[ImageOptions]) -> Plan:
-    """Plan a row for each JSON file, and for each image without one.
+    """Plan a row for each JSON file, and for each image without a JSON file.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _names(source: Source, images: Images) -> list[str]:
 def _looks_like_labelme(source: Source, name: str) -> bool:
     with source.open(name) as file:
         head = file.read(_HEAD_BYTES)
-    # If keys are sorted, the image comes before the shapes.
+    # If the keys are sorted, "imageData" comes before "shapes".
     return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
 
 

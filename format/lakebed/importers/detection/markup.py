@@ -76,13 +76,14 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: open_elements.pop()
     parser.CharacterDataHandler = text
-    data = data.lstrip()  # some programs write a line before the declaration
+    data = data.lstrip()  # some programs write an empty line before the XML declaration
     try:
         with parsing(name):
             parser.Parse(data, True)
     except IngestionError as error:
         declared = _DECLARED.match(data)
-        if "multi-byte" in str(error) and declared is not None and encoding is None:  # such as GB2312
+        # An encoding such as GB2312, which the parser does not support.
+        if "multi-byte" in str(error) and declared is not None and encoding is None:
             with suppress(UnicodeDecodeError):
                 return parse_xml(data.decode(declared[1].decode()).encode(), name, "utf-8")
         raise

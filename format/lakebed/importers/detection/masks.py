@@ -25,7 +25,7 @@ def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]
     Raises
     ------
     FormatError
-        If the counts are no numbers, or do not cover the mask.
+        If the counts are not numbers, or do not cover the mask.
     """
     try:
         runs = np.array([int(count) for count in counts], np.int64)

@@ -132,7 +132,8 @@ def number_of(value: Any, name: str) -> float:
         If the value is neither, or not finite.
     """
     found = math.nan
-    if type(value) in (int, float) or (type(value) is str and "_" not in value):  # Python alone reads 1_0
+    # Reject underscores: 1_0 is a number only in Python.
+    if type(value) in (int, float) or (type(value) is str and "_" not in value):
         try:
             found = float(value)
         except (ValueError, OverflowError):

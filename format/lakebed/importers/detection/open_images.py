@@ -90,7 +90,7 @@ class _Known(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Name the CSV files; None without annotations of boxes or labels."""
+    """Name the CSV files; None if the source has no annotations of boxes or labels."""
     tables = _tables(source) if source.is_folder else []
     return f"Open Images annotations: {', '.join(one.name for one in tables)}" if tables else None
 
@@ -208,7 +208,7 @@ def _names(
             try:
                 found = _described(source, name, name, problems)
             except IngestionError:
-                continue  # any other table: it is reported as not imported
+                continue  # the file is another table, which is reported as not imported
             if found:
                 return found, name
     return {}, None

@@ -335,5 +335,5 @@ def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[A
     if missing and colors is not None:
         raise IngestionError(f"the mask {name} has a color that no class has: #{missing[0]:06x}")
     if missing:
-        return packed  # numbers of objects of another palette
+        return packed  # the palette numbers the objects in another order
     return np.array([numbers[int(one)] for one in known], dtype)[places].reshape(packed.shape)

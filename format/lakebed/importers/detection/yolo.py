@@ -45,7 +45,7 @@ _MOST_BYTES = 1 << 28
 """Limit on the size of a label file; 100,000 polygons of 20 points take 40 MB."""
 _BOX = 5
 """Numbers of a line with a box."""
-_MOST_CLASS = 0xFFFFFFFF  # labels are uint32
+_MOST_CLASS = 0xFFFFFFFF  # limit of class numbers, because labels are stored as uint32
 
 
 class Labelled(NamedTuple):
@@ -122,7 +122,7 @@ class Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Count the images, and name the description; None without labels."""
+    """Count the images, and name the description; None if the source has no labels."""
     if source.is_object:
         return None
     if source.is_file:
@@ -282,7 +282,7 @@ def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
         try:
             text = _labels_of(source, name)
         except (LakebedError, OSError):
-            continue  # rows() reports it
+            continue  # the error is reported when the row is made
         found.update(len(line.split()) for line in text.splitlines())
     del found[0]
     return found
@@ -294,7 +294,7 @@ def _task_of(counts: Counter[int], shape: tuple[int, int] | None, tasks: Sequenc
     lines = counts.total()
     if "obb" in tasks and lines and few(lines - counts[9] - counts[10], lines):
         return "obb"
-    # A line with another number of values is damaged, not a polygon.
+    # A polygon has at least three points after its class: 7 numbers.
     polygons = sum(number for count, number in counts.items() if count >= 7)
     return "detect" if few(polygons, lines) else "segment"
 
@@ -394,7 +394,7 @@ def _take(reader: Reader, words: Sequence[str], found: _Objects) -> str | None:
 
 def _number(word: str) -> float:
     try:
-        found = float(word.replace("_", "x"))  # Python alone reads 1_0
+        found = float(word.replace("_", "x"))  # reject underscores: 1_0 is a number only in Python
     except ValueError:
         raise ValueError(f"{word[:40]!r} is not a number") from None
     if not math.isfinite(found):
@@ -408,7 +408,7 @@ def _take_pose(reader: Reader, values: list[float], found: _Objects) -> None:
     if len(values) != expected:
         raise ValueError(f"a box and {points} points of {numbers} have {expected} numbers, not {len(values)}")
     box, rest = _box(values[:4]), values[4:]
-    if numbers == 2:  # a point at 0 0 is missing
+    if numbers == 2:  # without a visibility, a point at (0, 0) is missing
         pairs = zip(rest[::2], rest[1::2], strict=True)
         rest = [one for x, y in pairs for one in (x, y, 2.0 if x or y else 0.0)]
     found.boxes.append(box)
@@ -452,7 +452,7 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
 
 def _values(reader: Reader, objects: _Objects, dtype: str) -> dict[str, Any]:
     numbers, names = objects.classes, reader.names
-    # Without any, an array has a type even if a dataset has no objects.
+    # Use an array even for no numbers, so that the tensor gets its dtype if a dataset has no objects.
     labels: Any = [names[one] for one in numbers] if names and numbers else np.array(numbers, np.uint32)
     found: dict[str, Any] = {
         "labels": labels,

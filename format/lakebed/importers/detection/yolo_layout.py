@@ -51,7 +51,7 @@ class Layout:
 
 
 def description_of(source: Source) -> str | None:
-    """Return the name of the data.yaml or obj.data of a source, the one nearest to the root; None without any.
+    """Return the name of the data.yaml or obj.data of a source, the one nearest to the root; None if there is none.
 
     Raises
     ------
@@ -138,7 +138,8 @@ class LabelFiles:
 
     def __init__(self, source: Source, *, apart: bool = False) -> None:
         self._names = source.with_suffix(".txt")
-        self._texts = {f"{name[:-4]}.txt": name for name in self._names}  # also 1.TXT
+        # Also finds files with the suffix in capitals, such as 1.TXT.
+        self._texts = {f"{name[:-4]}.txt": name for name in self._names}
         self._apart = apart
         self._by_stem: dict[str, str | None] = {}
         for name in self._names if apart else ():

@@ -246,7 +246,7 @@ def _is_scan(source: Source, name: str) -> bool:
         with source.open(name) as file:
             return file.read(_DICOM_AT + 4)[_DICOM_AT:] == b"DICM"
     except _WRONG:
-        return False  # the report names it as a file of an unknown kind
+        return False  # the report lists the file as one of unknown kind
 
 
 def _told(htypes: Mapping[str, str]) -> str | None:
@@ -296,7 +296,7 @@ def _ranks(source: Source, names: Sequence[str]) -> dict[str, int]:
         try:
             found[name] = len(source.media(name).shape)
         except _WRONG:
-            continue  # rows() reports it
+            continue  # the error is reported when the row is made
     return found
 
 
@@ -334,7 +334,7 @@ def _is_stack(source: Source, name: str) -> bool:
         with source.open(name) as file:
             return is_stack(file, source.files[name])
     except _WRONG:
-        return False  # rows() reports it
+        return False  # the error is reported when the row is made
 
 
 # -- rows --------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ _BY_ITSELF: Mapping[str, str] = {
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
 }
-"""Suffix -> format of tables and shards, which hold many rows each and are imported by themselves."""
+"""Suffix -> format, for tables and shards: they hold many rows each and are imported separately."""
 _TOGETHER = ("csv", "parquet", "jsonl", "webdataset", "tfrecord")
 """Formats that import a folder of files at once."""
 

@@ -203,12 +203,12 @@ class Pictures:
             named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
             if named in (None, kind):
                 sample.may_lose = not self.lossless
-                return  # do not read it now; if the name is wrong, this is reported when the file is stored
+                return  # do not read the file now; if its suffix is wrong, storing it reports that
         try:
             found = str(sample.compression)
             changes = list(_changes(sample, found, kind, lossless=self.lossless))
         except LakebedError:
-            return  # reported when it is stored
+            return  # the error is reported when the file is stored
         if self.lossless and found != kind and kind in LOSSY:
             yield Skipped(
                 where(),
@@ -225,7 +225,7 @@ def _changes(sample: Sample, found: str, kind: str, *, lossless: bool) -> Iterat
     if found in _SEVERAL and _is_several(sample, found):
         yield f"{found.upper()} of several frames, of which the first one is read"
     if found == kind or picture_codec(found) is None:
-        return  # a file that is no picture is reported when it is stored
+        return  # if the file is not an image, storing it reports that
     sample.is_told = True
     if lossless and kind not in LOSSY:
         return

@@ -75,7 +75,7 @@ def ingest_coco(
     src_creds, dest_creds
         Credentials of the source and of the dataset.
     inspect_limit
-        Annotations of each file whose keys are looked at.
+        Number of annotations per file whose keys are inspected.
     progressbar
         Show a progress bar.
     shuffle

@@ -156,7 +156,7 @@ def ingest_huggingface(
     Raises
     ------
     ValueError
-        If ``src`` is no such object, such as the name of a dataset.
+        If ``src`` is not such an object, for example the name of a dataset.
     """
     del token, connect_kwargs
     use_progressbar = use_progressbar and progressbar

@@ -15,7 +15,7 @@ from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS
 
-MOST_LOOKED_AT = 256  # values that decide the kind of a column
+MOST_LOOKED_AT = 256  # number of values that decide the kind of a column
 _ITEM_BYTES = 32 << 20
 _ITEM_ENTRIES = 4096
 _MOST_WORDS = 16
@@ -152,7 +152,8 @@ class Scan:
             self.special[key] = value
             if len(self.special) <= _MOST_ASIDE:
                 return
-            for before in list(self.special)[:-1]:  # too many to be special
+            # More keys of this form than special keys: count them as data.
+            for before in list(self.special)[:-1]:
                 self.whole.add(before, self.special[before])
             self.special = None
         self.whole.add(key, value)
@@ -222,7 +223,7 @@ def scanned(
             problems.append(Problem(where, f"damaged: {scan.damage[0]}", missing))
             problems += [Problem(where, f"damaged: {reason}", 0) for reason in scan.damage[1:]]
         if not database.name and len(found) > 1 and not count and wanted is None:
-            continue  # it only holds the others
+            continue  # the main database only holds the names of the others
         scans.append(scan)
     if wanted is not None and not scans:
         there = ", ".join(one.name for one in found if one.name)

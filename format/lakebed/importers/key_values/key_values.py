@@ -57,8 +57,8 @@ from lakebed.importers.tfrecord.messages import parsed
 from lakebed.transforms.output import Skipped
 
 MOST_VALUE_BYTES = 1 << 30
-_MOST_SAMPLE_BYTES = 16 << 20  # of a value that decides the kind of a column
-_MOST_SAMPLES_BYTES = 128 << 20  # of all of them
+_MOST_SAMPLE_BYTES = 16 << 20  # bytes up to which a value is looked at to find the kind of its column
+_MOST_SAMPLES_BYTES = 128 << 20  # total bytes of values that are looked at
 _MOST_ASIDE_BYTES = 64 << 10
 
 Opened = Callable[[Source, str], AbstractContextManager[Store]]
@@ -164,7 +164,7 @@ def planned(
     opened
         Opens one of them.
     what
-        The source in words.
+        Description of the source for messages.
     layout
         Meaning of the keys: ``columns`` if they are words with numbers, a column for each word; ``keys``; or ``auto``.
     splits
@@ -267,7 +267,7 @@ def _read(store: Store, values: Sequence[Any]) -> Iterator[bytes]:
         try:
             data = store.read(values[at])
         except LakebedError:
-            continue  # reported when its row is made
+            continue  # the error is reported when the row is made
         held += len(data)
         yield data
         if held > _MOST_SAMPLES_BYTES:
@@ -358,10 +358,10 @@ def _entries(
     prefix = stream.prefix
     start, stop = item.start, item.stop
     if prefix:
-        start, stop = prefix + (start or b"0"), prefix + (stop or b":")  # : follows 9
+        start, stop = prefix + (start or b"0"), prefix + (stop or b":")  # in ASCII, ":" follows "9"
     for entry in store.entries(database, start, stop):
         if isinstance(entry, str | Database):
-            continue  # reported by the plan, or part of another stream
+            continue  # a message was reported by the plan; a database is another part of the import
         key, value = entry
         if prefix:
             key = key[len(prefix) :]

@@ -39,11 +39,12 @@ _LOG_BLOCK_BYTES = 32 << 10
 _RECORD = struct.Struct("<IHB")
 _BATCH = struct.Struct("<QI")
 _ORDER = b"leveldb.BytewiseComparator"
-_MOST_LOG_BYTES = 2 << 30  # held in memory, as LevelDB does
+_MOST_LOG_BYTES = 2 << 30  # logs are held in memory, as LevelDB does
 _MOST_BLOCK_BYTES = 1 << 30
-_MOST_UNPACKED = 32  # times the bytes of a block: more than snappy can compress
+_MOST_UNPACKED = 32  # limit of the decompressed size, as a multiple of a block; more than snappy can compress
 _LEAST_UNPACKED = 4096
-_MOST_ENTRIES_BYTES = 1024  # times the bytes of the files: entries share the beginnings of their keys
+# Limit of all entries, as a multiple of the files; keys share prefixes, so entries are larger than files.
+_MOST_ENTRIES_BYTES = 1024
 
 
 class Value(NamedTuple):
@@ -138,7 +139,7 @@ class Folder:
         for key, of in groupby(changes, key=lambda change: change.key):
             value = next(of).value
             if value is not None:
-                # A value of a log is in no block from which it could be read again.
+                # Keep a value from the log: it cannot be read again from a block of a table.
                 yield key, value if with_values or not value.table else value._replace(data=None)
         yield from damage
 
@@ -216,7 +217,8 @@ class Folder:
         last: tuple[bytes, int] | None = None
         for key, place in blocks:
             if start is not None and key < start:
-                continue  # the key of a block is not before that of its last entry
+                # All entries of this block precede `start`: the key of a block is at or after its last entry.
+                continue
             try:
                 content = self._block(name, *place)
                 for user, number, is_put, at, size in _internal(content, last):
@@ -358,12 +360,12 @@ def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
         while at + _RECORD.size <= len(block):
             checksum, length, kind = _RECORD.unpack_from(block, at)
             if kind == length == checksum == 0:
-                break  # allocated and not written yet
+                break  # the rest of the block is allocated but not written
             end = at + _RECORD.size + length
             if end > len(block):
                 if start + len(block) < len(data):
                     damage.append("a record goes beyond its block")
-                break  # the writer was killed here
+                break  # the log ends here, because the writer was killed
             content = block[at + 6 : end]
             if checksum != masked_crc32c(content) or not 1 <= kind <= 4:
                 damage.append("the checksum of a record does not match")

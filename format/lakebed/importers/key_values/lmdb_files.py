@@ -30,15 +30,15 @@ from lakebed.importers.key_values.key_values import MOST_VALUE_BYTES, made, plan
 
 _SUFFIXES = (".mdb", ".lmdb")
 _MAGIC = bytes.fromhex("dec0efbe")
-_MOST_ENTRIES = 4096  # of an answer
-_MOST_BYTES = 8 << 20  # of an answer with several values
+_MOST_ENTRIES = 4096  # maximum number of entries in an answer
+_MOST_BYTES = 8 << 20  # maximum size of an answer with several values
 _MOST_READERS = 8
 _MOST_DATABASES = 4096
-_DATABASE_BYTES = 48  # size of an entry in the main database that names another
+_DATABASE_BYTES = 48  # size of the entry that names another database in the main one
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of LMDB files in words; None if the source has none, or other files."""
+    """Describe the files for messages, such as "2 LMDB files"; None if the source has none, or other files."""
     if source.is_object:
         return None
     names = _files(source)
@@ -162,7 +162,8 @@ class _Store:
     ) -> Iterator[tuple[bytes, _Value] | Database | str]:
         """Yield keys and values, and the databases inside the main one; text for damage, which ends the walk."""
         request = {"entries": database.name, "stop": stop.hex() if stop is not None else None}
-        key, place, most = start, -1, _MOST_ENTRIES  # the last entry that was read
+        # Key of the last entry that was read, and its number among the values of this key.
+        key, place, most = start, -1, _MOST_ENTRIES
         while True:
             wanted = {"start": key.hex() if key is not None else None, "skip": place + 1, "most": most}
             try:
@@ -171,7 +172,7 @@ class _Store:
                 if most == 1:
                     yield f"entries behind {key!r:.100} cannot be read: {error}"
                     return
-                most = max(1, most // 16)  # the entries before the damage come in
+                most = max(1, most // 16)  # ask for fewer entries, to get those before the damage
                 continue
             keys, sizes = _split(arrays[1], arrays[0]), arrays[2].tolist()
             values = _split(arrays[4], arrays[3]) if with_values else [None] * len(keys)
@@ -237,7 +238,8 @@ def opened(file: Any) -> _Environment:
     """Open a file by its path, or a copy of an open one."""
     if isinstance(file, str):
         return _opened(file)
-    with tempfile.NamedTemporaryFile() as copy:  # its name goes at once, its bytes with this process
+    # The file is removed on leaving; this process keeps its bytes in memory or on disk.
+    with tempfile.NamedTemporaryFile() as copy:
         shutil.copyfileobj(file, copy, 1 << 20)
         copy.flush()
         return _opened(copy.name)
@@ -247,7 +249,7 @@ def _opened(path: str) -> _Environment:
     import lmdb
 
     size = os.stat(path).st_size  # noqa: PTH116 - addresses are strings here
-    with suppress(ImportError, ValueError, OSError):  # the map counts as memory
+    with suppress(ImportError, ValueError, OSError):  # the mapped file counts against the memory limit
         import resource
 
         most, hard = resource.getrlimit(resource.RLIMIT_AS)

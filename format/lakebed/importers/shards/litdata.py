@@ -56,7 +56,7 @@ from lakebed.importers.shards.sample_shards import (
 from lakebed.importers.shards.sample_values import Kind, number_of, tensor_for, value_for
 
 _NUMBERS: Mapping[str, str] = {"int": "int64", "float": "float64", "bool": "bool"}
-# Names of dtypes by their numbers; bfloat16 becomes float32.
+# Names of dtypes in the order of their numbers in PyTorch; bfloat16 becomes float32.
 _TORCH = (
     "float32 float32 float64 float64 complex64 complex64 complex128 complex128 float16 float16 bfloat16 uint8 int8 "
     "int16 int16 int32 int32 int64 int64 bool uint16"
@@ -70,7 +70,7 @@ _ARRAYS: Mapping[str, Sequence[str]] = {
     "numpy": _NUMPY,
     "no_header_numpy": _NUMPY,
 }
-# Format of files -> (kind, compression if no file was looked at).
+# Format of files -> (kind, compression to assume if no file is read).
 _FILES: Mapping[str, tuple[str | None, str | None]] = {
     "jpeg": ("image", "jpeg"),
     "image": ("image", "png"),
@@ -103,7 +103,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of chunks in the first index in words; None if it is not an index of LitData."""
+    """Describe the first index for messages, such as "LitData of 12 chunks"; None if it is not an index of LitData."""
     index, where = first_index(source)
     chunks, config = index.get("chunks"), index.get("config")
     if isinstance(chunks, list) and isinstance(config, Mapping) and "data_format" in config:
@@ -358,7 +358,7 @@ def _some(seen: Sequence[bytes], count: int, *, is_bare: bool) -> list[list[byte
         try:
             parts = _parts(sample, count, is_bare=is_bare)
         except IngestionError:
-            continue  # reported when its row is made
+            continue  # the error is reported when the row is made
         for of, value in zip(values, parts, strict=True):
             of.append(value)
     return values

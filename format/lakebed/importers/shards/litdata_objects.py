@@ -70,7 +70,7 @@ def _tagged(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     raise ValueError(f"the tag {tag} is not known")
 
 
-# Tag of a value in a record -> its tag elsewhere: none, text, integer, number, boolean.
+# Tag of a value inside a record -> tag of the same value outside: none, text, integer, number, boolean.
 _IN_RECORDS = {0x10: 11, 0x11: 7, 0x12: 8, 0x13: 9, 0x14: 10}
 
 

@@ -74,7 +74,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of shards in the first index in words; None if it is not an index of MDS."""
+    """Describe the first index for messages, such as "MosaicML MDS of 12 shards"; None if it is not an index of MDS."""
     index, where = first_index(source)
     shards = index.get("shards")
     if isinstance(shards, list) and any(
@@ -195,7 +195,7 @@ def _shard(told: Any, folder: str, source: Source, found: _Found) -> Shard:
         raise IngestionError("it names no file")
     name = _file(source, folder, (packed or raw).get("basename"))
     if name is None and packed:
-        packed = None  # the library unpacked it and deleted the file
+        packed = None  # the library has unpacked the shard and deleted the packed file
         name = _file(source, folder, raw.get("basename"))
     if name is None:
         raise IngestionError(f"the file {str((packed or raw).get('basename'))[:200]!r} is missing")
@@ -284,7 +284,7 @@ def _looked_at(source: Source, found: _Found) -> dict[str, list[bytes]]:
             try:
                 parts = parts_of(sample, [column.size for column in layout])
             except IngestionError:
-                continue  # reported when its row is made
+                continue  # the error is reported when the row is made
             for column, value in zip(layout, parts, strict=True):
                 values.setdefault(column.name, []).append(value)
     return values

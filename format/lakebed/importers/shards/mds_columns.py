@@ -23,14 +23,14 @@ from lakebed.importers.core.plan import TensorPlan
 from lakebed.importers.folders.pictures import LOSSLESS
 from lakebed.importers.shards.sample_values import Kind, files_of, number_of, value_for
 
-# Encoding of a number -> dtype.
+# Encoding of numbers -> dtype.
 _NUMBERS: Mapping[str, str] = {
     "int": "int64",
     "float": "float64",
     **{f"{sign}{bits}": f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64)},
     **{f"float{bits}": f"float{bits}" for bits in (16, 32, 64)},
 }
-# Number of a dtype in an encoded array -> its name: bits, and 1 for signed integers or 2 for floats.
+# Number of a dtype in an encoded array -> name: the bits, plus 1 for signed integers or 2 for floats.
 _DTYPES: Mapping[int, str] = {
     bits + at: f"{kind}{bits}"
     for bits in (8, 16, 32, 64)
@@ -76,7 +76,7 @@ class Into:
 
 
 def kind_for(encoding: str, values: Sequence[bytes]) -> Kind:
-    """Return how values of an encoding are stored; arrays have the dtype that fits all values that were looked at."""
+    """Return how values of an encoding are stored; arrays have the dtype that fits all given values."""
     name, _, told = encoding.partition(":")
     if name in _NUMBERS:
         return Kind("number", partial(number_of, dtype=_NUMBERS[name]), _NUMBERS[name])
@@ -165,7 +165,7 @@ def sample_of(data: bytes, into: Into, encoding: str) -> Any:
     if said is not None and (name in ("jpeg", "png") or into.told == "file"):
         if not data:
             return None
-        # Files without a signature are of the described kind.
+        # If a file has no signature, trust the described kind.
         if into.content is None or sniff(data) is None:
             return file_value(data, said)
         return value_of(data, into.content)

@@ -40,13 +40,14 @@ _COMPRESSIONS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli", "sn
 
 _MAX_INDEX_BYTES = 512 << 20
 _MAX_SAMPLE_BYTES = 1 << 30
-_MAX_UNPACKED_BYTES = 1 << 30  # of a shard; writers make shards of 64 MB
-_ITEM_BYTES = 32 << 20  # that a worker takes at a time; it takes hashed and compressed shards as a whole
+_MAX_UNPACKED_BYTES = 1 << 30  # limit of the decompressed size of a shard; writers make shards of 64 MB
+# Bytes that a worker reads at a time; it reads hashed and compressed shards as a whole.
+_ITEM_BYTES = 32 << 20
 _BLOCK_BYTES = 1 << 20
 _MOST_COUNTED = (
     1 << 20
-)  # lost samples of a shard that are reported one by one, since an index may claim any number
-_LOOKED_AT = 8  # samples of a shard that decide the kinds of columns
+)  # limit of lost samples per shard that are reported one by one, because an index may claim any number
+_LOOKED_AT = 8  # number of samples of a shard that decide the kinds of columns
 _SHARDS_LOOKED_AT = 4
 
 
@@ -343,7 +344,7 @@ def unpacked(packed: bytes, compression: str, limit: int) -> bytes:
     """
     import pyarrow as pa
 
-    if compression == "snappy":  # a single block: PyArrow reads streams in frames
+    if compression == "snappy":  # these files are a single block, but PyArrow's stream reader expects frames
         return unsnapped(packed, limit)
     try:
         out = io.BytesIO()

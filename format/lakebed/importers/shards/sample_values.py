@@ -16,7 +16,7 @@ from lakebed.importers.core.plan import Problem, TensorPlan, tensor
 from lakebed.importers.shards.sample_shards import parts_of
 
 _CHUNKS = "lz4"
-_PLAIN_MODES = frozenset({"L", "LA", "RGB", "RGBA"})  # whose pixels PNG holds
+_PLAIN_MODES = frozenset({"L", "LA", "RGB", "RGBA"})  # modes whose pixels PNG stores exactly
 
 
 @dataclass(frozen=True)

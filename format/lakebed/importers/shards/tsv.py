@@ -38,12 +38,12 @@ from lakebed.transforms.output import Skipped
 _ITEM_BYTES = 32 << 20
 _ITEM_ROWS = 4096
 _MOST_LINE_BYTES = 1 << 30
-_HEAD_BYTES = 64 << 10  # read of a line whose image is linked, and of the first line of a file
-_TAIL_BYTES = 4  # of base64: two =, and the end of a line
-_MOST_LOOKED_AT = 256  # lines that decide the kinds of columns
-_MOST_LOOKED_AT_BYTES = 32 << 20  # of one of them
-_MOST_HELD = 256 << 20  # of all of them
-_MOST_SNIFFED = 8  # files of a folder without an index whose first lines are looked at
+_HEAD_BYTES = 64 << 10  # bytes read of the first line of a file, and of lines whose image is linked
+_TAIL_BYTES = 4  # end of a line with base64: two "=" and the line break
+_MOST_LOOKED_AT = 256  # number of lines that decide the kinds of columns
+_MOST_LOOKED_AT_BYTES = 32 << 20  # limit of bytes of one such line
+_MOST_HELD = 256 << 20  # limit of bytes of all such lines together
+_MOST_SNIFFED = 8  # number of files whose first lines are looked at, in a folder without an index
 
 
 class _Lines(NamedTuple):
@@ -88,7 +88,7 @@ class _Context:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the TSV files with an index, or with media, in words; None if the source has none."""
+    """Describe the TSV files with an index, or with media, for messages; None if the source has none."""
     if source.is_object:
         return None
     if source.is_file:

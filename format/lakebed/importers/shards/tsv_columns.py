@@ -36,8 +36,8 @@ from lakebed.importers.core.contents import (
 from lakebed.importers.core.plan import tensor
 
 _MAGIC_CHARACTERS = 4096  # enough to recognise each kind, such as two frames of MP3
-_FEWEST_CHARACTERS = 40  # of an image
-_ENCODED = FILES | {"array"}  # kinds that are in base64 if the user names them
+_FEWEST_CHARACTERS = 40  # shortest text that can be an image in base64
+_ENCODED = FILES | {"array"}  # kinds whose values are base64 if the user names the kind
 _BOXES = {"type": "pixel", "mode": "LTRB"}
 
 

@@ -41,8 +41,9 @@ _BLOCK_BYTES = 8 << 20
 _PARSED_BYTES = 4 << 20
 _MOST_LIST_BYTES = 64 << 20
 _MOST_SHARDS = 100_000
-_PROBES = 64  # places at which an index is compared with its file
-_MOST_LAST_BYTES = 64 << 20  # of a last line that is verified; files with longer ones are indexed anew
+_PROBES = 64  # number of positions at which an index is compared with its file
+# Limit of bytes of a last line that is verified; if it is longer, the file is indexed anew.
+_MOST_LAST_BYTES = 64 << 20
 
 Offsets = NDArray[np.int64]
 
@@ -291,7 +292,7 @@ def _composite(source: Source, name: str) -> Tables:
 
 
 def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
-    """Return the files in a list; none if it is no list.
+    """Return the names of the files in a list; an empty list if the file is not such a list.
 
     Raises
     ------
@@ -357,7 +358,7 @@ def _described(source: Source, name: str) -> Tables:
             tables.append(Table(key, tuple(shards) or (file,), by_row=is_composite and not shards))
         elif value is None or isinstance(value, bool | int | float | str):
             about[key] = value
-        else:  # of any depth
+        else:  # a list or an object, of any depth
             about[key] = f"a {type(value).__name__}"
     if not tables:
         raise IngestionError(f"{name} names no TSV files")

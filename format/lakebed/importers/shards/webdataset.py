@@ -49,14 +49,15 @@ _NUMBERS = frozenset({"cls", "cls2", "index", "inx", "count", "id"})
 _TEXTS = frozenset({"txt", "text", "transcript", "caption"})
 _PICKLED = frozenset({"pkl", "pickle", "pyd", "pth", "pt"})
 
-_NOTHING = "null"  # suffix of the empty file that our exporter writes for a row of nulls
+_NOTHING = "null"  # suffix of the empty file that the exporter of lakebed writes for a row of nulls
 
-_ITEM_BYTES = 32 << 20  # that a worker takes at a time
-_MAX_MEMBER_BYTES = 1 << 30  # larger files, and longer names, are attacks on memory
+_ITEM_BYTES = 32 << 20  # bytes that a worker reads at a time
+_MAX_MEMBER_BYTES = 1 << 30  # limit of bytes of a file, and of its name: larger ones are attacks on memory
 _MAX_NAME_BYTES = 1 << 20
-_MAX_RATIO = 1100  # more than zlib can compress
+_MAX_RATIO = 1100  # limit of decompressed bytes per byte; zlib never reaches it
 _MAX_BRACES = 1_000_000
-_MOST_KEYS = 200_000  # remembered keys of a shard, to detect samples whose files are not consecutive
+# Number of keys per shard that are remembered, to detect samples whose files are not adjacent.
+_MOST_KEYS = 200_000
 _TOLD = "dataset.json"
 _MAX_TOLD_BYTES = 64 << 20
 
@@ -83,7 +84,7 @@ class _Scan:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of shards in words; None if the first one holds no samples."""
+    """Describe the source for messages, such as "WebDataset of 12 shards"; None if the first one holds no samples."""
     if source.is_object:
         return None
     shards = source.with_suffix(*_UNPACKED)
@@ -193,7 +194,7 @@ class _Header(tarfile.TarInfo):
     def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Header:
         try:
             found = super().frombuf(buf, encoding, errors)
-        except tarfile.HeaderError as error:  # which tarfile takes for the end of the file
+        except tarfile.HeaderError as error:  # tarfile would take this error for the end of the file
             if len(buf) == tarfile.BLOCKSIZE and not any(buf):
                 raise
             raise tarfile.ReadError(f"neither a header nor the end of the file: {error}") from error
@@ -348,7 +349,7 @@ def _told(
         tensors, classes = dict(told["tensors"]), dict(told["classes"])
         said = dict(told.get("described") or {})
     except (ValueError, KeyError, TypeError, RecursionError):
-        return named, {}, {}  # another program's file
+        return named, {}, {}  # another program wrote a file of this name
     found = dict(named)
     for suffix, name in tensors.items():
         others = {other for of, other in found.items() if of != suffix}
@@ -368,7 +369,8 @@ def _told(
         if not suffixes:
             if tensor_name(name, set(found.values())) != name:
                 continue
-            found[f"/{name}"] = name  # a tensor of nulls; no suffix has a slash
+            # A tensor of nulls has no files; its key begins with a slash, which no suffix contains.
+            found[f"/{name}"] = name
         described[name] = one
     return found, names, described
 

@@ -173,7 +173,7 @@ def rows(item: range, context: _Context) -> Iterator[Any]:
         return
     at = item.start
     piece = table.slice(item.start, len(item))
-    # Combining chunks reads texts, which damaged files may place outside of memory.
+    # Combine chunks only of objects: combining reads texts, and a damaged file may place texts outside of memory.
     for batch in (piece.combine_chunks() if context.source.is_object else piece).to_batches():
         yield from _beside(batch, at, context, str(item))
         at += batch.num_rows

@@ -31,16 +31,16 @@ BATCHED = True
 _BLOCK_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 16
 _TAIL_BYTES = 64
-_WHOLE = 2**53  # float64 holds all integers up to it
-# Excel may write this line above the names of the columns.
+_WHOLE = 2**53  # float64 represents all integers up to this one
+# Excel may write this line above the line with the names of the columns.
 _SAID = re.compile(r"\ufeff?sep=(.)(\r\n|\n|\r)", re.IGNORECASE)
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "'|'"}
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-# Words that programs write for a missing value; only the user knows whether it is one.
+# Words that programs often write for a missing value; only the user knows whether a word means that.
 _OFTEN_NULL = pa.array(
     ["NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "none", "nil", "NaN", "nan", "-", "--", "?", "."]
 )
-# Types of columns in the order in which they are tried; the rest is text.
+# Types of columns in the order in which they are tried; a column that fits none of them is text.
 _TRIED: Mapping[str, pa.DataType] = {
     "int64": pa.int64(),
     "float64": pa.float64(),
@@ -86,7 +86,7 @@ class _Rounded:
             if max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) <= _WHOLE:
                 return
         digits = _digits(column)
-        # Nearly all files hold the shortest text of a float64.
+        # In nearly all files, numbers are the shortest texts of a float64: compare only the others exactly.
         others = pc.not_equal(digits, _digits(column.cast(pa.float64()).cast(pa.string())))
         for at in pc.indices_nonzero(others).to_pylist():
             text = column[at].as_py()
@@ -167,7 +167,7 @@ class _Context(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files, in words."""
+    """Describe the source for messages, such as "3 tables of text"; None if it holds no such files."""
     names = source.mainly(*_SUFFIXES)
     if not names:
         return None
@@ -345,7 +345,7 @@ def _batches(
         _opened(source, name) as file,
         pacsv.open_csv(file, read, parse, convert) as reader,
     ):
-        _ = reader.schema.names  # raises if they are not text of the encoding
+        _ = reader.schema.names  # raises if the names cannot be decoded
         yield from reader
 
 
@@ -399,7 +399,8 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
     if style.names:
         return list(style.names), 1 if said else 0
     lines = csv.reader(
-        io.StringIO(head[said.end() :] if said else head, newline=None),  # lines of old Macs end with CR
+        # Newline=None: on old Macs, lines end with CR.
+        io.StringIO(head[said.end() :] if said else head, newline=None),
         delimiter=style.delimiter,
         quotechar=style.quote or None,
         quoting=csv.QUOTE_MINIMAL if style.quote else csv.QUOTE_NONE,

@@ -52,13 +52,12 @@ def from_pandas(
     columns
         What columns hold:
 
-        - ``media``: columns of files, as bytes, paths or addresses: ``{"photo": "image"}``;
-        - ``labels``: columns whose texts are names of classes; categories are such by themselves;
-        - ``embeddings``: columns of lists that are embeddings; lists of floats of one length are such by themselves;
-        - ``documents``: columns that are stored as JSON;
-        - ``link=True``: store links to files that are given by path instead of the files;
-        - ``creds_key``: name of the credentials that the links need;
-        - ``compression``: kind of file that tensors of media store; by default, no pixel is lost.
+    - ``media``: columns of files, as bytes, paths or addresses: ``{"photo": "image"}``; - ``labels``: text columns that
+    hold class names; categorical columns become labels without being named; - ``embeddings``: columns of lists that are
+    embeddings; lists of floats of one length become embeddings without being named; - ``documents``: columns that are
+    stored as JSON; - ``link=True``: store links to files that are given by path instead of the files; - ``creds_key``:
+    name of the credentials that the links need; - ``compression``: kind of file that tensors of media store; by
+    default, no pixel is lost.
 
     Returns
     -------
@@ -86,7 +85,8 @@ def from_pandas(
         raise InvalidPandasDataframeError(
             f"from_pandas(dest, frame) takes a data frame of pandas as its second argument, not {type(frame).__name__}"
         )
-    columns.setdefault("compression", LOSSLESS)  # because no report would list losses
+    # Use lossless compression, because no report lists losses here.
+    columns.setdefault("compression", LOSSLESS)
     source = Source("", frame)
     return _made(dest, source, dataframe.plan(source, nan=nan, **columns), overwrite=overwrite, creds=creds)
 
@@ -118,7 +118,7 @@ def from_arrow(
     Raises
     ------
     IngestionError
-        If ``table`` is no such object, or a value of a column has no type.
+        If ``table`` is not such an object, or a value of a column has no type.
     DatasetExistsError
         If a dataset exists at ``dest``, without ``overwrite``.
 

@@ -5,7 +5,7 @@
     saved/train/data-00000-of-00002.arrow
 
 Folders are read without the ``datasets`` package. Each column becomes a tensor by its feature: images, audio, class
-labels, arrays of any dimensions; nested features that are no arrays are JSON.
+labels, arrays of any dimensions; nested features that are not arrays become JSON.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
     below = Source("", None, source.creds) if opened else source
     columns, tensors = table_of(schema, Wishes.of(options), first, below, problems)
     items, splits = ranges_of(by_split.items(), rest="")
-    if splits:  # a column may have the name of the tensor of splits
+    if splits:  # the tensor of splits needs a name that no column has
         free = {TENSOR: f"{TENSOR}_"}
         tensors = [replace(one, name=free.get(one.name, one.name)) for one in tensors]
         renamed = [replace(one, tensor=free.get(one.tensor, one.tensor)) for one in columns.columns]

@@ -28,11 +28,12 @@ from lakebed.importers.core.source import Source
 from lakebed.native import json_arrays
 from lakebed.native.json_arrays import ArrayScanner, JsonTextError
 
-# Limit of all files that are held as bytes; others are mapped, and must not be cut meanwhile.
+# Limit of the total bytes of files that are held in memory; larger files are mapped, and must not be truncated while
+# they are read.
 HELD_BYTES = 64 << 20
 
 _BLOCK_BYTES = 4 << 20
-# Elements that are scanned together.
+# Number of elements that are scanned together.
 _TOGETHER = 8192
 _MARK = b"\xef\xbb\xbf"
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -66,7 +67,7 @@ class JsonArray:
     numbers: NDArray[np.int32]
     shapes: list[Shape]
     members: list[list[int]]
-    _told: dict[Any, Any] = field(default_factory=dict, repr=False)  # earlier answers
+    _told: dict[Any, Any] = field(default_factory=dict, repr=False)  # cache of answers
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -31,7 +31,7 @@ BATCHED = True
 
 _PIECE_BYTES = 4 << 20
 _MOST_LINE_BYTES = 256 << 20
-_EXACT = 2**53  # float64 holds all integers up to it
+_EXACT = 2**53  # float64 represents all integers up to this one
 _BATCH_ROWS = 65_536
 _SUFFIXES = (".jsonl", ".ndjson")
 _HEAD_BYTES = 1024
@@ -48,7 +48,7 @@ class _Context(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files, in words."""
+    """Describe the source for messages, such as "3 tables of JSON"; None if it is not one."""
     if source.is_file and source.suffix in ("", ".json"):
         is_json = source.suffix == ".json" or _BEGIN.match(source.head.removeprefix(_BOM))
         return "a table of JSON" if is_json else None
@@ -57,7 +57,7 @@ def recognise(source: Source) -> str | None:
         told = f"{len(names):,} files of JSON lines" if len(names) > 1 else "JSON lines"
         return told if names else None
     names = source.mainly(".json")
-    # Single objects in a folder are documents, which the importer ``folder`` reads, a row each.
+    # A folder of files with one object each holds documents; the importer ``folder`` reads it, with a row per file.
     is_table = names and (_is_list(source, names[0]) or _is_lines(source, names[0]))
     return f"{len(names):,} tables of JSON" if is_table else None
 
@@ -204,7 +204,7 @@ def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
     hint = "if pandas reads it: lakebed.from_pandas(dest, pandas.read_json(path))"
     if isinstance(found, dict):
         lists = {key: value for key, value in found.items() if isinstance(value, list)}
-        # Programs wrap rows in an object with one member: {"data": [...]}.
+        # Some programs wrap the rows into an object with one member, such as {"data": [...]}.
         is_around = len(found) == 1 and any(
             isinstance(one, dict) for column in lists.values() for one in column
         )

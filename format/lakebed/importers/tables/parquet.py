@@ -50,7 +50,7 @@ class _Group(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files, in words."""
+    """Describe the source for messages, such as "3 Parquet files"; None if it has none."""
     names = source.mainly(*_SUFFIXES)
     if not names:
         return None
@@ -163,5 +163,5 @@ def _first(source: Source, items: Sequence[_Group]) -> pa.RecordBatch | None:
         try:
             return next(item.batches(source, FIRST_ROWS), None)
         except IngestionError:
-            continue  # reported when its rows are read
+            continue  # the error is reported when the rows are read
     return None

@@ -38,7 +38,7 @@ from lakebed.links.read import read
 from lakebed.writing.encode.column import in_arrow_unit
 from lakebed.writing.encode.missing_values import plain_rows
 
-# Types whose values JSON holds, or text expresses without loss.
+# Types whose values JSON can represent, or that a text can represent without loss.
 _TOLD = (bool, int, float, str, bytes, date, time, timedelta)
 _PLAIN = {type(None), bool, int, float, str}
 
@@ -155,7 +155,7 @@ def _plain(value: Any) -> Any:
         return value[()]
     if isinstance(value, np.ndarray | np.generic | Sample) or _is_picture(value):
         return value
-    if hasattr(value, "detach"):  # a tensor of PyTorch, perhaps on another device and with a gradient
+    if hasattr(value, "detach"):  # a tensor of PyTorch, perhaps with a gradient or on a device
         value = value.detach().cpu()
     return _plain(np.asarray(value)) if hasattr(value, "__array__") else value
 
@@ -175,7 +175,7 @@ def _files(name: str, values: Sequence[Any]) -> TensorPlan | None:
     htype, is_link = found.pop()
     if found or (len(forms) > 1 and htype != "image"):
         return None
-    # PNG stores pictures of several kinds without loss; no report would list losses.
+    # Pictures of several kinds are stored as PNG, which is lossless, because no report lists losses here.
     return media(name, htype, compression=forms.pop() if len(forms) == 1 else "png", link=is_link)
 
 
@@ -242,7 +242,7 @@ def _array(value: Any) -> NDArray[Any] | None:
         return None
     try:
         array = np.array(value)
-    except (ValueError, OverflowError):  # lists of several lengths
+    except (ValueError, OverflowError):  # the inner lists differ in length, or a number is too large
         return None
     may_round = array.dtype.kind == "f" and kinds & {"i", "u"}
     is_exact = not may_round or _is_exact(np.array(value, object), array.dtype)

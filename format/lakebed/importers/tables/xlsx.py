@@ -27,14 +27,14 @@ from lakebed.importers.tables.delimited import doubles, numbered
 BATCHED = True
 
 _SUFFIXES = (".xlsx", ".xlsm")
-# Zip files that claim more are made to fill the memory.
+# Limits of the decompressed size, in bytes and relative to the file; a file that claims more is an attack on memory.
 _MOST_BYTES = 1 << 30
 _MOST_TIMES = 200
-# Errors of openpyxl at damage: bad zip files and XML, and values that are no values.
+# Errors that openpyxl raises on damage: bad zip files, bad XML, and cells that hold no valid value.
 _DAMAGE = (zipfile.BadZipFile, ParseError, LookupError, OSError, TypeError, ValueError, AttributeError)
 _MIDNIGHT = dt.time()
 
-# Type of all cells of a column -> type of Arrow.
+# Types that occur in the cells of a column -> type of Arrow.
 _TYPES = {
     frozenset({"bool"}): "bool",
     frozenset({"int"}): "int64",
@@ -102,7 +102,7 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
         with source.open() as file, warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", UserWarning
-            )  # about styles and rules for input, which are not read
+            )  # warnings about styles and input rules, which are not read
             has_formulas = _has_formulas(file, source)
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             there = [one.title for one in book.worksheets]
@@ -150,7 +150,7 @@ def _has_formulas(file: Any, source: Source) -> bool:
 
 def _lines(sheet: Any, formulas: Any, problems: list[Problem]) -> Iterator[list[Any]]:
     """Yield the values of rows that are not empty; errors are null."""
-    sheet.reset_dimensions()  # some programs write them wrong
+    sheet.reset_dimensions()  # ignore the stored dimensions, because some programs write wrong ones
     errors: Counter[str] = Counter()
     unknown = 0
     if formulas is not None:
@@ -204,5 +204,5 @@ def _array(name: str, values: list[Any], is_text: bool, problems: list[Problem])
         values = [None if value is None else str(value) for value in values]
     try:
         return pa.array(values, pa.type_for_alias(kind))
-    except (OverflowError, pa.ArrowInvalid):  # integers of more than 64 bits
+    except (OverflowError, pa.ArrowInvalid):  # the integers need more than 64 bits
         return pa.array([value if value is None else float(value) for value in values], pa.float64())

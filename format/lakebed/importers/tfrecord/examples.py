@@ -41,7 +41,7 @@ def parse(data: bytes) -> Example:
     Raises
     ------
     IngestionError
-        If it is no such message.
+        If the record is not such a message.
     """
     found = parsed("Example", data)
     return Example(

@@ -19,7 +19,8 @@ from typing import Any
 
 from lakebed.errors import IngestionError
 
-# Message -> its fields in the order of their numbers: type, or name of a message; ``*`` for repeated fields.
+# Message -> its fields in the order of their numbers. A field has a type or the name of a message; ``*`` marks
+# repeated fields.
 _MESSAGES: Mapping[str, Mapping[str, str]] = {
     "BytesList": {"value": "bytes*"},
     "FloatList": {"value": "float*"},
@@ -50,7 +51,7 @@ def parsed(name: str, data: bytes) -> Any:
     Raises
     ------
     IngestionError
-        If the bytes are no such message.
+        If the bytes are not such a message.
     """
     from google.protobuf.message import DecodeError
 

@@ -33,8 +33,8 @@ from lakebed.importers.tfrecord.tfrecord_files import (
 )
 from lakebed.transforms.output import Skipped
 
-_LEAST_LOOKED_AT = 8  # records of a file
-_LOOKED_AT_BYTES = 32 << 20  # of a file, after which no more records are looked at
+_LEAST_LOOKED_AT = 8  # number of records of a file that are always looked at
+_LOOKED_AT_BYTES = 32 << 20  # bytes of a file after which no more records are looked at
 _CHUNKS = "lz4"
 _LTRB = {"mode": "LTRB"}
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -128,7 +128,7 @@ class _Seen:
 
 @dataclass
 class _Look:
-    """Statistics of the records that were looked at."""
+    """Statistics of the inspected records."""
 
     features: dict[str, _Seen] = field(default_factory=dict)
     lists: dict[str, _Seen] = field(default_factory=dict)
@@ -154,14 +154,15 @@ class _Look:
 
 
 def recognise(source: Source) -> str | None:
-    """Return the number of files in words; None if the first one holds no records."""
+    """Describe the files for messages; None if the first one holds no records."""
     if source.is_object or not only_files(source):
         return None
     names = files_of(source)
     first = next((name for name in names if source.files[name]), None)
     if first is None:
         return None
-    if is_installed("google-crc32c"):  # without it, the name has to do: the plan then names the package
+    # Without the package, decide by the name of the file; the plan then reports the missing package.
+    if is_installed("google-crc32c"):
         try:
             found = next(records_of(source, first, 0), None)
         except DAMAGE:
@@ -186,7 +187,7 @@ def plan(
     source
         A file, or the folder that they are in.
     look
-        Number of records that are looked at to find the features, 32 MB of each file at most; 0 for all.
+        Number of records that are inspected to find the features, up to 32 MB of each file; 0 for all.
     objects
         Make boxes and labels of features of the Object Detection API.
     splits
@@ -369,7 +370,7 @@ def _numbers(column: _Column, seen: _Seen, told: FeatureTold | None) -> tuple[_C
         return replace(column, is_boxes=True), {"htype": "bbox", "coords": {"type": "fractional", **_LTRB}}
     if told.classes is not None and column.kind == "int":
         return column, {"htype": "class_label", "class_names": list(told.classes) or None}
-    # Files have float32, also where the description says float64.
+    # Files contain float32 even where the description says float64.
     fits = told.dtype not in ("", "float64") and np.dtype(told.dtype).kind in _DTYPE_KINDS[column.kind]
     dtype = told.dtype if fits else ""
     shape = told.shape if len(told.shape) > 1 and sum(length < 0 for length in told.shape) <= 1 else ()

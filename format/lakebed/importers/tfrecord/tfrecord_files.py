@@ -31,10 +31,10 @@ DAMAGE = (EOFError, OSError, zlib.error, LakebedError)
 
 _BESIDE = (".json", ".txt", ".pbtxt", ".md", ".csv", ".tsv", ".yaml", ".yml", ".idx", ".index")
 
-# Bytes of a local file that a worker takes at a time; it takes other files as a whole.
+# Bytes of a local file that a worker reads at a time; other files are read as a whole.
 _ITEM_BYTES = 32 << 20
 _MAX_RECORD_BYTES = 1 << 30
-_MAX_RATIO = 1100  # more than zlib can compress
+_MAX_RATIO = 1100  # limit of decompressed bytes per byte; zlib never reaches it
 _HEAD = 12
 _TAIL = 4
 _BLOCK_BYTES = 1 << 20

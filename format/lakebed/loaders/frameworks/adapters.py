@@ -59,7 +59,7 @@ class Passes:
         """Refuse, as 3.x does: this is already a loader of a framework."""
         self._refuse("numpy")
 
-    # As in 3.x, settings may follow the method that names the framework: each returns a new loader.
+    # As in 3.x, settings may follow the method that names the framework; each of these methods returns a new loader.
 
     def batch(self, batch_size: int, drop_last: bool = False) -> Any:
         """Return a new loader with batches of another size; see ``ds.dataloader().batch``."""

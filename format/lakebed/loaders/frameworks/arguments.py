@@ -23,11 +23,11 @@ Transform = Callable[[Any], Any] | Mapping[str, Any]
 
 MEGABYTE = 1_000_000
 
-# Methods of 3.x -> ours.
+# Decode method of 3.x -> that of lakebed.
 _METHODS = {"numpy": "numpy", "tobytes": "bytes", "pil": "pil", "data": "numpy"}
 
 
-# Arguments of 3.x, or of PyTorch's DataLoader, that change no batch.
+# Arguments of 3.x, or of PyTorch's DataLoader, that do not change any batch and are ignored.
 _WITHOUT_EFFECT = frozenset(
     {"persistent_workers", "prefetch_factor", "timeout", "multiprocessing_context", "num_threads", "verbose"}
 )

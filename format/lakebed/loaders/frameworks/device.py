@@ -74,7 +74,7 @@ class DeviceLoader:
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
-        if name == "loader":  # not set yet while the object is unpickled
+        if name == "loader":  # while the object is unpickled, this attribute is not set yet
             raise AttributeError(name)
         return getattr(self.loader, name)
 

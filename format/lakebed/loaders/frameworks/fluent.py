@@ -282,7 +282,8 @@ class DataLoader:
         """Return a loader of batches of JAX arrays.
 
         Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, to put the arrays on. If it
-        spans processes, the rows that they have read make one array; without one, each has arrays of its own rows.
+        spans processes, the rows that they have read make one array; with a device, each process has arrays of its own
+        rows.
         """
         arguments = dict(locals())
         loader: JaxLoader = adapter("jax").JaxLoader(self._numpy(arguments), sharding)
@@ -354,7 +355,7 @@ class DataLoader:
         """Whether a last batch that is smaller than others is left out."""
         return bool(self.settings.get("drop_last", False))
 
-    # Values that PyTorch's DataLoader has without worker processes and samplers.
+    # Attributes that a DataLoader of PyTorch has, with their values without worker processes and samplers.
     num_workers = 0
     collate_fn = sampler = batch_sampler = generator = multiprocessing_context = worker_init_fn = None
     persistent_workers = pin_memory = False

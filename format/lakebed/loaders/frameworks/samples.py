@@ -15,7 +15,7 @@ from lakebed.htypes.base import Storing
 
 _log = logging.getLogger(__name__)
 
-# Frameworks have few operations on unsigned integers, so pass the next larger signed type, as Deep Lake 3.x does.
+# Frameworks support few operations on unsigned integers, so convert to the next larger signed type, as 3.x does.
 WIDER = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
 
 
@@ -91,7 +91,7 @@ def as_array(value: Any, storing: Storing) -> Any:
     """Return text, json or a list as the array that ``numpy()`` of its sample is; anything else as it is."""
     if storing in (Storing.ARRAY, Storing.POLYGON) or isinstance(value, np.ndarray | bytes):
         return value
-    if storing is Storing.TEXT:  # samples of sequences are lists of texts
+    if storing is Storing.TEXT:  # a sample of a sequence is a list of texts
         return np.array([value]) if isinstance(value, str) else value
     items = value if storing is Storing.LIST and isinstance(value, list) else [value]
     array = np.empty(len(items), dtype=object)
@@ -112,7 +112,7 @@ def columns_of(samples: Sequence[Any]) -> dict[str, list[Any]] | None:
 def fetched(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a batch of columns; integers get types that PyTorch knows."""
     torch = sys.modules.get("torch")
-    # Not in workers: each epoch starts new ones, which would repeat the hint.
+    # Give the hint only in the main process: each epoch starts new workers, which would repeat it.
     if torch is None or torch.utils.data.get_worker_info() is None:
         _tell_once(
             "ds.pytorch(batch_size=..., shuffle=...) reads faster than torch.utils.data.DataLoader(ds)"

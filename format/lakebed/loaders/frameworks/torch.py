@@ -99,7 +99,7 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         self._ranks = ranks
         self._place = (0, 1)
         self._has_others = False
-        # In shared memory, because each epoch has new workers, which must know what earlier workers counted.
+        # Count in shared memory: each epoch starts new workers, which must know what earlier workers counted.
         self._epochs = torch.zeros(self.MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._state: Mapping[str, Any] | None = None
         self._loader: Any = None
@@ -123,13 +123,14 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
             yield read["samples"].value
 
     def _count(self, epoch: int, number: int, workers: int) -> None:
-        # Set the epoch for every worker number that this worker stands for: the next pass may have more workers, and
-        # all of them must begin with the same epoch.
+        # The next pass may have more workers, and all must begin with the same epoch: set it for every worker number
+        # that has the same remainder.
         self._epochs[number::workers] = epoch
 
     def _loader_of(self, number: int, workers: int) -> Any:
         rank, world = self._placed()
-        # Trainers that divide the samples, such as accelerate, need the same order in all processes of a group.
+        # If trainers such as accelerate divide the samples, all processes of the group need the same order: use the
+        # seed 0.
         seed = 0 if self._is_drawn and self._has_others else self._seed
         alone = self._source.samples(None, rank=rank, world=world, seed=seed)
         if workers == 1:
@@ -145,7 +146,7 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         )
 
     def _placed(self) -> tuple[int, int]:
-        # A forked worker knows the process group; a spawned one does not, and uses what its parent found.
+        # A forked worker sees the process group itself; a spawned worker does not, and uses the values of its parent.
         if get_worker_info() is None or process_group()[1] > 1:
             self._place, self._has_others = self._ranks.asked(), self._ranks.has_others()
         return self._place
@@ -292,7 +293,7 @@ class Tensors:
         first = values[0]
         if not isinstance(first, np.ndarray):
             return list(values) if isinstance(first, str | bytes) else default_collate(values)
-        if first.dtype.kind in "OU":  # text and JSON as `numpy()` gives them
+        if first.dtype.kind in "OU":  # text and JSON, as `numpy()` returns them
             is_text = first.dtype.kind == "U"
             return [value[0] if is_text and len(value) == 1 else value.tolist() for value in values]
         if len({value.shape for value in values}) > 1:

@@ -53,7 +53,7 @@ class Binder(Context):
         """Return the column, alias or property that a name means."""
         if node.table is None:
             if not self.names.find(None, node.column) and node.column in self.aliases:
-                # The expression of an alias may not name the alias again.
+                # Remove the alias while its expression is bound, because the expression may not use its own alias.
                 meaning = self.aliases.pop(node.column)
                 try:
                     return self.bind(meaning)

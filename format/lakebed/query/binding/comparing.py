@@ -133,7 +133,7 @@ def among(context: Context, node: syntax.In) -> Bound:
         items = [_alike(context, item, operand, node.at) for item in _items(context, node)]
         values = [item.value for item in items if isinstance(item, Value)]
         if len(values) < len(items) or any(isinstance(v, np.ndarray) and v.ndim for v in values):
-            # Columns or arrays: one comparison for each.
+            # The list holds columns or arrays: compare with each item separately.
             found = Logic("or", tuple(compared(context, "=", operand, item, node.at) for item in items))
             return Not(found) if node.is_negated else found
         plain = [v.item() if isinstance(v, np.ndarray | np.generic) else v for v in values]

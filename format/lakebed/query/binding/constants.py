@@ -58,7 +58,7 @@ def array_value(values: Sequence[Any]) -> Value:
     """
     try:
         array = np.asarray(values)
-    except ValueError as error:  # lists of different lengths, or nested too deeply
+    except ValueError as error:  # the lists differ in length, or are nested too deeply
         raise TypeError(f"they make no array: {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError("not all of them are numbers")

@@ -209,7 +209,7 @@ class Once:
                 for key, domain in zip(keys, found, strict=False)
             )
         except QueryError:
-            return None  # answered for each set of values, where the same error is reported
+            return None  # evaluate the query for each set of values, which reports the same error
         found += [None] * (len(infos) - len(found))
         return cls(inner, apart, keys, found, has_value=not (is_exists or is_in))
 
@@ -283,7 +283,7 @@ def column_of(relation: Relation, domain: Info | None = None) -> list[Any]:
 
 def _items(values: NDArray[Any]) -> list[Any]:
     flat = values.reshape(-1)
-    # Keep floats as NumPy's, because Python's would adopt the dtype of the other side of a comparison.
+    # Keep NumPy's floats: a Python float would take the dtype of the other side of a comparison.
     return list(flat.astype(np.float64)) if flat.dtype.kind == "f" else list(flat.tolist())
 
 

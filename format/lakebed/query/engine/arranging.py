@@ -61,7 +61,8 @@ def _in_order(context: QueryContext, source: From, query: syntax.Query, binder: 
     relation = source.relation
     search = _search(context, relation, keys, query, best)
     found = None if search is None else search.rows(is_dry=context.is_dry)
-    if context.is_told:  # the text of a vector takes longer than a search for it
+    # Describe the search only for EXPLAIN, because writing a vector as text takes longer than the search.
+    if context.is_told:
         told = ", ".join(
             described(key) + " descending" * order.is_descending
             for key, order in zip(keys, query.order, strict=True)

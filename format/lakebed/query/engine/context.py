@@ -110,7 +110,7 @@ def described(node: Bound) -> str:
     if isinstance(node, Value):
         try:
             text = repr(node.value)
-        except RecursionError:  # a parameter of nested lists
+        except RecursionError:  # the parameter is a deeply nested list
             return type(node.value).__name__
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     if isinstance(node, Input):

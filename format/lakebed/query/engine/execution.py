@@ -172,7 +172,8 @@ class Execution:
     ) -> From:
         """Return the rows of WHERE, the first `wanted` if that is not None."""
         binder = self._binder(source, tables)
-        binder.later = dict.fromkeys(aliases, "WHERE")  # SELECT computes them after WHERE
+        # Names that SELECT computes after WHERE, so WHERE must not use them.
+        binder.later = dict.fromkeys(aliases, "WHERE")
         if self.context.is_dry or self.outer is not None:
             condition = Condition.of(binder.bind(where))
         else:

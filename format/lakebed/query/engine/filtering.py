@@ -74,7 +74,7 @@ def _asked(
     found: list[Rows] = []
     count = asked = 0
     windows = pruning.windows(left, relation, relation.windows(names, is_soon=wanted is not None))
-    # For LIMIT, the first chunks may be enough.
+    # With LIMIT the first chunks may be enough, so do not read ahead.
     with nullcontext() if wanted is not None else pruning.ahead(left, relation, parts[0]):
         for window in parted(windows, *parts):
             context.watch.tick()
@@ -113,7 +113,8 @@ def expanded(
         pairs = [_around(part, apart, len(whole)) for part in parts] or [(places, places)]
         near, distances = (np.concatenate(side) for side in zip(*pairs, strict=True))
         return whole.select(near), distances
-    # The distance from the first found row that it is near to: going backwards, the first one is written last.
+    # Each row gets the distance to the first match that is near it: go through the parts backwards, so that the first
+    # one is written last.
     distances = np.full(len(whole), _FAR)
     for part in reversed(parts):
         near, steps = _around(part, apart, len(whole))

@@ -95,7 +95,8 @@ def join(
     if kind in ("left", "full"):
         hold(16 * (len(lefts) + len(left.relation)))
         alone = _unpaired(lefts, len(left.relation))
-        places = np.searchsorted(lefts, alone)  # pairs are in the order of their left rows
+        # `lefts` is sorted, because pairs are in the order of their left rows.
+        places = np.searchsorted(lefts, alone)
         lefts, rights = np.insert(lefts, places, alone), np.insert(rights, places, -1)
     if kind in ("right", "full"):
         alone = _unpaired(rights, len(right.relation))
@@ -185,7 +186,7 @@ def _equalities(
     nothing = np.zeros(0, np.int64)
     both = bind(_both(left, right, nothing, nothing))
     for part in syntax.conjuncts(node.condition):
-        both.bind(part)  # reports unknown and ambiguous names
+        both.bind(part)  # reports unknown and ambiguous names before the join runs
         found = _sides(part, left, right, bind)
         if found is None:
             rest.append(part)

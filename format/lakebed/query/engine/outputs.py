@@ -89,7 +89,7 @@ class Outputs:
         name = self._own_name(expression, node, item.at) if item.alias is None else item.alias
         known = self._found[name] if name in self._from_all else None
         if isinstance(known, Input) and isinstance(node, Input) and known.name == node.name:
-            return  # `*, id` repeats a column
+            return  # the column is repeated, as in `SELECT *, id`
         self._put(name, node, item.at)
 
     def _own_name(self, expression: syntax.Expression, node: Bound, at: int) -> str:

@@ -63,7 +63,7 @@ def is_time(info: Info) -> bool:
 
 
 def parsed(column: Column) -> Numbers | None:
-    """Return the moments of texts in microseconds, missing for texts without one; None for other columns."""
+    """Return the moments of texts in microseconds, missing for texts that are not dates; None for other columns."""
     is_text = isinstance(column, Constant) and isinstance(column.value, str)
     if not is_text and not isinstance(column, Texts | Objects):
         return None
@@ -118,7 +118,7 @@ def _part(unit: str, values: Moments) -> NDArray[np.int64]:
         return (number + 4) % 7
     if unit == "doy":
         return _days_since(days, "Y") + 1
-    if unit == "week":  # an ISO week belongs to the year of its Thursday
+    if unit == "week":  # an ISO week belongs to the year that contains its Thursday
         return _days_since((number - (number + 3) % 7 + 3).view("datetime64[D]"), "Y") // 7 + 1
     if unit == "epoch":
         return values.astype(np.int64) // 1_000_000

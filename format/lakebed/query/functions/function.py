@@ -100,7 +100,7 @@ def add_function(
 def _called(name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
     try:
         return function(*values)
-    except Exception as error:  # a program's function may raise anything, and the query names the row
+    except Exception as error:  # the user's function may raise anything; the error of the query names the row
         raise QueryError(f"{name} raised {type(error).__name__}: {error}", kind="runtime") from error
 
 

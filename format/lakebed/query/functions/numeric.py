@@ -137,7 +137,7 @@ def _extreme(name: str, function: np.ufunc) -> Function:
     def chosen(a: Any, b: Any) -> Any:
         first, second = np.asarray(a), np.asarray(b)
         if first.dtype.kind in "biu" and second.dtype.kind in "biu":
-            dtype = joint([first, second])  # NumPy joins int64 and uint64 to floats
+            dtype = joint([first, second])  # NumPy would convert int64 and uint64 to float64
             a, b = first.astype(dtype), second.astype(dtype)
         return wide(function)(a, b)
 

@@ -129,7 +129,7 @@ def _torch(device: str | None) -> Space:
 
     def given(array: Any) -> Any:
         whole = np.ascontiguousarray(array)
-        # PyTorch warns about arrays that are not writable.
+        # Copy read-only arrays, because PyTorch warns about them.
         return torch.from_numpy(whole if whole.flags.writeable else whole.copy()).to(place)
 
     return Space(torch, given, lambda tensor: tensor.cpu().numpy())

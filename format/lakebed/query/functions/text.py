@@ -306,7 +306,7 @@ def _like(name: str, cost: float) -> Function:
             raise QueryError("LIKE needs a pattern: one text", kind="type")
         if not isinstance(column, Texts):
             column = strings([v if isinstance(v, str) else None for v in rows(column)])
-        # RE2 takes linear time for any pattern.
+        # Arrow uses RE2, which takes linear time for any pattern.
         expression = f"(?s)^{_expression(pattern.value, '*%')}$"
         return _flags(pc.match_substring_regex(column.array, expression, ignore_case=name == "ILIKE"))
 

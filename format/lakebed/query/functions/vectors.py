@@ -57,7 +57,7 @@ def _blocked(many: Callable[[Any, Any, Any], Any], first: NDArray[Any], second: 
             other = second[0] if is_one else second[start : start + step]
             if many is not _hamming:
                 block = _float(block)
-                # A constant takes the precision of the stored vectors.
+                # Convert a constant to the precision of the stored vectors.
                 other = other.astype(block.dtype, copy=False) if is_one else _float(other)
             if not is_one or vector is None:
                 vector = space.given(other)

@@ -53,7 +53,7 @@ def chunks_of(state: TensorState) -> Chunks:
             begin = int(ends[i - 1]) if i else 0
             told = b"%d %d %d " % (id_, count, size) + sums_bytes[8 * begin : 8 * end]
             prints[i] = xxhash.xxh3_64_intdigest(told)
-    # A sample in several tiles repeats its row.
+    # The tiles of a sample repeat its row: count only the first tile as a start.
     prints[1:][firsts[1:] > last[1:]] = 0
     return Chunks(prints, firsts, counts)
 

@@ -95,7 +95,7 @@ class Best:
         self.metric = metric
         self.count = count
         self.own = own
-        # Squared distances are differences of much larger numbers, for which float32 has too few digits.
+        # A squared distance is a small difference of large numbers, for which float32 is not precise enough.
         self._dtype = np.dtype(np.float64 if metric == "l2" else np.float32)
         self._asked = asked.astype(self._dtype)
         self._values = np.zeros((len(asked), 0), self._dtype)

@@ -69,7 +69,7 @@ class Vectors:
             return keys, -found.distances / np.float32(factor * factor)
         products = 1 - found.distances
         if self.codes is not None:
-            # The cosine does not depend on the length of the searched vector.
+            # The cosine does not depend on the length of the query vector, so divide by that length.
             length = float(np.linalg.norm(vector)) if self.metric == "cosine" else 1.0
             products = products / np.float32(factor * self.codes.factor * length)
         return keys, products

@@ -90,9 +90,10 @@ def create(
         _extended(table, tensor, entry, progressbar=progressbar)
     else:
         if "dtype" in known.settings and "dtype" not in options:
-            settings["dtype"] = known.settings["dtype"]  # the default may have changed since
+            # Keep the dtype of the existing index, because the default may have changed.
+            settings["dtype"] = known.settings["dtype"]
         is_same = (known.tensor, known.kind, dict(known.settings)) == (state.key, kind, settings)
-        # An index without `whole` was interrupted, and creating it again continues.
+        # If an index lacks `whole`, its creation was interrupted; creating it again continues.
         if not is_same or not (exist_ok or known.whole == 0):
             raise AlreadyExistsError(
                 f"there is an index {name!r} already, of kind {known.kind!r}; drop_index({name!r}) removes it, "

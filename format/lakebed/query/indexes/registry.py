@@ -111,7 +111,7 @@ def read_registry(storage: Storage) -> Registry:
             "exact=True, or remove the file to continue without indexes",
             dataset=storage.url,
         ) from error
-    # The file that was read is at least as new as the etag: at worst it is read again.
+    # The file is at least as new as this etag; if it is newer, it is only read once more.
     if _has_place(storage):
         _read[storage] = stat.etag, found
     return found
@@ -182,7 +182,8 @@ def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None
     dropped = {segment.key for entry in before.values() for segment in entry.segments} - named
     limit = (clock.now() - _GRACE) * 1e9
     for key, stat in list(storage.list(FOLDER)):
-        # The store's clock may differ from ours: files stay unless they are known to be old, or were dropped just now.
+        # The clock of the store may differ from ours, so keep files unless they are certainly old, or were dropped
+        # just now.
         if key not in named and (key in dropped or 0 < stat.modified < limit):
             storage.delete(key)
             with _kept_lock:
@@ -226,7 +227,7 @@ def read_segment(
             _kept.move_to_end(place)
             return _kept[place][0]
     try:
-        # Pages of a mapped file are read when they are used, and released when memory is short.
+        # Map the file: its pages are read when they are used, and released when memory is short.
         data = storage.map(entry.key) if is_mappable(storage) else storage.get(entry.key)
     except KeyNotFound:
         if entry in read_registry(storage).get(index.name, replace(index, segments=())).segments:

@@ -183,7 +183,7 @@ class _Nearest:
         if not covered or total <= max(_FEW, _FEW_OF * covered, 2 * best):
             return None
         places = self._places()
-        # Graphs also find rows that are gone, or that the query does not read.
+        # A graph also finds rows that were removed or that the query does not read; count the rows that remain.
         kept = sum(int(np.count_nonzero(self._kept(rows, places))) for rows in self.held.rows)
         rest = self._uncovered(places)
         fetched = -(-max(best, _LEAST_BEST) * hnsw.FETCHED * everything // max(1, kept))

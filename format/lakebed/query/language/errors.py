@@ -30,7 +30,7 @@ def query_error(text: str, at: int, kind: str, message: str) -> QueryError:
 
 def _located(error: type[_E], text: str, at: int, kind: str, message: str) -> _E:
     line, column, excerpt = place(text, at)
-    if len(message) > _LONGEST:  # it may quote a long name
+    if len(message) > _LONGEST:  # the message may quote a long name
         message = f"{message[: _LONGEST * 3 // 4]}...{message[-_LONGEST // 4 :]}"
     message = f"{message} (line {line}, column {column})\n{excerpt}"
     return error(message, kind=kind, line=line, column=column)
@@ -38,7 +38,7 @@ def _located(error: type[_E], text: str, at: int, kind: str, message: str) -> _E
 
 @contextmanager
 def placed(text: str, at: int) -> Iterator[None]:
-    """Add a place in the text to query errors without one that are raised inside a ``with``."""
+    """Add a place in the text to query errors that have none and are raised inside a ``with``."""
     try:
         yield
     except QueryError as error:

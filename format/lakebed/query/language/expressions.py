@@ -43,7 +43,7 @@ def expression(tokens: TokenStream, least: int = 0) -> Expression:
         strength = _strength(tokens)
         if strength == 0 or strength < least:
             break
-        # A chain such as a + b + c is as deep as it is long.
+        # Each operator of a chain such as a + b + c adds a level to the tree.
         tokens.deeper()
         left = _continued(tokens, left, strength)
         if strength == _RELATION and _strength(tokens) == _RELATION:
@@ -106,11 +106,11 @@ def _relation(tokens: TokenStream, left: Expression, token: Token) -> Expression
 
 def _in(tokens: TokenStream, left: Expression, negated: bool, at: int) -> Expression:
     if isinstance(left, syntax.Literal) and not tokens.is_operator("(", "["):
-        # 'cat' in labels, as in filters of 3.x
+        # filters of 3.x may say 'cat' in labels
         right = expression(tokens, _RELATION + 1)
         found = syntax.Call("CONTAINS", (right, left), False, False, at)
         return syntax.Unary("not", found, at) if negated else found
-    # Manuals of 3.x write x IN ARRAY[1, 2].
+    # The manual of 3.x writes x IN ARRAY[1, 2].
     opening, closing = ("[", "]") if tokens.take_keyword("array") else ("(", ")")
     tokens.expect_operator(opening)
     items: tuple[Expression, ...] = ()
@@ -222,7 +222,7 @@ def _named(tokens: TokenStream, token: Token) -> Expression:
     column = tokens.take()
     if not tokens.is_operator("("):
         return syntax.Name(token.text, column.text, token.at)
-    # images.contains(3) is contains(images, 3), as in filters of 3.x.
+    # Filters of 3.x may say images.contains(3), which means contains(images, 3).
     call = _call(tokens, column)
     if not isinstance(call, syntax.Call):
         return call

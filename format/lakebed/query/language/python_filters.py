@@ -119,7 +119,7 @@ def _compared(node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr)
         case (ast.In() | ast.NotIn(), ast.List(elts=items) | ast.Tuple(elts=items)) if items:
             return f"{_written(left)} {_SIGNS[type(op)]} ({', '.join(map(_written, items))})"
     are_constants = all(isinstance(each, ast.Constant) for each in (node.left, *node.comparators))
-    # A text in double quotes must not be compared as a constant.
+    # If both sides are constants, a text in double quotes would be taken for a name: refuse.
     if type(op) not in _SIGNS or are_constants:
         raise _Foreign(node)
     return f"{_written(left)} {_SIGNS[type(op)]} {_written(right)}"

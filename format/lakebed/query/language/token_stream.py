@@ -37,7 +37,7 @@ class TokenStream:
         self.depth = 0
         self.parameters = 0
         self.named: dict[str, int] = {}
-        # Set by the parser of statements, because expressions contain queries.
+        # Set by the parser of statements; expressions need it, because they contain subqueries.
         self.parse_query: Callable[[], syntax.Query] | None = None
 
     # -- looking ---------------------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def _is_true(node: Logic, scope: Scope) -> Mask:
         if count == 0:
             break
         if count < _NARROW_BELOW * scope.count and cost(operand) >= _DEAR:
-            told = np.zeros(scope.count, np.bool_)  # any value for decided rows
+            told = np.zeros(scope.count, np.bool_)  # rows that are decided already may have any value here
             told[undecided] = is_true(operand, scope.only(undecided))
         else:
             told = is_true(operand, scope)
@@ -247,4 +247,4 @@ def located(error: QueryError, node: Bound, source: Source, places: range) -> Qu
 
 def folded(node: Apply | Not) -> Any:
     """Return the value of an expression whose operands are constants."""
-    return row(evaluate(node, Scope(cast(Source, None), range(1))), 0)  # constants read no source
+    return row(evaluate(node, Scope(cast(Source, None), range(1))), 0)  # constants do not read the source

@@ -48,7 +48,7 @@ Positions = NDArray[np.int64]
 
 _WINDOW_BYTES = 1 << 26
 _LEAST_MEMBERS = 1 << 4
-# Each window of groups reads rows from all over a column, so that few large windows are faster.
+# Maximum number of rows per window of groups. It is large, because each window reads rows from all over a column.
 _MOST_MEMBERS = 1 << 23
 
 
@@ -121,7 +121,7 @@ class Relation(ABC):
         return None
 
     def base_rows(self) -> Positions | None:
-        """Return the row numbers in the table that the rows come from; None if they come from several tables."""
+        """Return the number of the table's row from which each row comes; None if the rows come from several tables."""
         return None
 
 
@@ -275,7 +275,7 @@ class Projected(Relation):
         return self.base.origin()
 
     def base_rows(self) -> Positions | None:
-        """Return the row numbers in the table that the rows come from."""
+        """Return the number of the table's row from which each row comes."""
         return self.base.base_rows()
 
 
@@ -311,7 +311,7 @@ class Picked(Relation):
         return self.base.origin()
 
     def base_rows(self) -> Positions | None:
-        """Return the row numbers in the table that the rows come from."""
+        """Return the number of the table's row from which each row comes."""
         found = self.base.base_rows()
         return None if found is None else found[self.places]
 
@@ -347,7 +347,7 @@ class Combined(Relation):
             return relation.read(inner, wanted)
         if gone.all():
             return Objects([None] * len(wanted))
-        # Rows without a partner repeat the row before them until they are marked as missing.
+        # For a row without a partner, read the partner of the row before it; the row is marked as missing later.
         found = take(relation.read(inner, wanted[~gone]), np.maximum(np.cumsum(~gone) - 1, 0))
         if isinstance(found, Numbers):
             return Numbers(found.values, either(found.missing, gone))
@@ -425,7 +425,7 @@ class Grouped(Relation):
         if name == COUNT_ALL:
             return Numbers(sizes)
         if isinstance(places, range) and places == range(len(self)) and len(self.members) == len(self.base):
-            # Every row is in one group, and reading rows in their own order is fastest.
+            # Every row belongs to exactly one group: read the rows in their own order, which is fastest.
             return stacked(take(self.base.read(name, range(len(self.base))), self.members), sizes)
         return stacked(self.base.read(name, self.members[spread(_at(self.ends[:-1], places), sizes)]), sizes)
 

@@ -41,9 +41,11 @@ _EVEN_ROWS = 1 << 18
 _GOOD_ROWS = 1 << 14
 _LEAST_ROWS = 1 << 4
 _FIRST_ROWS = 1 << 12
-# Assumed size of a JSON value in memory: decoding 16,384 of them, between two checks of the clock, takes about 50 ms.
+# Assumed size of a JSON value in memory. With it, 16,384 values are decoded between two checks of the clock, in about
+# 50 ms.
 _DOCUMENT_BYTES = 1 << 12
-# Row numbers whose range is at most this many times their count are deduplicated by a table; others by sorting.
+# If the range of row numbers is at most this many times their count, remove duplicates by a table; otherwise by
+# sorting.
 _SPARSE = 8
 
 _V = TypeVar("_V")
@@ -244,7 +246,7 @@ def windows(
     start = 0
     while start < count:
         stop = min(count, start + rows)
-        if ends is not None:  # samples of one chunk need no copy
+        if ends is not None:  # the samples lie in one chunk and need no copy
             at = int(np.searchsorted(ends, start + min(rows, _GOOD_ROWS), side="left"))
             stop = min(stop, int(ends[at])) if at < len(ends) else stop
         yield range(start, stop)
@@ -326,7 +328,8 @@ def _info(scan: ColumnScan) -> Info:
         coords=mode or "LTWH",
         logical=str(info.get("logical_type") or ""),
         cost=_cost(scan),
-        # A single number is missing if its sample is empty, and documents of other programs may be null.
+        # False for single numbers, for which an empty sample means a null, and for JSON and lists, which may hold
+        # nulls of other programs.
         are_nulls_apart=not reader.is_nullable and reader.storing not in (Storing.JSON, Storing.LIST),
     )
 

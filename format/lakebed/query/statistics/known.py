@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from lakebed.session.table import Table
     from lakebed.versions.state import ChunkTable
 
-# Fewer pieces are not worth a file.
+# With fewer pieces than this, statistics are not written to a file.
 _LEAST_PIECES = 8
-# A file is written again once 1 / 8 of its chunks are new.
+# The file is written again when at least one in this many chunks is new.
 _SHARE = 8
-# Limit of chunks of other versions that stay in the file, unless this version has more chunks.
+# Maximum number of chunks of other versions that stay in the file, unless this version has more chunks.
 _OTHERS = 1024
 
 _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKeyDictionary()
@@ -172,7 +172,7 @@ def _read(session: Session, key: str) -> dict[bytes, Pieces]:
         return from_bytes(session.storage.get(statistics_key(key)), key)
     except KeyNotFound:
         return {}
-    except FormatError as error:  # the file is a cache, which queries make again
+    except FormatError as error:  # the file is a cache, which queries write again
         logging.getLogger(__name__).info("statistics of %s are not used: %s", session.storage.url, error)
         return {}
 
@@ -239,7 +239,7 @@ def learn(column: StoredColumn, rows: range) -> None:
     stop = int(np.searchsorted(last, np.uint64(rows.stop)))
     for row in range(first, stop):
         if reader.source.remote is not None and not reader.source.is_here(table.key(row)):
-            continue  # it was read in parts, and statistics are not worth another request
+            continue  # only parts of the chunk were read, and statistics are not worth another request
         _note(column, place, row, keep=True)
 
 
@@ -288,7 +288,7 @@ def save(column: StoredColumn) -> None:
         return
     try:
         _write(column, place)
-    except LakebedError as error:  # the file is a cache: without it, the statistics stay in memory
+    except LakebedError as error:  # the file is a cache; without it, the statistics stay in memory
         of.can_save = False
         of.unsaved = 0
         logging.getLogger(__name__).info("statistics of %s stay in memory: %s", storage.url, error)

@@ -312,7 +312,7 @@ class _Judge:
         of = self._known.get(node.operand.name) if isinstance(node.operand, Input) else None
         if of is None or truth:
             return of, None if of is None else (of.pieces["empty"] > 0) | of.has_nulls
-        # An empty sample is missing if samples are single numbers; other empty samples are not.
+        # If samples are single numbers, an empty sample is a missing value; otherwise it is not.
         is_single = list(of.column.state.meta.max_shape) == [1] and not of.column.is_text
         return of, (of.pieces["empty"] < of.pieces["rows"]) | (not is_single)
 
@@ -326,10 +326,11 @@ class _Judge:
         if told is None:
             return None, None
         if truth:
-            is_all = isinstance(node, Apply) and node.name == "ALL"  # true for samples without values as well
+            # ALL is also true for samples without values.
+            is_all = isinstance(node, Apply) and node.name == "ALL"
             return of, told | empty if is_all else told
-        # First bytes and lengths cannot prove that all texts fit. A comparison is false for rows that are missing,
-        # empty or contain NaN.
+        # Statistics of texts hold only first bytes and lengths, which cannot prove that all texts match. A comparison
+        # is false for rows that are missing, are empty or contain NaN.
         return of, np.ones(len(told), np.bool_) if of.column.is_text else ~told | empty | of.has_nan
 
 
@@ -375,7 +376,7 @@ def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:
                 one = _compared("=", of.numbers, of.pieces, value, surely=surely)
                 if one is None:
                     return None
-                if not surely or abs(value) < _EXACT:  # IN compares integers exactly, not as float64
+                if not surely or abs(value) < _EXACT:  # IN compares integers exactly rather than as float64
                     told = told | one
     else:
         told = _compared(asked.sign, of.numbers, of.pieces, asked.value, surely=surely)

@@ -100,7 +100,7 @@ class Objects:
     @property
     def missing(self) -> Mask | None:
         """True for None; None if no value is."""
-        # `is`, because arrays compare value by value.
+        # Use `is`: == would compare arrays value by value.
         found = np.fromiter((item is None for item in self.items), np.bool_, len(self.items))
         return found if found.any() else None
 
@@ -183,7 +183,7 @@ def _empty(dtype: np.dtype[Any]) -> NDArray[Any]:
 def item_of(value: Any, number: int | np.integer[Any]) -> Any:
     """Return an item of a list, None for a missing sample of a group."""
     found = value[number]
-    # Identity tells a missing sample from one that is stored as empty.
+    # A missing sample is this very array; a sample that is stored as empty is another one.
     return None if isinstance(found, np.ndarray) and found is _empty(found.dtype) else found
 
 
@@ -383,7 +383,7 @@ def flags(column: Column) -> Column:
 
 
 def _is_true(value: Any) -> bool:
-    pending = [value]  # no recursion: JSON values may be deeper than the stack
+    pending = [value]  # use a loop, because JSON values may be nested deeper than Python's stack allows
     while pending:
         value = pending.pop()
         if isinstance(value, list) and value:

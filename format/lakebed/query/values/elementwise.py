@@ -321,7 +321,7 @@ def _even(left: Column, right: Column, operation: Operation) -> Column | None:
     except QueryError:
         if missing is None:
             raise
-    # The placeholders of missing values caused the error, for example a division by zero.
+    # The placeholders of missing values caused the error, for example a division by zero: compute without these rows.
     kept = np.flatnonzero(~missing)
     sides = [side[kept] if isinstance(of, Numbers) else side for side, of in ((first, left), (second, right))]
     found = np.asarray(operation(*sides))

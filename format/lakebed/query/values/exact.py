@@ -66,7 +66,7 @@ def compared(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
 
 def _order(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int8]:
     """Return -1, 0 or 1 where the left number is less, equal or more; `right` holds integers."""
-    if right.dtype.kind not in "iu":  # a Python integer beyond 64 bits
+    if right.dtype.kind not in "iu":  # `right` is a Python integer beyond 64 bits
         number = int(right)
         signs = [(value > number) - (value < number) for value in left.reshape(-1).tolist()]
         return np.array(signs, np.int8).reshape(left.shape)
@@ -76,12 +76,13 @@ def _order(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int8]:
     floats = left.astype(np.float64)
     rounded = right.astype(np.float64)
     found = (floats > rounded).astype(np.int8) - (floats < rounded).astype(np.int8)
-    # Rounding keeps the order except for numbers that it makes equal, where the float is whole.
+    # Rounding keeps the order, except that different numbers may become equal; in that case the float is a whole
+    # number.
     floats, rounded, whole = np.broadcast_arrays(floats, rounded, right)
     near = (floats == rounded) & (np.abs(floats) >= 2.0**53)
     if near.any():
         found = np.broadcast_to(found, near.shape).copy()
-        end = float(np.iinfo(whole.dtype).max)  # rounds up to the first number that is too large
+        end = float(np.iinfo(whole.dtype).max)  # float64 rounds this up to the first number that is too large
         is_over = floats[near] >= end
         integers = np.where(is_over, 0.0, floats[near]).astype(whole.dtype)
         more = is_over | (integers > whole[near])
@@ -134,7 +135,7 @@ def represented(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any
 
 def _whole(floats: NDArray[np.float64], dtype: np.dtype[Any]) -> tuple[NDArray[Any], Mask]:
     bounds = np.iinfo(dtype)
-    # float64 cannot hold the largest 64-bit integer, but the number after it.
+    # float64 cannot represent the largest 64-bit integer, but it can represent the next one.
     known = (np.trunc(floats) == floats) & (floats >= float(bounds.min)) & (floats < float(bounds.max + 1))
     return np.where(known, floats, 0.0).astype(dtype), known
 
@@ -151,7 +152,7 @@ def joint(arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
     found = np.result_type(*dtypes)
     if found.kind != "f" or not all(dtype.kind in "biu" for dtype in dtypes):
         return found
-    # NumPy joins int64 and uint64 to floats.
+    # NumPy would convert int64 and uint64 to float64.
     if all(array.dtype != np.uint64 or not array.size or int(array.max()) < 1 << 63 for array in arrays):
         return np.dtype(np.int64)
     if all(array.dtype.kind != "i" or not array.size or int(array.min()) >= 0 for array in arrays):

@@ -24,7 +24,7 @@ class Info:
     class_names
         Names of class labels.
     htype
-        Htype of the tensor that the values come from.
+        Htype of the tensor from which the values come.
     coords
         Meaning of the four numbers of a box, such as ``LTWH``.
     logical

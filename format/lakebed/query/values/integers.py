@@ -51,7 +51,7 @@ def computed(function: np.ufunc, left: Integers, right: Integers) -> Integers:
     low, high = _reach(function, _bounds(left), _bounds(right))
     is_wide = np.uint64 in (left.dtype, right.dtype)
     is_unsigned = is_wide and function is not np.subtract and _is_unsigned(left) and _is_unsigned(right)
-    # Unsafe casts keep all 64 bits, so a result that fits is right.
+    # An unsafe cast keeps the low 64 bits, so the result is right if it fits.
     if is_unsigned and high <= _LARGEST:
         return np.asarray(function(left, right, dtype=np.uint64, casting="unsafe"))
     if not is_unsigned and low >= _LOWEST and high <= _HIGHEST:
@@ -67,7 +67,7 @@ def negated(values: Integers) -> Integers:
 def absolute(values: Integers) -> Integers:
     """Return the absolute values of signed integers, in an unsigned dtype if theirs cannot hold one."""
     found: Integers = np.abs(values)
-    # NumPy does not change the lowest number; read as unsigned, its bits are the right result.
+    # The absolute value of the lowest number overflows to itself; its bits, read as unsigned, are the right result.
     return found.view(f"u{values.dtype.itemsize}") if values.size and int(found.min()) < 0 else found
 
 
@@ -78,10 +78,11 @@ def remainder(left: Integers, right: Integers) -> Integers:
         return np.asarray(np.mod(left, right, dtype=np.int64 if dtype == np.bool_ else dtype))
     left, right = np.broadcast_arrays(left, right)
     below = right < 0
-    apart = np.mod(_distance(left), _distance(right))  # of the same sign as `left`
+    apart = np.mod(_distance(left), _distance(right))  # remainder of the absolute values
     flips = (apart != 0) & ((left < 0) != below)
     apart = np.where(flips, _distance(right) - apart, apart)
-    if below.any():  # the divisor is an int64, and remainders are nearer to zero
+    # A negative divisor is an int64, and a remainder is smaller than its divisor, so int64 holds it.
+    if below.any():
         return np.where(below, -apart.astype(np.int64), apart.astype(np.int64))
     return apart if right.dtype == np.uint64 else apart.astype(np.int64)
 
@@ -154,7 +155,8 @@ def _reach(function: np.ufunc, first: tuple[int, int], second: tuple[int, int]) 
 def _careful(function: np.ufunc, left: Integers, right: Integers, *, is_unsigned: bool) -> Integers:
     """Compute results; those that may not fit are computed with Python's integers."""
     left, right = np.broadcast_arrays(left, right)
-    found = np.asarray(function(left.astype(np.uint64), right.astype(np.uint64)))  # right modulo 2**64
+    # Right modulo 2**64 even if they overflow.
+    found = np.asarray(function(left.astype(np.uint64), right.astype(np.uint64)))
     far = np.abs(function(left.astype(np.float64), right.astype(np.float64))) >= _FAR
     beyond = False
     if far.any():

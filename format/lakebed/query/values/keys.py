@@ -78,10 +78,11 @@ def _numbered(values: NDArray[Any]) -> Codes:
 def _words(values: NDArray[Any]) -> Codes | None:
     """Return integers that are equal where the numbers are, including NaN; None if no 64 bits hold these."""
     if values.dtype.kind in "biu":
-        return np.ascontiguousarray(values).astype(np.int64, copy=False)  # modulo 2**64
+        # A bijection modulo 2**64, so equality is kept.
+        return np.ascontiguousarray(values).astype(np.int64, copy=False)
     if values.dtype.kind != "f" or values.dtype.itemsize > 8:
         return None
-    floats = values.astype(np.float64) + 0.0  # turns -0 into 0
+    floats = values.astype(np.float64) + 0.0  # adding 0.0 turns -0.0 into 0.0
     odd = np.isnan(floats)
     if odd.any():
         floats[odd] = np.nan
@@ -183,7 +184,7 @@ def _matched_texts(left: Texts, right: Texts) -> tuple[Codes, Codes, int]:
     tick()
     places = _integers(pc.index_in(asked.dictionary, value_set=known.dictionary))
     tick()
-    # Null has the index -1, that of the appended -1.
+    # Null has the index -1, which selects the appended -1.
     numbers = np.append(places, -1)[_integers(asked.indices)]
     return numbers, _integers(known.indices), len(known.dictionary)
 

@@ -46,7 +46,7 @@ class Watch:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the query must end, at least 0; None without a limit."""
+        """Seconds until the query must end, at least 0; None if it has no limit."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     def waiting(self) -> AbstractContextManager[None]:

@@ -104,7 +104,7 @@ class Lookup:
         for key, distinct in zip(keys, self._values, strict=True):
             tick()
             if key.is_number != isinstance(distinct, np.ndarray):
-                return nothing  # a number never equals a text
+                return nothing  # a number is never equal to a text
             if key.is_number:
                 values, is_held = represented(key.values, distinct.dtype)
                 codes = np.searchsorted(distinct, values)

@@ -95,7 +95,7 @@ def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64
         some = rows[members[ends[number] : ends[number + 1]]]
         if number % 2:
             found.append(_sorted(ranks[:-1], some))
-        elif len(some) * 8 > count * 7:  # nearly all rows in one part: partitioning does not help
+        elif len(some) * 8 > count * 7:  # nearly all rows are in one part, so partitioning would not help
             found.append(some[np.lexsort([rank[some] for rank in ranks])])
         elif len(some):
             found.append(_sorted(ranks, some))
@@ -110,7 +110,8 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
     span = int(high) - int(low) + 1
     if span > len(values):
         return None
-    return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span, tick)[0]  # modulo 2**64
+    # The difference is right modulo 2**64.
+    return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span, tick)[0]
 
 
 def _best(key: Key, count: int) -> NDArray[np.int64] | None:
@@ -139,10 +140,11 @@ def _ranked(key: Key) -> tuple[Ranks, NDArray[np.int8] | None]:
     if odd is not None:
         values = np.where(odd, 0, values)
     if key.is_descending:
-        values = ~values if values.dtype.kind in "iu" else -values  # ~ has no overflow
+        # ~ reverses the order like -, but cannot overflow.
+        values = ~values if values.dtype.kind in "iu" else -values
     first = key.nulls == "first"
     if not key.nulls and isinstance(key.column, Objects):
-        first = not key.is_descending  # null is the smallest JSON value
+        first = not key.is_descending  # null counts as the smallest JSON value
     if gone is None and odd is None:
         return values, None
     classes = np.zeros(len(values), np.int8)

@@ -60,7 +60,7 @@ def reduced(name: str, column: Column, axis: int | None = None) -> Column:
     if not isinstance(column, Ragged | Numbers):
         return _reduced(name, column, axis)
     if axis is not None and column.missing is not None:
-        present = np.flatnonzero(~column.missing)  # the axes of a missing sample are unknown
+        present = np.flatnonzero(~column.missing)  # skip missing samples, whose axes are unknown
         values: list[Any] = [None] * len(column)
         for row, value in zip(present, rows(_reduced(name, take(column, present), axis)), strict=True):
             values[row] = value

@@ -44,14 +44,14 @@ def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int 
     generator = np.random.Generator(np.random.PCG64(seed))
     if replace:
         ends = np.cumsum(positive)
-        # Rounding may lead beyond the last row with a weight.
+        # By rounding, a drawn position may lie beyond the last row with a weight.
         last = int(np.flatnonzero(positive)[-1])
         chosen = np.empty(count, np.int64)
         for some in stretches(count, _DRAWN):
             found = np.searchsorted(ends, generator.random(len(some)) * ends[-1], side="right")
             chosen[some.start : some.stop] = np.minimum(found, last)
         return chosen
-    # Efraimidis and Spirakis 2006: the largest u ** (1 / w), here as the smallest -log(u) / w.
+    # Efraimidis and Spirakis 2006: take the rows with the largest u ** (1 / w), which have the smallest -log(u) / w.
     keys = -np.log1p(-generator.random(len(weights)))
     with np.errstate(divide="ignore"):
         keys = np.where(positive > 0, keys / positive, np.inf)

@@ -253,7 +253,7 @@ def _shape(value: Any) -> NDArray[np.uint32]:
     shape: tuple[int, ...] = np.shape(value) if isinstance(value, np.ndarray) else (1,)
     if isinstance(value, list):
         shape = (len(value),)
-        with suppress(ValueError):  # lists of unequal length
+        with suppress(ValueError):  # the lists may differ in length
             array = np.asarray(value)
             shape = array.shape if array.dtype.kind in "biufc" else shape
     return np.array(shape, np.uint32)

@@ -19,7 +19,7 @@ from lakebed.reading.samples import SampleReader
 
 BATCH_ROWS = 1 << 16
 
-# Logical types in the info of tensors; their values are stored as integers.
+# Logical type in the info of a tensor -> Arrow type; the tensor stores such values as integers.
 _LOGICAL: Mapping[str, pa.DataType] = {
     "date32[day]": pa.date32(),
     "date64[ms]": pa.date64(),
@@ -29,7 +29,7 @@ _LOGICAL: Mapping[str, pa.DataType] = {
 }
 
 
-# Values of samples without bytes, as the 3.x writer stores empty samples.
+# Values that stand for samples without bytes; the 3.x writer stores empty samples this way.
 _EMPTY = {Storing.TEXT: b"", Storing.JSON: b"{}", Storing.LIST: b"[]"}
 
 
@@ -110,7 +110,7 @@ def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -
         for (first, stop), run in zip(spans, runs, strict=True):
             span = arrow_column(scan, run.start, run.stop, kind)
             if len(run) != stop - first:
-                # Not `pa.array`, which imports pandas for a NumPy array: half a second and 50 MB.
+                # `pa.array` would import pandas for a NumPy array, which takes half a second and 50 MB.
                 span = span.take(number_array(rows[first:stop] - run.start, pa.int64()))
             parts.append(span)
     if not parts:
@@ -186,7 +186,7 @@ def number_array(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_
     if values.dtype == np.bool_:
         bits = pa.py_buffer(np.packbits(values, bitorder="little"))
         return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), bits])
-    # Arrow counts days in 32 bits, NumPy in 64.
+    # Arrow counts days in 32 bits, and NumPy in 64.
     if values.dtype.kind == "M" and kind.bit_width < values.dtype.itemsize * 8:
         gone = np.isnat(values)
         mask = gone if mask is None else mask | gone
@@ -197,8 +197,8 @@ def number_array(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_
 def _text_array(run: ChunkRun, mask: NDArray[np.bool_] | None, empty: bytes) -> pa.Array:
     chunk = run.chunk
     offsets = chunk.offsets()[run.start : run.stop + 1]
-    if empty and bool(np.any(np.diff(offsets) == 0)):
-        # The 3.x writer stores an empty json sample as no bytes; it reads as {}.
+    if empty and bool(np.any(offsets[1:] == offsets[:-1])):
+        # The 3.x writer stores an empty json sample without bytes; it means {}.
         texts = [
             bytes(chunk.data[a:b]) or empty
             for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
@@ -235,7 +235,7 @@ def _list_array(
 def _fixed_lists(values: pa.Array, kind: pa.DataType, count: int, mask: NDArray[np.bool_] | None) -> pa.Array:
     """Wrap flat values into lists of one length, which may be 0."""
     if mask is not None:
-        # In a fixed-size list a null also covers values, so a take inserts the nulls.
+        # In a fixed-size list, a null still has values: build the lists without nulls, then insert nulls by `take`.
         whole = _fixed_lists(values, kind, count, None)
         return whole.take(number_array(np.arange(count), pa.int64(), mask))
     inner = kind.value_type

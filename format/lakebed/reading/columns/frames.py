@@ -80,7 +80,7 @@ def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None
     Return None for other columns, and if lists inside a sample differ in length, which no array can represent.
     """
     found = np.empty(len(column), object)
-    inner: set[tuple[int, ...]] = set()  # extents of the axes after the first
+    inner: set[tuple[int, ...]] = set()  # lengths of the axes after the first one
     empty: list[int] = []
     row = 0
     for chunk in column.chunks:
@@ -111,7 +111,7 @@ def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None
             row += 1
     if not len(column.chunks):
         return None
-    # A sample that is empty along its first axis takes its other extents from the other samples.
+    # An empty sample has only its first axis: take the lengths of the other axes from the other samples.
     if len(inner) == 1:
         for at in empty:
             found[at] = found[at].reshape((0, *next(iter(inner))))
@@ -193,7 +193,7 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
     hint = "make the relation by ds.to_duckdb(row_ids=True), and name that column after SELECT"
     names = getattr(table, "columns", None) if hasattr(table, "project") else None
     if names is not None and name in names:
-        table = table.project(f'"{name}"')  # a relation of DuckDB: the other columns are not computed
+        table = table.project(f'"{name}"')  # a relation of DuckDB then computes only this column
     if not hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__arrow_c_array__"):
         raise InvalidInputError(f"a view is made of a relation or a table, not of {type(table).__name__}")
     found = pa.table(table)

@@ -82,7 +82,7 @@ class Cursor:
             first = table.first(ordinal)
             end = min(stop, int(table.ids.last[ordinal]) + 1)
             if ordinal != self._ordinal or self._chunk is None:
-                self._chunk = None  # frees its buffer for the next chunk
+                self._chunk = None  # free the buffer of the old chunk for the next one
                 self.expanded = None
                 try:
                     self._chunk = reader.source.chunk(table, ordinal, codec, keep=self._keep)
@@ -224,7 +224,7 @@ class ColumnScan:
 
     def _encoded_column(self, kind: type[Encoded[Any]], start: int, stop: int) -> Encoded[Any]:
         parts: list[Encoded[Any]] = []
-        self._sliceable = None  # frees the buffer of the last chunk for the pool
+        self._sliceable = None  # return the buffer of the last chunk to the pool
         for run in self.cursor.runs(start, stop):
             try:
                 whole = kind(run.chunk.data, run.chunk.offsets())
@@ -244,7 +244,7 @@ class ColumnScan:
     def _slow(self, start: int, stop: int) -> Column:
         values: list[Any] = []
         mask = self.null_mask(start, stop) if stop > start else None
-        if mask is not None and mask.all():  # such a tensor may know neither dtype nor rank yet
+        if mask is not None and mask.all():  # a tensor of nulls may have neither dtype nor rank yet
             return [None] * len(mask)
         if stop > start:
             for run in self.cursor.runs(start, stop):
@@ -287,7 +287,7 @@ class ColumnScan:
             return [None] * len(nulls)
         if reader.state.sequence is None and reader.storing is Storing.ARRAY:
             values: list[Any] = list(reader.listed(rows))
-            if reader.is_nullable:  # and each sample is compressed by itself, or links, tiles, ...
+            if reader.is_nullable:  # in a column of single numbers, an empty sample is a null
                 values = [value if value.size else None for value in values]
         else:
             index = Index((tuple(np.asarray(rows).tolist()),))
@@ -356,7 +356,7 @@ class ColumnScan:
         first, last = int(chunks.min()), int(chunks.max())
         if first == last:
             return None, np.zeros(0, np.int64)
-        if last - first > len(rows):  # most chunks in between hold none of the rows
+        if last - first > len(rows):  # most of these chunks do not contain any of the rows
             order = np.argsort(chunks, kind="stable")
             return order, np.flatnonzero(np.diff(chunks[order])) + 1
         from lakebed.native import equals
@@ -397,7 +397,7 @@ class ColumnScan:
         shape, dtype = tuple(self.reader.state.meta.max_shape), self.reader.known_dtype()
         shape_bytes = dtype.itemsize * math.prod(shape)
         parts = []
-        self._sliceable = None  # frees the buffer of the last chunk for the pool
+        self._sliceable = None  # return the buffer of the last chunk to the pool
         try:
             for run in self.cursor.runs(start, stop):
                 whole = _fixed(ChunkRun(run.chunk, 0, run.chunk.count, 0), shape, dtype)
@@ -408,7 +408,7 @@ class ColumnScan:
             raise self._located(error, start) from error
         if len(parts) == 1 and parts[0].flags.writeable:
             return parts[0]
-        # A copy into a used buffer is several times faster than into fresh memory.
+        # Copying into a used buffer is several times faster than copying into fresh memory.
         out = self.reader.source.pool.take((stop - start) * shape_bytes).view(dtype)
         return np.concatenate(parts, out=out.reshape(stop - start, *shape))
 

@@ -15,7 +15,7 @@ from lakebed.reading.fetch import EvenSamples
 from lakebed.reading.locate import Locating
 from lakebed.reading.samples import SampleReader
 
-# Limit of mapped chunk files per tensor; the system allows a process some 65,000 mappings.
+# Maximum number of mapped chunk files per tensor; the system allows some 65,000 mappings per process.
 _MOST_MAPPED = 8192
 
 

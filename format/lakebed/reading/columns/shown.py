@@ -154,7 +154,7 @@ def _renamed(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_renamed(kind.value_type))
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_renamed(kind.value_type))  # DuckDB misreads dictionaries in fixed-size lists
+        return pa.list_(_renamed(kind.value_type))  # DuckDB misreads dictionaries in lists of fixed size
     return pa.dictionary(pa.int32(), pa.string())
 
 

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from lakebed.reading.locate import StoredSamples
     from lakebed.reading.subscripts import Rows
 
-# Cost of one more request in bytes: 20 ms at 50 MB/s. Concurrent requests cost less each, up to a point.
+# Cost of one more request, in bytes: 20 ms at 50 MB/s. Requests that run at the same time cost less each, up to a
+# point.
 _REQUEST = 4 * BLOCK
 _LEAST = BLOCK // 8
-# Number of rows in any order that are planned at a time, at most.
+# Maximum number of rows in arbitrary order that are planned at a time.
 _ROWS = 256
 
 Piece = tuple[OpenChunk, ByteRange]
@@ -137,7 +138,7 @@ def pieces(
     whole = [(chunk, ByteRange(0, chunk.size))]
     starts = chunk.starts()
     if starts is None:
-        # Read the header first; the same block may already hold a few samples.
+        # Read the first block for the header; it may already contain a few samples.
         return [(chunk, chunk.blocks_of(0, BLOCK))] if len(insides) == 1 else whole
     cost = max(_REQUEST // rows, _LEAST)
     runs = [(insides[0], insides[-1])] if isinstance(insides, range) else [(n, n) for n in insides.tolist()]

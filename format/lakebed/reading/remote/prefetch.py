@@ -94,7 +94,7 @@ class Prefetch:
     planned
         Windows to read, in order.
     most
-        Bytes to ask for at most; None is ``config.AHEAD_BYTES``.
+        Maximum number of bytes to request; None is ``config.AHEAD_BYTES``.
     passing
         Taken chunks are not needed again, because the reader keeps them.
     detectors

@@ -1,1 +1,1 @@
-"""Changes of rows and samples: values that a caller gives become encoded columns, and these steps of a draft."""
+"""Changes of rows and samples: values given by a caller are encoded as columns, and then become steps of a draft."""

@@ -197,7 +197,7 @@ def _column(values: Any, name: str) -> Any:
 
 
 def _meant(schema: Snapshot, group: str, name: str) -> TensorState:
-    """Return the tensor of a name in a row."""
+    """Return the tensor that a name in a row refers to."""
     full = normalize(name, group)
     found = schema.find(full)
     return schema.tensor(schema.stored_name(full)) if found is None else found
@@ -228,7 +228,7 @@ def _check_names(
 def _states(
     schema: Snapshot, group: str, names: Iterable[str], missing: Iterable[str]
 ) -> dict[str, TensorState]:
-    """Return the tensors of the names of a row, and of the missing ones; all must have one length."""
+    """Return the tensors that a row names, and those that it lacks; all must have the same length."""
     states = {name: _meant(schema, group, name) for name in names}
     states |= {name: schema.tensor(name) for name in missing}
     if len({state.length for state in states.values()}) > 1:

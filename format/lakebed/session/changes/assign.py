@@ -49,7 +49,7 @@ Change = Callable[[DraftRows], None]
 
 
 def assign_all(session: Session, assignments: Sequence[tuple[str, Index, Any]]) -> None:
-    """Make several assignments (tensor, index, value), all or nothing.
+    """Make several assignments (tensor, index, value) together, all or nothing.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
 
 
 def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
-    """Refuse one item for a whole sequence: its first axis would be taken for the items.
+    """Refuse a single item as the value of a whole sequence, because its first axis would be read as the items.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
 
 
 def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDArray[np.int64]) -> TensorState:
-    """Return the state without tiling, unless a sample is tiled: ordinary samples stay so (FORMAT.md 6.2)."""
+    """Return the state without tiling unless a sample is tiled: samples that are not tiled stay so (FORMAT.md 6.2)."""
     if state.sequence is not None or session.draft().tensors.seen[state.key].has_tiled(
         np.asarray(rows, np.int64)
     ):
@@ -131,7 +131,9 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDAr
 
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
-    """Append at a row beyond the last; empty samples, recorded as padding, fill the gap (FORMAT.md 4.6)."""
+    """Append at a row beyond the last; the rows between are filled with empty samples, recorded as padding (FORMAT.md
+    4.6).
+    """
     column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:
@@ -143,11 +145,11 @@ def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> 
 
 
 def _nothing(_: DraftRows) -> None:
-    """Change nothing."""
+    """Make no change."""
 
 
 def _several(value: Any, count: int, state: TensorState | None = None) -> Any:
-    """Return a value as the given number of samples: its own, or a single value for each.
+    """Return a value as the given number of samples: one value per sample, or a single value repeated.
 
     Parameters
     ----------
@@ -240,7 +242,7 @@ def _plan_part(
 def _plan_items(
     session: Session, name: str, row: int, inside: Sequence[tuple[Any, ...]], value: Any
 ) -> Change:
-    """Overwrite the same part of several items of a sequence, which have one shape: read, change, encode."""
+    """Overwrite the same part of several items of a sequence, all of one shape: read, change, encode."""
     state = session.schema().tensor(name)
     first, stop = state.sequence.span(row) if state.sequence is not None else (row, row + 1)
     draft = session.draft().tensors[state.key]
@@ -260,7 +262,7 @@ _DOCUMENTS = ("json", "list")
 
 
 def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode an item, which may be given in a list of one; for documents, a list of one always stands for its item."""
+    """Encode an item, which may be given as a list of one item; for documents, such a list always stands for its item."""
     if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
         return encode_sample(value[0], state, linking)
     try:
@@ -308,7 +310,7 @@ def _plan_flat(
 
 
 def _numbers(value: Any, state: TensorState, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the values for a part of a sample in its dtype; class names become their numbers.
+    """Return the values for a part of a sample in the tensor's dtype; class names become numbers.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 
 Companion = Callable[[str], SampleReader | None]
-"""Returns the reader of a hidden companion: ``id``, ``shape``, ``info``, ``null``."""
+"""Function that returns the reader of a hidden companion: ``id``, ``shape``, ``info``, ``null``."""
 
 # Limit of sample bytes in memory.
 _BATCH_BYTES = 16_000_000
@@ -28,7 +28,7 @@ _BATCH_BYTES = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The tensor that gives the samples."""
+    """Tensor from which samples are taken."""
 
     reader: SampleReader
     companion: Companion
@@ -62,7 +62,7 @@ def _batches(state: TensorState, rows: NDArray[np.int64]) -> Iterator[NDArray[np
 
 
 def _parts(source: Source, flat: NDArray[np.int64], target: TensorState) -> list[Encoded]:
-    """Return flat samples, runs of untiled ones together."""
+    """Return flat samples as encoded parts; consecutive samples that are not tiled share a part."""
     tiled = set(source.reader.state.tiles.indices.tolist()) if len(source.reader.state.tiles) else set()
     parts: list[Encoded] = []
     run: list[int] = []
@@ -120,7 +120,7 @@ def _infos(source: Source, rows: list[int]) -> list[dict[str, Any]] | None:
 
 
 def _shapes(source: Source, rows: list[int]) -> list[tuple[int, ...]] | None:
-    """Return the recorded shapes of linked data; None if the blocks have them."""
+    """Return the recorded shapes of linked data; None if the encoded blocks have the shapes."""
     reader = source.companion("shape")
     if reader is None or not source.reader.state.meta.is_link:
         return None

@@ -60,7 +60,7 @@ def _arrow(table: Any) -> dict[str, Any]:
 
 
 def _of_rows(rows: list[Any]) -> dict[str, list[Any]]:
-    """Turn rows into columns; all have the keys of the first."""
+    """Turn rows into columns; all rows have the keys of the first one."""
     if not rows:
         return {}
     plain: list[Mapping[str, Any]] = []

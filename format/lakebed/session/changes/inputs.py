@@ -34,7 +34,7 @@ def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
 
 
 def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode a column of any kind for a tensor; see ``Tensor.extend``. Nulls of a tensor stay nulls."""
+    """Encode a column of any kind for a tensor; see ``Tensor.extend``. Nulls of a tensor that is given stay nulls."""
     name = state.meta.name or state.key
     if type(samples) is list and any(issubclass(kind, TensorSamples) for kind in set(map(type, samples))):
         return _encode_stored_among(samples, state, linking)
@@ -57,8 +57,8 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
 def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) -> Column:
     """Return encoded samples; for an embedding, check that its vectors have one length.
 
-    Deep Lake 3.x stores vectors of any length. A tensor with such vectors takes more of them, and so does a replacement
-    of samples; both with a warning.
+    Deep Lake 3.x stores vectors of any length. A tensor that already has them accepts more, appended or as
+    replacements, with a warning.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def _lengths_of(part: Encoded) -> list[int]:
 
 
 def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linking) -> Column:
-    """Encode a list that mixes samples of tensors with others; the former keep their stored bytes."""
+    """Encode a list that mixes samples of tensors with other values; samples of tensors keep their stored bytes."""
     columns: list[Column] = []
     known = state
     for is_stored, run in groupby(samples, lambda sample: isinstance(sample, TensorSamples)):
@@ -177,27 +177,27 @@ def encode_singly(
 
 
 def _rows_of(values: Any) -> Iterator[Any]:
-    """Yield the rows of an Arrow array, each as an array of length one."""
+    """Yield the rows of an Arrow array, each one as an array of length one."""
     for array in chunks_of(values):
         for i in range(len(array)):
             yield array[i : i + 1]
 
 
 def joined(columns: Sequence[Column], state: TensorState) -> Column:
-    """Return columns of one tensor as one."""
+    """Join several columns of one tensor into one column."""
     parts = [part for column in columns for part in column.parts]
     items = [column.items for column in columns if column.items is not None]
     return Column(parts, np.concatenate([np.zeros(0, np.int64), *items]) if state.meta.is_sequence else None)
 
 
 def joined_rows(columns: Sequence[Column], state: TensorState) -> Column:
-    """Join columns of one row each; nulls among single numbers stay nulls if arrays follow."""
+    """Join columns of one row each; nulls of a tensor of single numbers stay nulls if arrays follow."""
     column = joined(columns, state)
     return column if column.items is not None else replace(column, parts=with_absent(column.parts, state))
 
 
 def as_column(samples: Any, state: TensorState) -> Any:
-    """Return samples that can be iterated over.
+    """Return samples as an object that can be iterated over.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def progress(samples: Any, *, shown: bool) -> Iterable[Any]:
 
 
 def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
-    """Return the state of a tensor after some encoded samples: htype, dtype, extents, info."""
+    """Return the state that a tensor has after some encoded samples: htype, dtype, extents, info."""
     if not parts:
         return state
     info = dict(state.info)

@@ -49,7 +49,7 @@ class Region:
 
     @property
     def shape(self) -> Shape:
-        """Extents of the part."""
+        """Extents of the part along each axis."""
         return tuple(len(p) for p, kept in zip(self.positions, self.kept, strict=True) if kept)
 
     def tiles(self, shape: Shape, tile: Shape) -> Iterator[int]:
@@ -81,7 +81,7 @@ def whole(shape: Shape) -> Region:
 
 
 def region(shape: Shape, subscripts: Sequence[tuple[Any, ...]]) -> Region | None:
-    """Return the part that a chain of subscripts names; None if one is neither an int nor a slice.
+    """Return the part that a chain of subscripts names; None if a subscript is neither an int nor a slice.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Wider types for tensors, in place: all rows are rewritten chunk by chunk (see `lakebed.writing.retyping`)."""
+"""Change of a tensor to a wider type, in place: all rows are rewritten chunk by chunk (see `lakebed.writing.retyping`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_NUMBERS = ("logical_type", "class_names")
 
 
 def change_type(session: Session, name: str, htype: str | None, dtype: Any) -> None:
-    """Let a tensor hold its rows as samples of a wider type; see ``Dataset.change_type``."""
+    """Change a tensor and its rows to a wider type; see ``Dataset.change_type``."""
     with session.mutex, session.writing() as draft:
         scan = Table(session, {name: name}).scan(name)
         state = scan.reader.state  # a state whose samples are all in chunks
@@ -63,7 +63,7 @@ def _check_simple(state: TensorState, name: str) -> None:
 
 
 def _planned(state: TensorState, name: str, htype: str | None, dtype: Any) -> tuple[TensorMeta, Info]:
-    """Return the new settings of the tensor, apart from its extent, and its info."""
+    """Return the new settings of the tensor, except its extents, and its info."""
     old = state.meta
     wanted = old.htype if htype is None else htype
     plan = plan_tensor(
@@ -94,7 +94,7 @@ def _planned(state: TensorState, name: str, htype: str | None, dtype: Any) -> tu
 
 
 def _list_of(logical: str, old: Any, new: Any) -> str:
-    """Return the Arrow name of a type of lists with numbers of another dtype."""
+    """Return the Arrow name of a list type whose numbers have another dtype."""
     import pyarrow as pa
 
     before, after = (str(pa.from_numpy_dtype(np.dtype(dtype))) for dtype in (old, new))
@@ -102,7 +102,7 @@ def _list_of(logical: str, old: Any, new: Any) -> str:
 
 
 Convert = Callable[[int, int, int], list[Encoded]]
-"""Row of the chunk table; first row of that chunk, and the row after the last -> samples of the new type."""
+"""(row of the chunk table, first row of that chunk, row after its last) -> samples of the new type."""
 
 
 def _conversion(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info) -> Convert:

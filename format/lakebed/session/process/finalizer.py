@@ -1,4 +1,4 @@
-"""The end of datasets that the program does not close: their unpublished changes are published all the same.
+"""Publishing of unpublished changes of datasets that the program does not close.
 
 The garbage collector may run at any moment, even while this very thread holds a lock that publishing needs. Another
 thread therefore closes the datasets that a collection finds. A dataset whose last reference is dropped, or that is open
@@ -102,7 +102,7 @@ def drain(seconds: float | None = None) -> None:
 
 
 def close_finally(close: Close) -> None:
-    """Close something that nothing refers to any more: now, or in a thread if the garbage collector has found it."""
+    """Close something that nothing refers to any more: now, or in a thread if the garbage collector found it."""
     if not _closer.close_later(close):
         close()
 

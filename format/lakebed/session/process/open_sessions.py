@@ -1,4 +1,4 @@
-"""Register of the open datasets of this process by address: they take turns as writers, and see all changes."""
+"""Register of the open datasets of this process by address: they take turns as writers, and see each other's changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.storage.base import Storage, place_of
 
 
 class OpenSession(Protocol):
-    """The part of a session that its process needs; each member is documented in `lakebed.session.session`."""
+    """Part of a session that its process needs; each member is documented in `lakebed.session.session`."""
 
     storage: Storage
 
@@ -46,15 +46,15 @@ def enter(session: OpenSession) -> None:
 
 
 def sessions_at(storage: Storage) -> list[OpenSession]:
-    """Return the open sessions on the place of a storage."""
+    """Return the open sessions at the address of a storage."""
     return list(_sessions.get(place_of(storage), ()))
 
 
 def flush_open(storage: Storage, *, to_read: bool = False) -> None:
-    """Publish the unpublished changes of this process's other datasets at a place, so that a new one sees them.
+    """Publish changes of this process's open datasets at an address, so that a dataset opened next sees them.
 
     If the storage refuses them, for example because the disk is full, a dataset opened ``to_read`` shows the published
-    state. The rows stay in the dataset that holds them, and its own flush meets the error again.
+    state. The rows stay unpublished in the dataset that holds them, whose own flush raises the error again.
     """
     for session in sessions_at(storage):
         if session.has_unpublished:

@@ -1,4 +1,4 @@
-"""Pickling of open datasets: an address to open in the other process, instead of files, caches and locks."""
+"""Pickling of open datasets: an address that the other process opens, instead of files, caches and locks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Place:
         return cls(storage.url, remote, credentials.populated, config.LINK_ROOTS, config.LINK_HOSTS)
 
     def open(self) -> tuple[Storage, LinkCredentials]:
-        """Open the storage here, and allow the same links as there."""
+        """Open the storage in this process, with the same rules for links as in the process that pickled it."""
         config.LINK_ROOTS = _joined(config.LINK_ROOTS, self.link_roots)
         config.LINK_HOSTS = _joined(config.LINK_HOSTS, self.link_hosts)
         storage = open_storage(parse(self.url)) if self.remote is None else self.remote

@@ -85,14 +85,14 @@ class _Watch:
                 self._wake.clear()
 
     def leave(self, url: str) -> None:
-        """Wait until the thread refers to no session at an address; one without other references is closed then."""
+        """Wait until the thread refers to no session at an address; a session without other references is closed then."""
         with self._left:
             if threading.current_thread() is not self._thread:
                 self._left.wait_for(lambda: self._at != url, _INSTANT)
         finalizer.drain(_INSTANT)
 
     def _look_after(self, found: weakref.ref[OpenSession]) -> None:
-        """Publish the changes of a session if it is time, and schedule it again if any are left."""
+        """Publish the changes of a session if it is due, and schedule it again if changes are left."""
         with self._mutex:  # if the session begins to wait again right now, it is added after this
             session = found()
             if session is None:
@@ -124,7 +124,7 @@ _watch = _Watch()
 
 
 def watch(session: OpenSession) -> None:
-    """Publish the changes of a session once they have waited for as long as they may."""
+    """Publish the changes of a session once they have waited for the longest time allowed."""
     _watch.add(session, config.MAX_UNPUBLISHED_SECONDS)
 
 

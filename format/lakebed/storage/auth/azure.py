@@ -120,12 +120,14 @@ def _said(parts: Mapping[str, Secret], key: str) -> str:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
-    """Return the source of the key, signature or token in a dictionary that :func:`settings` checked; None without one.
+    """Return the source of the key, signature or token in a dictionary checked by :func:`settings`.
+
+    None if it has none.
 
     Raises
     ------
     InvalidInputError
-        If a key is none of an account: the client would quote a part of it in its error.
+        If a key is not one of an account: the client would quote a part of it in its error.
     """
     for key in _KEYS_OF_ACCOUNT:
         text = secret(chosen, key)

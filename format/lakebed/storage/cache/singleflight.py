@@ -18,7 +18,7 @@ Download: TypeAlias = "Future[Buffer | None]"
 
 
 class SingleFlight:
-    """Downloads of this process by object and block; a forked child, which lacks their threads, begins without any."""
+    """Downloads of this process by object and block; a forked child, which lacks their threads, begins with none."""
 
     def __init__(self) -> None:
         self._start_afresh()

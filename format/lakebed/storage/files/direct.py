@@ -75,7 +75,7 @@ def read_uncached(fd: int, into: memoryview) -> int:
 
 
 def _read_blocks(fd: int, into: memoryview, buffer: memoryview) -> int:
-    """Read through an aligned buffer to the end of the file at most; return the number of bytes."""
+    """Fill ``into`` through an aligned buffer, or less if the file ends; return the number of bytes read."""
     done, size = 0, into.nbytes
     while done < size and not done % BLOCK:
         try:

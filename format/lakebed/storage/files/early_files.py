@@ -18,7 +18,7 @@ from lakebed.native import disk as native
 from lakebed.runtime.failures import OnFailure
 
 MOST = 64
-"""Most nameless files of a process, which needs its usual 1,000 descriptors for other purposes, too."""
+"""Maximum number of nameless files per process, which needs its usual 1,000 descriptors for other purposes, too."""
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 # Errors of a file that cannot get a name: it had one, lies on another disk, or links are not allowed.

@@ -41,7 +41,7 @@ class BucketClient:
     access
         Source of the credentials.
     reads
-        Client for reads, which fail after ``config.STALL_SECONDS`` of silence. It repeats nothing by itself, so that
+        Client for reads, which fail after ``config.STALL_SECONDS`` of silence. It repeats no request, so that
         refusals of the store are counted.
     quick
         Client for other answers that begin soon; it repeats requests after silence. It deletes one object by one plain

@@ -30,7 +30,7 @@ _REST = 16
 # Number of requests that any store can handle. A program with a lower limit keeps that.
 _LEAST = 8
 GROWTH = 4
-"""Most requests, as a multiple of the number at first."""
+"""Maximum number of requests, as a multiple of the initial number."""
 
 _widest = 0
 

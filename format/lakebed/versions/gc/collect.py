@@ -43,7 +43,9 @@ _OVERDUE_SECONDS = 86_400.0
 
 
 def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = False) -> Report:
-    """Remove everything that no branch, tag, commit, saved view or reader refers to; readers and writers may go on.
+    """Remove everything that no branch, tag, commit, saved view or reader refers to.
+
+    Readers and writers may continue meanwhile.
 
     Parameters
     ----------

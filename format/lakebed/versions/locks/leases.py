@@ -66,7 +66,7 @@ class Lease:
     def acquire(
         self, timeout: float = 0.0, *, expected: str | None = None, known: TreeAt | None = None
     ) -> TreeAt:
-        """Become the writer and return the version tree to go on from.
+        """Become the writer and return the current version tree.
 
         Parameters
         ----------

@@ -151,7 +151,7 @@ class _Written:
 
 
 def _why(found: LockFile) -> str:
-    """Return how a lock of ours was lost, in words."""
+    """Return how a lock of ours was lost, for messages."""
     return "its lock file is gone" if found.lock is None else f"{named(found.lock)} has locked it meanwhile"
 
 

@@ -85,7 +85,7 @@ def read_lock(storage: Storage, version: str) -> LockFile:
 
 
 def live_owner(storage: Storage, head: str, found: LockFile | None = None) -> str | None:
-    """Return the other process that is writing a branch, in words; None if there is none.
+    """Describe the other process that is writing a branch, for messages; None if none is.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def check_foreign_lock(storage: Storage, head: str, lock: DatasetLock | None) ->
 
 
 def named(lock: DatasetLock) -> str:
-    """Return the owner of a lock, in words."""
+    """Describe the owner of a lock for messages."""
     age = max(0.0, clock.now() - (lock.expiry - config.LEASE_SECONDS))
     node = lock.node[::-1].hex(":")
     return f"process {lock.pid} on machine {node} (a writer of ours or of Deep Lake 3.x, last seen {age:.0f} s ago)"

@@ -74,7 +74,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _FastCheck:
-    """The check for values of a tensor, or None, and the metadata that it was made for."""
+    """The metadata of a tensor, and the check of its values that was made for this metadata, or None."""
 
     check: Check | None
     meta: TensorMeta

@@ -208,7 +208,7 @@ class TensorDraft(TensorChunks):
         shapes
             Of the sample, and of its tiles.
         codes
-            Code of its credentials, shape (1,), or (0,) without any.
+            Code of its credentials, shape (1,), or (0,) if it has none.
         """
         self._flush_pending(row)
         code = codes if len(codes) else np.zeros(1, np.uint64)

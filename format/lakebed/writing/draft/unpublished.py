@@ -48,7 +48,7 @@ class Unpublished(Mapping[str, bytes]):
 
     @property
     def draft(self) -> Draft | None:
-        """The fork of the running change, or else the draft; None without changes."""
+        """The fork of the running change, or else the draft; None if nothing has changed."""
         kept, work, frame = self._now
         return kept if frame is None or not _is_inside(sys._getframe(1), frame) else work  # noqa: SLF001
 
@@ -58,7 +58,7 @@ class Unpublished(Mapping[str, bytes]):
 
     @property
     def work(self) -> Draft | None:
-        """The draft of the change that the caller is part of; None if the caller is part of none.
+        """The draft of the change inside which the caller runs; None if it runs in none.
 
         After two interrupts in a row a change may have ended without cleaning up: its frame is gone.
         """

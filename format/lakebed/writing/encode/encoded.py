@@ -73,9 +73,9 @@ class Encoded:
     pixels: Callable[[int], NDArray[Any]] | None = None
 
     def bounds(self) -> Bounds | None:
-        """Return the smallest and largest shape of the samples, for links those of the files; None without any.
+        """Return the smallest and largest shape of the samples, for links those of the files.
 
-        None also if no link was followed, or all are empty.
+        None if it has no samples, if no link was followed, or if all samples are empty.
         """
         if not self.meta.is_link:
             return self.block.shape_bounds()

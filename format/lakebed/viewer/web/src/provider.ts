@@ -67,6 +67,8 @@ export interface Provider {
   sound(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Sound>;
   stats(place: Place, tensor: string, signal?: AbortSignal): Promise<Stats>;
   points(place: Place, tensor: string, signal?: AbortSignal): Promise<Points>;
+  /** Numbers of the rows that a query found, in their order; null where they are none of the version. */
+  found(place: Place, signal?: AbortSignal): Promise<Int32Array | null>;
   /** The stored file of a sample of a cloud or mesh. */
   file(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   /** Ids of the samples of a tensor, which stay theirs in other versions; null where it has none. */

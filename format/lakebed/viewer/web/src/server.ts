@@ -102,6 +102,14 @@ export class ServerProvider implements Provider {
     return { values: new Float32Array(bytes), axes: axes!, step: step!, share: share! };
   }
 
+  async found(place: Place, signal?: AbortSignal): Promise<Int32Array | null> {
+    const response = await this.asked(`${place.dataset}/found`, of(place), signal);
+    if (response.status === 204) return null;
+    const bytes = await response.arrayBuffer();
+    this.traffic.bytes += bytes.byteLength;
+    return new Int32Array(bytes);
+  }
+
   async file(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const response = await this.asked(pathOf(place, "media", tensor, row), of(place), signal);
     const bytes = new Uint8Array(await response.arrayBuffer());

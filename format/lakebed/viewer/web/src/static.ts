@@ -1,6 +1,7 @@
 /** The provider that reads datasets where they lie, with no server: what needs one says so. */
 
 import { FormatError, LimitError, MissingError, SourceError, open, traffic, type Dataset, type FileValue, type Tensor, type Value } from "../reader/src";
+import { stretches } from "../reader/src/runs";
 import { bitmapOf, labelMap, limitsOf, numbersOf } from "./decoded";
 import { Asker, type Asked } from "./asker";
 import { ProviderError, type Media, type Numbers, type PictureOptions, type Points, type Place, type Provider } from "./provider";
@@ -94,11 +95,7 @@ export class StaticProvider implements Provider {
     const source = known?.source ?? (known === undefined && asked.isPlain ? name : null);
     const tensor = source === null ? undefined : asked.dataset.tensors.get(source);
     if (tensor !== undefined) {
-      const cells: Promise<Cell[]>[] = [];
-      for (let first = 0, last = 1; first < rows.length; first = last, last++) {
-        while (last < rows.length && rows[last] === rows[last - 1]! + 1) last++;
-        cells.push(column(tensor, rows[first]!, rows[last - 1]! + 1, signal));
-      }
+      const cells = stretches(rows).map(([first, last]) => column(tensor, rows[first]!, rows[last]! + 1, signal));
       return (await Promise.all(cells)).flat();
     }
     if (known === undefined) throw new ProviderError("missing", `the answer has no column ${name}`);
@@ -185,10 +182,11 @@ export class StaticProvider implements Provider {
   }
 
   points(place: Place, tensor: string, signal?: AbortSignal): Promise<Points> {
-    return this.asked(async () => {
-      if (place.q !== null) throw new ProviderError("missing", "without a server, the map shows the whole dataset: leave the query");
-      return pointsOf((await this.at(place, signal)).tensor(tensor), signal);
-    });
+    return this.asked(async () => pointsOf((await this.at(place, signal)).tensor(tensor), signal));
+  }
+
+  found(place: Place, signal?: AbortSignal): Promise<Int32Array | null> {
+    return this.asked(async () => (await this.answerOf(place, signal)).rows);
   }
 
   file(place: Place, tensor: string, row: number, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {

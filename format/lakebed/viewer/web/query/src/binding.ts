@@ -1,10 +1,10 @@
 /** Syntax to bound expressions: names to columns, class names to numbers, constants to values, types checked; after Python's `binding`. */
 
 import {
-  and, evaluate, not, or, rowNumber, value, Scope, COUNT_ALL, type Apply, type Bound,
+  evaluate, not, or, rowNumber, value, Scope, COUNT_ALL, type Apply, type Bound,
 } from "./bound";
 import { Arrays, Constant, Items, Nd, Num, asNd, byRow, isWhole, isWide, joint, kindOf, product, type Column, type Val } from "./columns";
-import { isTime, microseconds, parsed, part, storedAs, unitOf } from "./dates";
+import { isTime, microseconds, parsed, storedAs } from "./dates";
 import { NeedsView, QueryError, errorAt, near, placed } from "./errors";
 import { ANY, FLAG, FUNCTIONS, JSON_INFO, NUMBER, TEXT, countDistinct, isIn, merged, weighed, type Function, type Given, type Info } from "./functions";
 import { SIGNS, arithmetic, compare, mapped, negative } from "./numbers";
@@ -52,7 +52,8 @@ export class Names {
 }
 
 /** What was found for the queries inside a clause, and rows that it names, before the clause is bound. */
-export type Prepared = Map<unknown, { values: Val[]; info: Info; rows: number; names: number }>;
+export type Found = { values: Val[]; info: Info; rows: number; names: number };
+export type Prepared = Map<unknown, Found>;
 
 const PROPERTIES: { [name: string]: string } = { shape: "SHAPE", size: "COUNT", mean: "AVG", min: "AMIN", max: "AMAX", any: "ANY", all: "ALL" };
 const OF_ONE_KIND = new Set(["COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST"]);
@@ -86,32 +87,17 @@ export class Binder {
       case "call": return this.call(node);
       case "weights": return this.weights(node.name.toUpperCase(), node.pairs, node.at);
       case "in": return this.among(node);
-      case "between": {
-        const operand = this.bind(node.operand);
-        const both = and([this.compared(">=", operand, this.bind(node.low), node.at), this.compared("<=", operand, this.bind(node.high), node.at)]);
-        return node.isNegated ? not(both) : both;
-      }
       case "like": {
         const [operand, pattern] = [this.bind(node.operand), this.bind(node.pattern)];
         if (operand.info.kind === "array") throw this.error(node.at, "type", `LIKE needs text${operand.info.classNames ? "; CONTAINS(label, 'pattern*') finds class names" : ""}`);
-        const found = this.applied(like(node.anyCase), [operand, pattern], node.at);
-        return node.isNegated ? this.folded(not(found)) : found;
+        return this.applied(like(node.anyCase), [operand, pattern], node.at);
       }
-      case "isnull": {
-        const found: Bound = { is: "missing", operand: this.bind(node.operand), info: FLAG };
-        return node.isNegated ? not(found) : found;
-      }
+      case "isnull": return { is: "missing", operand: this.bind(node.operand), info: FLAG };
       case "case": {
-        const operand = node.operand === null ? null : this.bind(node.operand);
-        const branches = node.branches.map(([told, result]): [Bound | null, Bound] => [operand === null ? this.bind(told) : this.compared("=", operand, this.bind(told), node.at), this.bind(result)]);
+        const branches = node.branches.map(([told, result]): [Bound | null, Bound] => [this.bind(told), this.bind(result)]);
         return this.cases([...branches, [null, node.otherwise === null ? value(null, ANY) : this.bind(node.otherwise)]], node.at);
       }
       case "cast": return this.applied(placed(this.text, node.at, () => cast(node.type)), [this.bind(node.operand)], node.at);
-      case "extract": {
-        const operand = this.bind(node.operand);
-        const unit = placed(this.text, node.at, () => unitOf(node.unit));
-        return this.apply("EXTRACT", (given) => part(unit, given.columns[0]!, given.infos[0]!), [operand], NUMBER, node.at, { cost: 2, mayFail: true });
-      }
       case "nested": return this.nested(node);
     }
   }
@@ -194,24 +180,12 @@ export class Binder {
 
   compared(sign: string, left: Bound, right: Bound, at: number): Bound {
     if ([left, right].some((side) => side.is === "value" && side.value === null)) throw this.error(at, "type", "NULL cannot be compared: say IS NULL or IS NOT NULL");
-    let [one, other] = [this.alike(left, right, at), this.alike(right, left, at)];
-    [one, other] = placed(this.text, at, () => this.aligned(sign, one, other, at));
+    let [one, other] = this.alignedAll([this.alike(left, right, at), this.alike(right, left, at)], at, sign !== "=" && sign !== "!=") as [Bound, Bound];
     [one, other] = [unrounded(one, other), unrounded(other, one)];
-    const shown = (node: Bound): string => ("name" in node ? node.name : "it");
-    for (const [a, b] of [[one, other], [other, one]] as const) {
-      if (a.is === "value" && typeof a.value === "string" && b.info.kind === "array") throw this.error(at, "type", `${shown(b)} holds numbers, and '${a.value}' is text`);
-      if (a.is === "value" && (a.value instanceof Num || a.value instanceof Nd) && b.info.kind === "text" && b.is !== "value") throw this.error(at, "type", `${shown(b)} holds text and cannot be compared with numbers`);
-    }
-    if (one.is === "input" && other.is === "input" && [one.info.kind, other.info.kind].sort().join() === "array,text")
-      throw this.error(at, "type", `${shown(one.info.kind === "array" ? one : other)} holds numbers, and ${shown(one.info.kind === "array" ? other : one)} text: say CAST(x AS text), or CAST(x AS float64)`);
+    const kinds = [one, other].map((side) => (side.is !== "value" ? side.info.kind : typeof side.value === "string" ? "text" : side.value instanceof Num || side.value instanceof Nd ? "array" : ""));
+    const isKnown = [one, other].some((side) => side.is === "value") || [one, other].every((side) => side.is === "input");
+    if (isKnown && kinds.sort().join() === "array,text") throw this.error(at, "type", "numbers are compared with text: say CAST(x AS text), or CAST(x AS float64)");
     return this.apply(sign, (given) => compare(sign, given.columns[0]!, given.columns[1]!), [one, other], FLAG, at);
-  }
-
-  private aligned(sign: string, left: Bound, right: Bound, at: number): [Bound, Bound] {
-    const domain = shared([left.info, right.info]);
-    if (domain === null) return [left, right];
-    if (domain.classNames !== null && sign !== "=" && sign !== "!=") throw new QueryError("type", "classes of two lists have no common order; CAST(x AS text) has that of their names");
-    return [this.folded(inDomain(left, domain, at)), this.folded(inDomain(right, domain, at))];
   }
 
   /** A text as the number of the class or date that it names beside the other column. */
@@ -244,13 +218,11 @@ export class Binder {
     } else {
       const items = node.items.map((item) => this.alike(this.bind(item), operand, node.at));
       if (items.some((item) => item.is !== "value" || (item.value instanceof Nd && item.value.shape.length))) {
-        const each = or(items.map((item) => this.compared("=", operand, item, node.at)));
-        return node.isNegated ? not(each) : each;
+        return or(items.map((item) => this.compared("=", operand, item, node.at)));
       }
       plain = items.map((item) => (item as { value: Val }).value);
     }
-    const found = this.apply("IN", isIn, [operand, value(plain, JSON_INFO)], FLAG, node.at, { cost: 1 });
-    return node.isNegated ? this.folded(not(found)) : found;
+    return this.apply("IN", isIn, [operand, value(plain, JSON_INFO)], FLAG, node.at, { cost: 1 });
   }
 
   private nested(node: Expression & { is: "nested" }): Bound {
@@ -333,10 +305,13 @@ export class Binder {
     return { is: "cases", branches: branches.map(([told], i) => [told, values[i]!]), info };
   }
 
-  private alignedAll(operands: Bound[], at: number): Bound[] {
+  /** Operands in what they have in common: one list of classes, one unit of time. */
+  private alignedAll(operands: Bound[], at: number, isOrdered = false): Bound[] {
     return placed(this.text, at, () => {
       const domain = shared(operands.map((operand) => operand.info));
-      return domain === null ? operands : operands.map((operand) => this.folded(inDomain(operand, domain, at)));
+      if (domain === null) return operands;
+      if (isOrdered && domain.classNames !== null) throw new QueryError("type", "classes of two lists have no common order; CAST(x AS text) has that of their names");
+      return operands.map((operand) => this.folded(inDomain(operand, domain, at)));
     });
   }
 

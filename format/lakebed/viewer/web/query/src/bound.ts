@@ -1,6 +1,6 @@
 /** Bound expressions, and their values over rows that are here; after Python's `relations/bound.py` and `evaluate.py`. */
 
-import { Constant, collect, flags, flagsOf, inPlaces, picked, placesOf, rowsOf, take, truth, wholes, type Column, type Mask, type Rows, type Val } from "./columns";
+import { Constant, collect, flags, flagsOf, inPlaces, gathered, placesOf, rowsOf, take, truth, wholes, type Column, type Mask, type Rows, type Val } from "./columns";
 import { FLAG, NUMBER, type Given, type Info } from "./functions";
 import { logical, mapped } from "./numbers";
 
@@ -83,7 +83,7 @@ export class Scope {
     const kept = placesOf(mask);
     const some = (columns: Map<string, Column>): Map<string, Column> => new Map([...columns].map(([name, column]) => [name, take(column, kept)]));
     const missing = new Map([...this.missing].map(([name, own]): [string, Mask] => [name, own && Uint8Array.from(kept, (row) => own[row]!)]));
-    return new Scope(kept.length, some(this.columns), some(this.shapes), missing, picked(this.places, kept));
+    return new Scope(kept.length, some(this.columns), some(this.shapes), missing, gathered(this.places, kept));
   }
 }
 

@@ -14,18 +14,29 @@ export type Rows = Int32Array;
 export const kindOf = (dtype: Dtype): "b" | "i" | "u" | "f" => dtype[0] as "b" | "i" | "u" | "f";
 export const isWhole = (dtype: Dtype): boolean => kindOf(dtype) !== "f";
 
+const ROOMS: { [dtype in Dtype]?: new (length: number) => Data } = {
+  bool: Uint8Array, uint8: Uint8Array, int8: Int8Array, int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array,
+  float16: Float32Array, float32: Float32Array,
+};
+
 /** Room for numbers of a dtype; those of 64 bits are numbers of JavaScript, as long as all of them are exact. */
-export function room(dtype: Dtype, length: number): Data {
-  switch (dtype) {
-    case "bool": case "uint8": return new Uint8Array(length);
-    case "int8": return new Int8Array(length);
-    case "int16": return new Int16Array(length);
-    case "uint16": return new Uint16Array(length);
-    case "int32": return new Int32Array(length);
-    case "uint32": return new Uint32Array(length);
-    case "float32": case "float16": return new Float32Array(length);
-    default: return new Float64Array(length);
+export const room = (dtype: Dtype, length: number): Data => new (ROOMS[dtype] ?? Float64Array)(length);
+export const roomLike = <T extends Data>(data: T, length: number): T => new (data.constructor as new (length: number) => T)(length);
+
+/** Parts one behind the other. */
+export function filled<T extends Data>(whole: T, parts: Iterable<ArrayLike<number | bigint>>): T {
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part as never, at);
+    at += part.length;
   }
+  return whole;
+}
+
+export function gathered<T extends Data>(data: T, index: ArrayLike<number>): T {
+  const found = roomLike(data, index.length);
+  for (let i = 0; i < found.length; i++) found[i] = data[index[i]!]!;
+  return found;
 }
 
 export const isWide = (data: Data): data is BigInt64Array | BigUint64Array => data instanceof BigInt64Array || data instanceof BigUint64Array;
@@ -105,12 +116,11 @@ export class Arrays {
   like(dtype: Dtype, data: Data, missing: Mask = this.missing): Arrays {
     const found = new Arrays(dtype, data, this.length, this.shape, this.shapes, this.rank, missing);
     found.made = this.made;
-    found.loose = this.loose;
-    return found;
+    return found.isLoose(this.loose);
   }
 
   withError(error: Float64Array | null): this {
-    this.error = error;
+    this.error = error?.some((one) => one > 0) ? error : null;
     return this;
   }
 
@@ -126,19 +136,16 @@ export class Arrays {
 
   /** Where each row begins in the data, and the end of the last. */
   get offsets(): Float64Array {
-    if (this.made === null) {
-      this.made = new Float64Array(this.length + 1);
-      const size = this.shape === null ? 0 : this.size;
-      for (let i = 0; i < this.length; i++) {
-        let own = size;
-        if (this.shapes !== null) {
-          own = 1;
-          for (let axis = 0; axis < this.rank; axis++) own *= this.shapes[i * this.rank + axis]!;
-        }
-        this.made[i + 1] = this.made[i]! + own;
-      }
+    if (this.made !== null) return this.made;
+    const found = (this.made = new Float64Array(this.length + 1));
+    const { rank, shapes } = this;
+    const size = this.shape === null ? 1 : this.size;
+    for (let i = 0; i < this.length; i++) {
+      let own = size;
+      if (shapes !== null) for (let axis = 0; axis < rank; axis++) own *= shapes[i * rank + axis]!;
+      found[i + 1] = found[i]! + own;
     }
-    return this.made;
+    return found;
   }
 
   shapeOf(row: number): readonly number[] {
@@ -146,9 +153,7 @@ export class Arrays {
   }
 
   row(i: number): Nd | null {
-    if (this.missing?.[i]) return null;
-    const at = this.offsets;
-    return new Nd(this.dtype, this.shapeOf(i), this.data.subarray(at[i]!, at[i + 1]!));
+    return this.missing?.[i] ? null : new Nd(this.dtype, this.shapeOf(i), this.data.subarray(this.offsets[i]!, this.offsets[i + 1]!));
   }
 }
 
@@ -164,8 +169,7 @@ export class Items {
   }
 
   get missing(): Mask {
-    const found = Uint8Array.from(this.items, (item) => (item === null ? 1 : 0));
-    return found.includes(1) ? found : null;
+    return marks(this.items, (item) => item === null);
   }
 }
 
@@ -179,6 +183,12 @@ export class Constant {
   get missing(): Mask {
     return this.value === null ? new Uint8Array(this.length).fill(1) : null;
   }
+}
+
+/** A mask of the values that a test is true for; null where there is none. */
+export function marks<T>(values: ArrayLike<T>, test: (value: T) => boolean): Mask {
+  const found = Uint8Array.from(values as ArrayLike<never>, (value) => (test(value) ? 1 : 0));
+  return found.includes(1) ? found : null;
 }
 
 export type Column = Arrays | Items | Constant;
@@ -196,15 +206,11 @@ export function rowsOf(column: Column): Val[] {
   if (column instanceof Items) return column.items;
   if (column instanceof Constant) return new Array<Val>(column.length).fill(column.value);
   if (column.error !== null) throw new NeedsView("a function of numbers that are rounded");
-  if (column.loose) {
-    const at = column.offsets;
-    return Array.from({ length: column.length }, (_, i) => (column.missing?.[i] ? null : column.rank === 0 ? valueAt(column, at[i]!) : column.row(i)));
-  }
-  return Array.from({ length: column.length }, (_, i) => column.row(i));
+  // A number of JSON is the value that it was.
+  const isBare = column.loose && column.rank === 0;
+  const valueAt = (i: number): Val => (column.dtype === "bool" ? column.data[i] === 1 : column.data[i]!);
+  return Array.from({ length: column.length }, (_, i) => (isBare && !column.missing?.[i] ? valueAt(i) : column.row(i)));
 }
-
-/** A number of JSON as the value that it was. */
-const valueAt = (column: Arrays, at: number): Val => (column.dtype === "bool" ? column.data[at] === 1 : column.data[at]!);
 
 /** The values of all rows as functions take them: missing ones are empty arrays or texts. */
 export function computedRows(column: Column): Val[] {
@@ -231,33 +237,19 @@ export const itemOf = (value: Val): Val => (value instanceof Nd && value === not
 export function take(column: Column, rows: Rows): Column {
   if (column instanceof Constant) return new Constant(column.value, rows.length);
   if (column instanceof Items) return new Items(Array.from(rows, (row) => column.items[row]!), column.isText);
-  const { data } = column;
-  const missing = column.missing === null ? null : Uint8Array.from(rows, (row) => column.missing![row]!);
-  if (column.shape !== null && column.error === null && column.size === 1) {
-    const found = new (data.constructor as new (length: number) => Data)(rows.length);
-    for (let i = 0; i < found.length; i++) found[i] = data[rows[i]!]!;
-    return Arrays.even(column.dtype, found, rows.length, column.shape, missing).isLoose(column.loose);
-  }
-  const { offsets: at } = column;
-  let total = 0;
-  for (let i = 0; i < rows.length; i++) total += at[rows[i]! + 1]! - at[rows[i]!]!;
-  const picked = new (data.constructor as new (length: number) => Data)(total);
-  const error = column.error === null ? null : new Float64Array(total);
+  const { dtype, data, shape, shapes, rank, error } = column;
+  const missing = column.missing && gathered(column.missing, rows);
+  const index = shape !== null && column.size === 1 ? rows : insides(column.offsets, rows);
+  const picked = shapes && Float64Array.from({ length: rows.length * rank }, (_, i) => shapes[rows[Math.floor(i / rank)]! * rank + (i % rank)]!);
+  return new Arrays(dtype, gathered(data, index), rows.length, shape, picked, rank, missing).withError(error && gathered(error, index)).isLoose(column.loose);
+}
+
+/** The places of all numbers of some rows. */
+function insides(at: Float64Array, rows: Rows): Int32Array {
+  const found = new Int32Array(rows.reduce((sum, row) => sum + at[row + 1]! - at[row]!, 0));
   let place = 0;
-  for (let i = 0; i < rows.length; i++) {
-    const [start, stop] = [at[rows[i]!]!, at[rows[i]! + 1]!];
-    for (let from = start; from < stop; from++) {
-      if (error !== null) error[place] = column.error![from]!;
-      picked[place++] = data[from]!;
-    }
-  }
-  const { rank } = column;
-  let shapes: Float64Array | null = null;
-  if (column.shapes !== null) {
-    shapes = new Float64Array(rows.length * rank);
-    for (let i = 0; i < rows.length; i++) for (let axis = 0; axis < rank; axis++) shapes[i * rank + axis] = column.shapes[rows[i]! * rank + axis]!;
-  }
-  return new Arrays(column.dtype, picked, rows.length, column.shape, shapes, rank, missing).withError(error).isLoose(column.loose);
+  for (const row of rows) for (let from = at[row]!; from < at[row + 1]!; from++) found[place++] = from;
+  return found;
 }
 
 export function placesOf(mask: Uint8Array): Rows {
@@ -274,13 +266,6 @@ export function span(start: number, stop: number): Rows {
   return found;
 }
 
-/** Some of some rows. */
-export function picked(rows: Rows, places: Rows): Rows {
-  const found = new Int32Array(places.length);
-  for (let i = 0; i < found.length; i++) found[i] = rows[places[i]!]!;
-  return found;
-}
-
 /** Whether rows follow each other. */
 export function isRun(rows: Rows): boolean {
   for (let i = 1; i < rows.length; i++) if (rows[i] !== rows[i - 1]! + 1) return false;
@@ -289,22 +274,22 @@ export function isRun(rows: Rows): boolean {
 
 /** The column that holds values; null is missing. */
 export function collect(values: Val[]): Column {
-  let [hasText, hasNumber, isOther, isLoose, isLarge] = [false, false, false, false, false];
-  for (const value of values) {
-    if (value === null) continue;
-    if (typeof value === "string") hasText = true;
-    else if (value instanceof Nd || value instanceof Num) hasNumber = true;
-    else if (typeof value === "number" || typeof value === "boolean") {
-      hasNumber = true;
-      isLoose ||= typeof value === "number";
-    } else if (typeof value === "bigint") isLarge = true;
-    else isOther = true;
-  }
+  const has = (test: (value: Val) => boolean): boolean => values.some((value) => value !== null && test(value));
+  const isLarge = has((value) => typeof value === "bigint");
+  const hasText = has((value) => typeof value === "string");
+  const isLoose = has((value) => typeof value === "number");
+  const isOther = has((value) => Array.isArray(value) || isDocument(value));
   // Among other numbers they may be rounded to floats.
   if (isLarge && !isOther && !hasText) throw new NeedsView("integers of JSON beyond 2^53");
-  isOther ||= isLarge;
-  if (isOther || hasText === hasNumber) return new Items(values);
+  const hasNumber = isLoose || has((value) => value instanceof Nd || value instanceof Num || typeof value === "boolean");
+  if (isOther || isLarge || hasText === hasNumber) return new Items(values);
   return hasText ? texts(values as string[]) : (numbersOf(values)?.isLoose(isLoose) ?? new Items(values));
+}
+
+/** A single number as it is in JavaScript; other values as they are. */
+export function unwrapped(value: Val): Val {
+  if (value instanceof Num) return value.value;
+  return value instanceof Nd && value.data.length === 1 ? value.data[0]! : value;
 }
 
 /** A number as an array. */
@@ -320,28 +305,25 @@ export function asNd(value: Nd | Num | number | boolean): Nd {
 function numbersOf(values: Val[]): Arrays | null {
   const arrays = values.map((value) => (value === null ? null : asNd(value as Nd)));
   const known = arrays.filter((one) => one !== null);
-  const missing = known.length < arrays.length ? Uint8Array.from(arrays, (one) => (one === null ? 1 : 0)) : null;
+  const missing = marks(arrays, (one) => one === null);
   const dtype = joint(known.map((one) => one.dtype));
   const { shape } = known[0]!;
-  if (known.every((one) => one.shape.length === shape.length && one.shape.every((extent, axis) => extent === shape[axis]))) {
-    const size = product(shape);
-    const data = roomFor(dtype, known, size * arrays.length);
-    arrays.forEach((one, i) => one !== null && data.set(one.data as never, i * size));
-    return Arrays.even(dtype, data, arrays.length, shape, missing);
-  }
-  const rank = Math.max(1, ...known.map((one) => one.shape.length));
-  const isOdd = (one: Nd): boolean => Math.max(1, one.shape.length) !== rank;
+  const isEven = known.every((one) => one.shape.length === shape.length && one.shape.every((extent, axis) => extent === shape[axis]));
+  const rank = isEven ? shape.length : known.reduce((most, one) => Math.max(most, one.shape.length), 1);
+  const isOdd = (one: Nd): boolean => !isEven && Math.max(1, one.shape.length) !== rank;
   if (known.some((one) => isOdd(one) && one.data.length > 0)) return null;
-  const shapes = new Float64Array(arrays.length * rank);
-  const data = roomFor(dtype, known, known.reduce((sum, one) => sum + one.data.length, 0));
+  const size = product(shape);
+  const shapes = isEven ? null : new Float64Array(arrays.length * rank);
+  const data = roomFor(dtype, known, isEven ? size * arrays.length : known.reduce((sum, one) => sum + one.data.length, 0));
   let at = 0;
   arrays.forEach((one, i) => {
-    if (one === null || isOdd(one)) return;
-    shapes.set(one.shape.length ? one.shape : [1], i * rank);
-    data.set(one.data as never, at);
-    at += one.data.length;
+    if (one !== null) {
+      if (!isOdd(one)) shapes?.set(one.shape.length ? one.shape : [1], i * rank);
+      data.set(one.data as never, at);
+    }
+    at += isEven ? size : (one?.data.length ?? 0);
   });
-  return Arrays.ragged(dtype, data, arrays.length, shapes, rank, missing);
+  return new Arrays(dtype, data, arrays.length, isEven ? shape : null, shapes, rank, missing);
 }
 
 function roomFor(dtype: Dtype, parts: { data: Data }[], length: number): Data {
@@ -379,37 +361,26 @@ export function concatenated(given: Column[]): Column {
   const isEven = arrays.every((part) => part.shape !== null && part.shape.join() === first.shape?.join());
   const ragged = isEven ? arrays : arrays.map(asRagged);
   if (!isEven && !ragged.every((part) => part.rank === ragged[0]!.rank)) return collect(parts.flatMap(rowsOf));
-  const length = ragged.reduce((sum, part) => sum + part.length, 0);
+  const count = (of: (part: Arrays) => number): number => ragged.reduce((sum, part) => sum + of(part), 0);
+  const [length, total] = [count((part) => part.length), count((part) => part.data.length)];
   const dtype = joint(ragged.map((part) => part.dtype));
-  const data = roomFor(dtype, ragged, ragged.reduce((sum, part) => sum + part.data.length, 0));
-  const missing = ragged.some((part) => part.missing !== null) ? new Uint8Array(length) : null;
+  const data = filled(roomFor(dtype, ragged, total), ragged.map((part) => part.data));
+  const missing = ragged.some((part) => part.missing !== null) ? filled(new Uint8Array(length), ragged.map((part) => part.missing ?? new Uint8Array(part.length))) : null;
+  const error = ragged.some((part) => part.error !== null) ? filled(new Float64Array(total), ragged.map((part) => part.error ?? new Float64Array(part.data.length))) : null;
   const { rank } = ragged[0]!;
-  const shapes = isEven ? null : new Float64Array(length * rank);
-  const error = ragged.some((part) => part.error !== null) ? new Float64Array(data.length) : null;
-  let [at, row] = [0, 0];
-  for (const part of ragged) {
-    data.set(part.data as never, at);
-    if (part.error !== null) error!.set(part.error, at);
-    if (part.missing !== null) missing!.set(part.missing, row);
-    if (shapes !== null) shapes.set(Float64Array.from(part.shapes!), row * rank);
-    at += part.data.length;
-    row += part.length;
-  }
+  const shapes = isEven ? null : filled(new Float64Array(length * rank), ragged.map((part) => part.shapes!));
   return new Arrays(dtype, data, length, isEven ? first.shape : null, shapes, rank, missing).withError(error).isLoose(arrays.some((part) => part.loose));
 }
 
 /** Arrays of one shape as a ragged column; single numbers become arrays of one. */
 export function asRagged(column: Arrays): Arrays {
   if (column.shape === null) return column;
+  const { length, missing } = column;
   const shape = column.shape.length ? column.shape : [1];
-  const shapes = new Float64Array(column.length * shape.length);
-  for (let i = 0; i < column.length; i++) if (!column.missing?.[i]) shapes.set(shape, i * shape.length);
-  let { data, error } = column;
-  if (column.missing !== null) {
-    const kept = take(column, placesOf(column.missing.map((gone) => 1 - gone))) as Arrays;
-    [data, error] = [kept.data, kept.error];
-  }
-  return Arrays.ragged(column.dtype, data, column.length, shapes, shape.length, column.missing).withError(error).isLoose(column.loose);
+  const shapes = new Float64Array(length * shape.length);
+  for (let i = 0; i < length; i++) if (!missing?.[i]) shapes.set(shape, i * shape.length);
+  const { data, error } = missing === null ? column : (take(column, placesOf(missing.map((gone) => 1 - gone))) as Arrays);
+  return Arrays.ragged(column.dtype, data, length, shapes, shape.length, missing).withError(error).isLoose(column.loose);
 }
 
 /** Columns one behind the other, with their rows in the given places, which are all from 0 on. */
@@ -421,23 +392,15 @@ export function inPlaces(parts: Column[], places: Rows[]): Column {
   return take(whole, inverse);
 }
 
-/** One number for each row and the mask of missing ones; null where rows hold several. */
-export function scalars(column: Column): { data: Data; missing: Mask; dtype: Dtype; error: Float64Array | null } | null {
+/** A column of one number for each row, which may be missing; null where rows hold several. */
+export function scalars(column: Column): Arrays | null {
   if (!(column instanceof Arrays)) return null;
-  const { dtype, data, missing, error } = column;
-  if (column.shape !== null) return column.length && column.size !== 1 ? null : { dtype, data, missing, error };
-  const at = column.offsets;
-  const gone = new Uint8Array(column.length);
-  const found = new (data.constructor as new (length: number) => Data)(column.length);
-  const errors = error === null ? null : new Float64Array(column.length);
-  for (let i = 0; i < column.length; i++) {
-    const size = at[i + 1]! - at[i]!;
-    if (size > 1) return null;
-    gone[i] = 1 - size;
-    if (size) found[i] = data[at[i]!]!;
-    if (size && errors !== null) errors[i] = error![at[i]!]!;
-  }
-  return { dtype, data: found, missing: gone, error: errors };
+  const { length, dtype, data, missing, error, offsets: at } = column;
+  if (column.shape !== null) return length && column.size !== 1 ? null : Arrays.scalars(dtype, data, missing).withError(error);
+  for (let i = 0; i < length; i++) if (at[i + 1]! - at[i]! > 1) return null;
+  const index = data.length ? at.subarray(0, length).map((start) => Math.min(start, data.length - 1)) : [];
+  const gone = Uint8Array.from({ length }, (_, i) => (at[i + 1] === at[i] ? 1 : 0));
+  return Arrays.scalars(dtype, data.length ? gathered(data, index) : room(dtype, length), gone).withError(error && data.length ? gathered(error, index) : null);
 }
 
 export function either(first: Mask, second: Mask): Mask {
@@ -461,12 +424,8 @@ export function truth(column: Column): Uint8Array {
   if (column instanceof Items) return Uint8Array.from(column.items, (item) => (isTrue(item) ? 1 : 0));
   const { data, missing } = column;
   if (column.error !== null) column.error.forEach((error, i) => error > 0 && Math.abs(Number(data[i])) <= error && rounded());
-  const found = new Uint8Array(column.length);
-  if (column.shape !== null && column.size === 1) {
-    for (let i = 0; i < found.length; i++) found[i] = data[i] && !missing?.[i] ? 1 : Number.isNaN(data[i]) && !missing?.[i] ? 1 : 0;
-    return found;
-  }
   const at = column.offsets;
+  const found = new Uint8Array(column.length);
   for (let i = 0; i < found.length; i++) {
     let is = at[i + 1]! > at[i]! && !missing?.[i];
     for (let j = at[i]!; is && j < at[i + 1]!; j++) is = data[j] != 0;

@@ -1,17 +1,16 @@
 /** Dates and times: integers with a logical type, or ISO texts; functions return microseconds since 1970. After Python's `functions/dates.py`. */
 
-import { Arrays, Constant, Items, Nd, Num, isWhole, rowsOf, wholes, type Column, type Mask } from "./columns";
+import { Arrays, Constant, Items, Nd, Num, either, isWhole, marks, rowsOf, wholes, type Column } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 import { NUMBER, TIME, constant, define, wholeNumber, type Given, type Info } from "./functions";
 
 const DAY = 864e8;
-const UNITS = "year quarter month week day dow doy hour minute second millisecond microsecond epoch".split(" ");
 const SIZES: { [unit: string]: number } = { week: 7 * DAY, day: DAY, hour: 36e8, minute: 6e7, second: 1e6, millisecond: 1e3, microsecond: 1 };
 const MONTHS: { [unit: string]: number } = { year: 12, quarter: 3, month: 1 };
 const PER_SECOND: { [unit: string]: number } = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
 
 const floored = (value: number, by: number): number => Math.floor(value / by);
-const rest = (value: number, by: number): number => value - by * Math.floor(value / by);
+export const rest = (value: number, by: number): number => value - by * Math.floor(value / by);
 
 /** The moment of an ISO text in microseconds since 1970; null if it is no date or time. */
 export function microseconds(given: string): number | null {
@@ -58,8 +57,7 @@ export function parsed(column: Column): Arrays | null {
   const isText = column instanceof Constant && typeof column.value === "string";
   if (!isText && !(column instanceof Items)) return null;
   const found = rowsOf(column).map((value) => (typeof value === "string" ? microseconds(value) : null));
-  const gone = Uint8Array.from(found, (value) => (value === null ? 1 : 0));
-  return wholes(found.map((value) => value ?? 0), gone.includes(1) ? gone : null);
+  return wholes(found.map((value) => value ?? 0), marks(found, (value) => value === null));
 }
 
 /** Dates and times in microseconds; texts without a date are missing. */
@@ -89,13 +87,8 @@ export function moments(column: Column, info: Info, name: string): Arrays {
   return wholes(Float64Array.from({ length: own.length }, (_, i) => (own.missing?.[i] ? 0 : micro(data[i]!))), own.missing);
 }
 
-interface Day {
-  year: number;
-  month: number; // from 0
-  days: number;
-}
-
-function dateOf(value: number): Day {
+/** Year, month from 0 on, and days since 1970. */
+function dateOf(value: number): { year: number; month: number; days: number } {
   const days = floored(value, DAY);
   const made = new Date(days * 864e5);
   if (Number.isNaN(made.getTime())) throw new NeedsView("dates of such years");
@@ -108,33 +101,34 @@ const startOf = (year: number, month: number): number => {
   return made.getTime() / 864e5;
 };
 
-function partOf(unit: string, value: number): number {
-  const { year, month, days } = dateOf(value);
-  if (unit === "year") return year;
-  if (unit === "quarter") return Math.floor(month / 3) + 1;
-  if (unit === "month") return month + 1;
-  if (unit === "day") return days - startOf(year, month) + 1;
-  if (unit === "dow") return rest(days + 4, 7);
-  if (unit === "doy") return days - startOf(year, 0) + 1;
-  if (unit === "week") {
-    const thursday = days - rest(days + 3, 7) + 3;
-    return Math.floor((thursday - startOf(dateOf(thursday * DAY).year, 0)) / 7) + 1;
-  }
-  if (unit === "epoch") return floored(value, 1e6);
-  const steps: { [unit: string]: number } = { hour: 24, minute: 60, second: 60, millisecond: 1000, microsecond: 1000 };
-  return Math.floor(rest(value, DAY) / SIZES[unit]!) % steps[unit]!;
-}
+/** Whole steps of a unit, which begin anew after so many. */
+const clock = (unit: string, count: number): ((value: number) => number) => (value) => floored(rest(value, DAY), SIZES[unit]!) % count;
+
+const PARTS: { [unit: string]: (value: number) => number } = {
+  year: (value) => dateOf(value).year,
+  quarter: (value) => floored(dateOf(value).month, 3) + 1,
+  month: (value) => dateOf(value).month + 1,
+  week: (value) => {
+    const thursday = floored(value, DAY) - rest(floored(value, DAY) + 3, 7) + 3;
+    return floored(thursday - startOf(dateOf(thursday * DAY).year, 0), 7) + 1;
+  },
+  day: (value) => floored(value, DAY) - startOf(dateOf(value).year, dateOf(value).month) + 1,
+  dow: (value) => rest(floored(value, DAY) + 4, 7),
+  doy: (value) => floored(value, DAY) - startOf(dateOf(value).year, 0) + 1,
+  ...{ hour: clock("hour", 24), minute: clock("minute", 60), second: clock("second", 60), millisecond: clock("millisecond", 1000), microsecond: clock("microsecond", 1000) },
+  epoch: (value) => floored(value, 1e6),
+};
 
 export function part(unit: string, column: Column, info: Info): Column {
   const whole = moments(column, info, unit.toUpperCase());
-  return whole.like("int64", (whole.data as Float64Array).map((value) => partOf(unit, value)));
+  return whole.like("int64", (whole.data as Float64Array).map(PARTS[unit]!));
 }
 
 /** A unit by its name, which may be plural. */
 export function unitOf(name: string): string {
   const plain = name.toLowerCase();
-  for (const candidate of [plain, plain.replace(/s$/, "")]) if (UNITS.includes(candidate)) return candidate;
-  throw new QueryError("type", `there is no unit '${name}' of time; there are ${UNITS.join(", ")}`);
+  for (const candidate of [plain, plain.replace(/s$/, "")]) if (Object.hasOwn(PARTS, candidate)) return candidate;
+  throw new QueryError("type", `there is no unit '${name}' of time; there are ${Object.keys(PARTS).join(", ")}`);
 }
 
 function named(given: Given, name: string): string {
@@ -143,7 +137,7 @@ function named(given: Given, name: string): string {
   return unitOf(value);
 }
 
-const changed = (found: Arrays, change: (value: number) => number, missing: Mask = found.missing): Arrays => found.like("int64", (found.data as Float64Array).map(change), missing);
+const changed = (found: Arrays, change: (value: number) => number): Arrays => found.like("int64", (found.data as Float64Array).map(change));
 
 for (const unit of "year quarter month week day hour minute second dow doy epoch".split(" ")) define(unit.toUpperCase(), 1, 1, (given) => part(unit, given.columns[0]!, given.infos[0]!), NUMBER, { cost: 2, mayFail: true });
 define("DATE_PART", 2, 2, (given) => part(named(given, "DATE_PART"), given.columns[1]!, given.infos[1]!), NUMBER, { cost: 2, mayFail: true });
@@ -166,17 +160,16 @@ define("DATE_TRUNC", 2, 2, (given) => {
 define("DATE_DIFF", 3, 3, (given) => {
   const unit = named(given, "DATE_DIFF");
   const [first, second] = [1, 2].map((at) => moments(given.columns[at]!, given.infos[at]!, "DATE_DIFF")) as [Arrays, Arrays];
-  const missing = first.missing === null || second.missing === null ? (first.missing ?? second.missing) : first.missing.map((one, i) => one | second.missing![i]!);
   const months = MONTHS[unit];
   const count = (value: number): number => {
     const { year, month } = dateOf(value);
     return Math.floor((12 * year + month) / months!);
   };
   if (months === undefined && SIZES[unit] === undefined) throw new QueryError("type", `DATE_DIFF does not count ${unit}`);
-  return changed(first, (value) => value, missing).like("int64", (first.data as Float64Array).map((value, i) => {
+  return first.like("int64", (first.data as Float64Array).map((value, i) => {
     const other = second.data[i] as number;
     return months === undefined ? Math.trunc((other - value) / SIZES[unit]!) + 0 : count(other) - count(value);
-  }), missing);
+  }), either(first.missing, second.missing));
 }, NUMBER, { cost: 2, mayFail: true });
 
 define("DATE_ADD", 3, 3, (given) => {

@@ -1,16 +1,15 @@
 /** Execution of queries: sources, conditions, groups, order and results, each a relation made of another; after Python's `engine`. */
 
-import { Binder, Names, bare, type Prepared } from "./binding";
+import { Binder, Names, bare, type Found, type Prepared } from "./binding";
 import { COUNT_ALL, and, cost, inputs, mayFail, rowNumber, type Apply, type Bound } from "./bound";
-import { Arrays, Nd, Num, picked, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Nd, Num, filled, gathered, placesOf, rowsOf, span, truth, type Column, type Rows, type Val } from "./columns";
 import { NeedsView, QueryError, errorAt, placed } from "./errors";
-import { NUMBER, weightsOf, type Given, type Info } from "./functions";
+import { NUMBER, even, weightsOf, type Given } from "./functions";
 import { codes, drawn, firsts, groups, joined, ordered, type Key } from "./ordering";
 import { kept } from "./pruning";
 import { Grouped, Projected, groupedInfo, type Relation } from "./relations";
-import {  } from "./reductions";
 import { Stored } from "./stored";
-import { columnsOf, countsRows, parts, type Body, type Combined as Sets, type Expression, type Output, type Query, type Select, type Source } from "./syntax";
+import { columnsOf, countsRows, parts, type Body, type Combined as Sets, type Expression, type Order, type Output, type Query, type Select, type Source } from "./syntax";
 
 /** A source of FROM, and the columns that can be named. */
 interface From {
@@ -68,7 +67,7 @@ export class Execution {
   }
 
   /** The answer of a query inside another; one that names columns around it is not answered. */
-  private async inside(query: Query, tables: Map<string, Relation>, node: { is: string; [key: string]: unknown }): Promise<{ values: Val[]; info: Info; rows: number; names: number }> {
+  private async inside(query: Query, tables: Map<string, Relation>, node: { is: string; [key: string]: unknown }): Promise<Found> {
     let found: Relation;
     try {
       found = await this.run(query, tables);
@@ -83,7 +82,7 @@ export class Execution {
     return { values, info: found.infos.get(name!)!, rows: found.length, names: found.names.length };
   }
 
-  private async data(node: Expression & { is: "call" }, source: From, whole: Relation): Promise<{ values: Val[]; info: Info; rows: number; names: number } | null> {
+  private async data(node: Expression & { is: "call" }, source: From, whole: Relation): Promise<Found | null> {
     const [column, number] = node.operands;
     if (node.operands.length !== 2 || column!.is !== "name") return null;
     const name = source.names.find(column!.table, column!.column)[0]?.name;
@@ -157,7 +156,7 @@ export class Execution {
       for (let start = from; start < stop && !(wanted !== null && count >= wanted); start += step, step = Math.min(MANY, step * 4)) {
         this.signal?.throwIfAborted();
         let places = span(start, Math.min(stop, start + step));
-        const narrow = (told: Uint8Array): void => void (places = picked(places, placesOf(told)));
+        const narrow = (told: Uint8Array): void => void (places = gathered(places, placesOf(told)));
         try {
           if (failing.length) narrow(await relation.told(failing.length > 1 ? and(failing) : failing[0]!, places));
         } catch (error) {
@@ -168,12 +167,7 @@ export class Execution {
         found.push(places);
         count += places.length;
       }
-    const rows = new Int32Array(count);
-    let at = 0;
-    for (const some of found) {
-      rows.set(some, at);
-      at += some.length;
-    }
+    const rows = filled(new Int32Array(count), found);
     return relation.select(wanted === null ? rows : rows.slice(0, wanted));
   }
 
@@ -181,22 +175,15 @@ export class Execution {
     const [rows, all] = [found.baseRows, whole.baseRows];
     if (rows === null || all === null) throw errorAt(this.text, node.at, "unsupported", "EXPAND BY needs the rows of one dataset");
     const placeOf = new Map(Array.from(all, (row, place) => [row, place]));
-    const [near, distances, seen]: [number[], number[], Map<number, number>] = [[], [], new Map()];
+    let near: [place: number, apart: number][] = [];
     for (const row of rows)
       for (let apart = -Math.min(node.before, whole.length); apart <= Math.min(node.after, whole.length); apart++) {
         const place = placeOf.get(row)! + apart;
-        if (place < 0 || place >= whole.length) continue;
-        if (node.keepsRepeats) {
-          near.push(place);
-          distances.push(apart);
-        } else if (!seen.has(place)) seen.set(place, apart);
+        if (place >= 0 && place < whole.length) near.push([place, apart]);
       }
-    if (!node.keepsRepeats)
-      for (const place of [...seen.keys()].sort((a, b) => a - b)) {
-        near.push(place);
-        distances.push(seen.get(place)!);
-      }
-    return [whole.select(Int32Array.from(near)), Int32Array.from(distances)];
+    // Of rows that are near several, the first counts.
+    if (!node.keepsRepeats) near = [...new Map(near.reverse())].sort((a, b) => a[0] - b[0]);
+    return [whole.select(Int32Array.from(near, ([place]) => place)), Int32Array.from(near, ([, apart]) => apart)];
   }
 
   // -- groups ---------------------------------------------------------------------------------------------------------
@@ -206,16 +193,13 @@ export class Execution {
     let binder = await this.binder(source, tables, node.group);
     binder.later = new Map([...aliases.keys()].map((name) => [name, "GROUP BY"]));
     const keys = node.group.map((key) => binder.bind(key));
-    let made = new Grouped(relation, span(0, relation.length), Float64Array.of(0, relation.length));
-    if (keys.length) {
-      const numbers = [];
-      for (const [i, key] of keys.entries()) {
-        const column = await relation.column(key);
-        numbers.push(placed(this.text, node.group[i]!.at, () => codes(column, true)));
-      }
-      const { members, ends } = groups(joined(numbers));
-      made = new Grouped(relation, members, ends);
+    const numbers: Int32Array[] = [];
+    for (const [i, key] of keys.entries()) {
+      const column = await relation.column(key);
+      numbers.push(placed(this.text, node.group[i]!.at, () => codes(column, true)));
     }
+    const { members, ends } = keys.length ? groups(joined(numbers)) : { members: span(0, relation.length), ends: Float64Array.of(0, relation.length) };
+    const made = new Grouped(relation, members, ends);
     const named = new Set(keys.flatMap((key) => (key.is === "input" ? [key.name] : [])));
     const names = new Names(source.names.entries.map((entry) => ({ ...entry, info: groupedInfo(entry.info, named.has(entry.name)) })));
     if (node.having === null) return { relation: made, names };
@@ -226,34 +210,34 @@ export class Execution {
 
   // -- order ----------------------------------------------------------------------------------------------------------
 
+  /** The rows of a relation in the order of some keys, the first `most` where that is a number. */
+  private async inOrder(relation: Relation, order: Order[], binder: Binder, most: number | null): Promise<Relation> {
+    const bound = order.map(({ expression }) => binder.bind(expression));
+    const keys: Key[] = [];
+    for (const [i, key] of bound.entries()) {
+      const column = await relation.column(key);
+      keys.push({ ...order[i]!, column: key.is === "apply" && key.key ? key.key(column) : column });
+    }
+    return relation.select(placed(this.text, order[0]!.expression.at, () => ordered(keys, most)));
+  }
+
   private async arranged(source: From, query: Query, binder: Binder, limit: Limit | null): Promise<From> {
     let { relation } = source;
-    if (query.order.length) {
-      for (const { expression } of query.order) if (expression.is === "literal") throw errorAt(this.text, expression.at, "type", `ORDER BY ${String(expression.value)} orders nothing: name a column or an expression`);
-      const bound = query.order.map((key) => binder.bind(key.expression));
+    const { order, arrange } = query;
+    for (const { expression } of order) if (expression.is === "literal") throw errorAt(this.text, expression.at, "type", `ORDER BY ${String(expression.value)} orders nothing: name a column or an expression`);
+    if (order.length) {
       const own = this.limitOf(query, binder, null);
-      const most = own.count === null || own.percent || binder.isGrouped ? null : own.count + own.offset;
-      const keys: Key[] = [];
-      for (const [i, key] of bound.entries()) {
-        const column = await relation.column(key);
-        const { isDescending, nulls } = query.order[i]!;
-        keys.push({ column: key.is === "apply" && key.key ? key.key(column) : column, isDescending, nulls });
-      }
-      relation = relation.select(placed(this.text, query.order[0]!.expression.at, () => ordered(keys, most)));
+      relation = await this.inOrder(relation, order, binder, own.count === null || own.percent || binder.isGrouped ? null : own.count + own.offset);
     }
     if (limit !== null) relation = cut(relation, limit);
-    if (query.arrange.length) {
-      const keys: Key[] = [];
-      for (const key of query.arrange) keys.push({ column: await relation.column(binder.bind(key)), isDescending: false, nulls: "" });
-      relation = relation.select(placed(this.text, query.arrange[0]!.at, () => ordered(keys, null)));
-    }
+    if (arrange.length) relation = await this.inOrder(relation, arrange.map((expression) => ({ expression, isDescending: false, nulls: "" as const })), binder, null);
     const { sample } = query;
     if (sample !== null) {
       const weights = weightsOf(await relation.column(binder.bind(sample.weight)));
       let count = relation.length;
       if (sample.count !== null) {
         const wanted = this.number(sample.count, binder, "LIMIT");
-        count = sample.isPercent ? halfEven((count * wanted) / 100) : Math.trunc(wanted);
+        count = sample.isPercent ? even((count * wanted) / 100) : Math.trunc(wanted);
       }
       const seed = sample.seed === null ? null : BigInt(Math.abs(Math.trunc(this.number(sample.seed, binder, "SEED"))));
       relation = relation.select(placed(this.text, sample.at, () => drawn(weights, count, sample.replace, seed)));
@@ -287,11 +271,6 @@ export class Execution {
 
   private outputs(items: Output[], binder: Binder, source: From, numbers: [string, Rows] | null): Relation {
     const base = source.relation;
-    const [only] = items;
-    if (items.length === 1 && numbers === null && only!.expression === null && !only!.items.length && only!.table === null) {
-      const entries = binder.names.allOf(null);
-      if (entries.map((entry) => entry.name).join("\0") === base.names.join("\0") && entries.every((entry) => entry.column === entry.name)) return base;
-    }
     const found = new Map<string, Bound>();
     const fromAll = new Set<string>();
     const put = (name: string, node: Bound, at: number): void => {
@@ -416,13 +395,7 @@ export class Execution {
 
 const namesOf = (relation: Relation, table: string | null = null): Names => new Names(relation.names.map((name) => ({ table, column: name, name, info: relation.infos.get(name)! })));
 
-function* conjunctsIn(node: Bound): Generator<Bound> {
-  if (node.is === "logic" && node.operator === "and") for (const operand of node.operands) yield* conjunctsIn(operand);
-  else yield node;
-}
-const conjuncts = (node: Bound): Bound[] => [...conjunctsIn(node)];
-const conjunctsOf = (node: Expression): Expression[] => (node.is === "logical" && node.operator === "and" ? node.operands.flatMap(conjunctsOf) : [node]);
-
+const conjuncts = (node: Bound): Bound[] => (node.is === "logic" && node.operator === "and" ? node.operands.flatMap(conjuncts) : [node]);
 /** Whether ORDER BY sorts groups: by a name that SELECT gives, or by COUNT(*). */
 function ordersGroups(node: Select, query: Query, source: From): boolean {
   const aliases = new Set(node.items.map((item) => item.alias));
@@ -442,11 +415,6 @@ function cut(relation: Relation, { count, offset, percent }: Limit): Relation {
   const most = share === null ? count : count === null ? share : Math.min(count, share);
   const stop = most === null ? total : Math.min(total, offset + most);
   return offset === 0 && stop === total ? relation : relation.select(span(Math.min(offset, stop), stop));
-}
-
-function halfEven(value: number): number {
-  const found = Math.round(value);
-  return value % 1 === 0.5 && found % 2 ? found - 1 : found;
 }
 
 /** The values of the only column of a query, those of arrays one by one; missing ones are none. */

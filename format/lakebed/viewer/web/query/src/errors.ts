@@ -48,24 +48,11 @@ export function placed<T>(text: string, at: number, compute: () => T): T {
 
 /** The end of an error about an unknown name: the most similar one, or those that are known. */
 export function near(name: string, known: readonly string[]): string {
-  let [best, least] = ["", Math.max(2, name.length / 2)];
-  for (const other of known) {
-    const apart = distance(name.toLowerCase(), other.toLowerCase(), least);
-    if (apart < least) [best, least] = [other, apart];
-  }
-  if (best !== "") return `; did you mean '${best}'?`;
+  const pairs = (text: string): string[] => Array.from({ length: Math.max(1, text.length - 1) }, (_, i) => text.slice(i, i + 2).toLowerCase());
+  const own = pairs(name);
+  const alike = known.map(pairs).map((theirs) => own.filter((pair) => theirs.includes(pair)).length / Math.max(own.length, theirs.length));
+  const best = alike.indexOf(Math.max(0, ...alike));
+  if ((alike[best] ?? 0) >= 0.4) return `; did you mean '${known[best]}'?`;
   const more = known.length > LISTED ? ` and ${known.length - LISTED} more` : "";
   return known.length ? `; there are ${known.slice(0, LISTED).join(", ")}${more}` : "";
-}
-
-/** How many letters differ. */
-function distance(a: string, b: string, most: number): number {
-  if (Math.abs(a.length - b.length) > most || a.length > 100) return Infinity;
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 0; i < a.length; i++) {
-    const next = [i + 1];
-    for (let j = 0; j < b.length; j++) next.push(Math.min(row[j]! + (a[i] === b[j] ? 0 : 1), row[j + 1]! + 1, next[j]! + 1));
-    row = next;
-  }
-  return row[b.length]!;
 }

@@ -1,11 +1,11 @@
 /** Functions of numbers, arrays, vectors and boxes by name, and what all functions share; after Python's `functions`. */
 
 import {
-  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, flags, flagsOf, isDocument, isWhole, isWide, kindOf, product, room, rowError, rowsOf, scalars, truth, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
+  Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, filled, flags, flagsOf, isDocument, isWhole, isWide, kindOf, room, rowError, rowsOf, scalars, truth, unwrapped, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
 } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 import { arithmetic, compare, compareTexts, equal, extreme, listed, logical, mapped } from "./numbers";
-import { arrayOf, itemsOf, reduced } from "./reductions";
+import { arrayOf, itemsOf, reduced, sumOf } from "./reductions";
 
 /** Properties of a column that are known before it is read. */
 export interface Info {
@@ -80,9 +80,8 @@ export function constant(given: Given, number: number, name: string): Val {
 
 /** An argument that must be one whole number for all rows. */
 export function wholeNumber(given: Given, number: number, name: string): number {
-  const value = constant(given, number, name);
-  const found = value instanceof Num ? value.value : value instanceof Nd && value.data.length === 1 ? value.data[0]! : null;
-  if (found === null || (typeof found === "number" && !Number.isInteger(found))) throw new QueryError("type", `argument ${number + 1} of ${name} is one whole number`);
+  const found = unwrapped(constant(given, number, name));
+  if (typeof found !== "bigint" && !Number.isInteger(found)) throw new QueryError("type", `argument ${number + 1} of ${name} is one whole number`);
   return Number(found);
 }
 
@@ -175,26 +174,24 @@ const absolute = (dtype: Dtype): Dtype => (kindOf(dtype) === "i" ? "int64" : dty
 define("ABS", 1, 1, (given) => mapped(given.columns[0]!, "ABS", absolute, Math.abs, (_, error) => error), sameShape);
 
 /** To the nearest whole number, the even one of two. */
-function even(value: number): number {
+export function even(value: number): number {
   const found = Math.round(value);
   return Math.abs(value % 1) === 0.5 && found % 2 !== 0 ? found - 1 : Object.is(value, -0) || (value < 0 && found === 0) ? -0 : found;
 }
 
 /** A function that grows with its argument: of rounded numbers it is known where both ends have one value. */
 function stepped(column: Column, name: string, compute: (value: number, dtype: Dtype) => number): Column {
-  const given = column instanceof Arrays && column.error !== null ? column : null;
-  if (given === null)
-    return mapped(column, name, (dtype) => {
-      if (dtype === "bool") throw new NeedsView(`${name} of true and false`);
-      return dtype;
-    }, (value, dtype) => (isWhole(dtype) ? value : compute(value, dtype)));
-  const data = room(given.dtype, given.data.length);
-  given.data.forEach((value: number | bigint, i: number) => {
-    const [low, high] = [compute(Number(value) - given.error![i]!, given.dtype), compute(Number(value) + given.error![i]!, given.dtype)];
+  const errors = column instanceof Arrays ? column.error : null;
+  let at = 0;
+  return mapped(column instanceof Arrays && errors !== null ? column.like(column.dtype, column.data) : column, name, (dtype) => {
+    if (dtype === "bool") throw new NeedsView(`${name} of true and false`);
+    return dtype;
+  }, (value, dtype) => {
+    const error = errors?.[at++] ?? 0;
+    const [low, high] = [value - error, value + error].map((one) => (isWhole(dtype) ? one : compute(one, dtype))) as [number, number];
     if (low !== high && !Number.isNaN(low)) throw new NeedsView(`${name} of numbers that are rounded`);
-    data[i] = low;
+    return low;
   });
-  return given.like(given.dtype, data);
 }
 
 for (const [name, compute] of Object.entries({ FLOOR: Math.floor, CEIL: Math.ceil, CEILING: Math.ceil, TRUNC: Math.trunc }))
@@ -216,15 +213,16 @@ define("MOD", 2, 2, (given) => arithmetic("%", given.columns[0]!, given.columns[
 define("LOGICAL_AND LOGICAL_OR", 2, 2, (given, name) => logical(name === "LOGICAL_AND" ? "and" : "or", flags(given.columns[0]!), flags(given.columns[1]!)), FLAG, { mayFail: true });
 define("GREATEST LEAST", 2, Infinity, (given, name) => given.columns.reduce((a, b) => extreme(name as "LEAST", a, b)), (infos) => (new Set(infos.map((info) => info.logical)).size === 1 ? sameMeaning(infos) : NUMBER), { mayFail: true });
 define("CLIP", 3, 3, (given) => {
-  const [low, high] = [1, 2].map((at) => constant(given, at, "CLIP"));
   const [column] = given.columns as [Column];
-  if (!(low instanceof Num && high instanceof Num) || typeof low.value === "bigint" || typeof high.value === "bigint") throw new NeedsView("CLIP to other than two numbers");
-  const [least, most] = [low.value, high.value];
   const dtype = column instanceof Arrays ? column.dtype : "float64";
-  const edge = room(isWhole(dtype) && ![least, most].every(Number.isInteger) ? "float64" : dtype, 2);
-  [edge[0], edge[1]] = [least, most];
-  if (isWhole(dtype) && !([low, high].every((one) => one.type === "int") && edge[0] === least && edge[1] === most)) throw new NeedsView("CLIP of integers to such numbers");
-  return mapped(column, "CLIP", (own) => own, (value) => (Number.isNaN(value) ? value : Math.min(Math.max(value, edge[0] as number), edge[1] as number)));
+  const edges = [1, 2].map((at) => {
+    const one = constant(given, at, "CLIP");
+    if (!(one instanceof Num) || typeof one.value === "bigint") throw new NeedsView("CLIP to other than two numbers");
+    const [edge] = filled(room(dtype, 1), [[one.value]]);
+    if (isWhole(dtype) && !(one.type === "int" && edge === one.value)) throw new NeedsView("CLIP of integers to such numbers");
+    return edge as number;
+  }) as [number, number];
+  return mapped(column, "CLIP", (own) => own, (value) => Math.min(Math.max(value, edges[0]), edges[1]));
 }, sameShape);
 
 // -- arrays -----------------------------------------------------------------------------------------------------------
@@ -248,25 +246,22 @@ define("FLATTEN", 1, 1, (given) => {
 }, NUMBER, { cost: 0.5 });
 const ascending = (a: number, b: number): number => (Number.isNaN(a) ? (Number.isNaN(b) ? 0 : 1) : Number.isNaN(b) ? -1 : a - b);
 function sortedList(value: Val[]): Val[] {
-  if (value.every((item) => typeof item === "string")) return [...value].sort((a, b) => compareTexts(a as string, b as string));
-  if (value.every((item) => typeof item === "number" && !Number.isNaN(item))) return [...value].sort((a, b) => (a as number) - (b as number));
-  throw new NeedsView("SORT of such lists");
+  const isText = value.every((item) => typeof item === "string");
+  if (!isText && !value.every((item) => typeof item === "number" && !Number.isNaN(item))) throw new NeedsView("SORT of such lists");
+  return [...value].sort(isText ? (compareTexts as never) : (ascending as never));
 }
 define("SORT", 1, 1, (given) => ofRows(given, (value) => {
   if (Array.isArray(value)) return sortedList(value);
   const found = flat(value);
   if (!(value instanceof Nd && value.shape.length)) throw rowError("SORT: axis -1 is out of bounds for array of dimension 0");
-  if (isWide(found.data)) throw new NeedsView("SORT of integers beyond 2^53");
-  if (value instanceof Nd && value.shape.length > 1) throw new NeedsView("SORT of arrays of several axes");
-  return new Nd(found.dtype, value instanceof Nd ? value.shape : [], found.data.slice().sort(ascending as never));
+  if (isWide(found.data) || value.shape.length > 1) throw new NeedsView("SORT of large integers, or of arrays of several axes");
+  return new Nd(found.dtype, value.shape, found.data.slice().sort(ascending as never));
 }, false), sameShape, { cost: 1, mayFail: true });
 define("UNIQUE", 1, 1, (given) => ofRows(given, (value) => {
   if (Array.isArray(value)) return sortedList([...new Set(value)]);
   const found = flat(value);
   const data = [...new Set(Array.from(found.data as Float64Array, (one) => one + 0))].sort(ascending);
-  const out = room(found.dtype, data.length);
-  out.set(data as never);
-  return new Nd(found.dtype, [data.length], out);
+  return new Nd(found.dtype, [data.length], filled(room(found.dtype, data.length), [data]));
 }, true), NUMBER, { cost: 1 });
 
 // -- any values -------------------------------------------------------------------------------------------------------
@@ -303,11 +298,8 @@ define("NULLIF", 2, 2, (given) => {
 
 /** One number per row, 0 for missing ones. */
 export function weightsOf(column: Column): Float64Array {
-  if (column instanceof Constant && (column.value instanceof Num || column.value instanceof Nd)) {
-    const value = column.value instanceof Num ? column.value.value : column.value.data[0]!;
-    if (column.value instanceof Nd && column.value.data.length !== 1) throw new QueryError("type", "one number per row is needed here, not text or an array");
-    return new Float64Array(column.length).fill(Number(value));
-  }
+  const single = column instanceof Constant && (column.value instanceof Num || column.value instanceof Nd) ? asNd(column.value) : null;
+  if (single?.data.length === 1) return new Float64Array(column.length).fill(Number(single.data[0]));
   if (column instanceof Items && !column.isText) return Float64Array.from(column.items, (value) => (["number", "boolean", "bigint"].includes(typeof value) ? Number(value) : 0));
   const found = scalars(column);
   if (found === null) throw new QueryError("type", "one number per row is needed here, not text or an array");
@@ -337,18 +329,18 @@ export function isIn(given: Given): Column {
   if (column instanceof Arrays) {
     if (column.error !== null) throw new NeedsView("IN of numbers that are rounded");
     if (column.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");
+    const isLarge = isWide(column.data);
     const known = new Set<number | bigint>();
     for (const value of wanted) {
-      const one = value instanceof Num ? value.value : typeof value === "number" || typeof value === "bigint" ? value : typeof value === "boolean" ? Number(value) : value instanceof Nd && value.data.length === 1 ? value.data[0]! : null;
-      if (one === null) continue;
-      const isLiteral = value instanceof Num && value.type === "float";
-      const own = column.dtype === "float32" && isLiteral ? Math.fround(Number(one)) : one;
-      if (typeof own === "number" && Number.isInteger(own) && isWide(column.data)) known.add(BigInt(own));
-      else known.add(typeof own === "bigint" && !isWide(column.data) ? Number(own) : typeof own === "number" ? own + 0 : own);
+      if (value === null || typeof value === "string" || Array.isArray(value) || isDocument(value) || (value instanceof Nd && value.data.length !== 1)) continue;
+      const one = unwrapped(value) as number | bigint | boolean;
+      const isLiteral = column.dtype === "float32" && value instanceof Num && value.type === "float";
+      if (isLarge) known.add(Number.isInteger(Number(one)) ? BigInt(one) : Number(one));
+      else known.add(isLiteral ? Math.fround(Number(one)) + 0 : Number(one) + 0);
     }
     const { data } = column;
     const found = new Uint8Array(data.length);
-    for (let i = 0; i < data.length; i++) found[i] = known.has(data[i] as number) && !Number.isNaN(data[i]) ? 1 : 0;
+    for (let i = 0; i < data.length; i++) found[i] = known.has(data[i]!) && !Number.isNaN(data[i]) ? 1 : 0;
     return column.like("bool", found).isLoose(false);
   }
   const kept = wanted.filter((value) => value !== null);
@@ -361,13 +353,13 @@ export function isIn(given: Given): Column {
 }
 
 function isInside(value: Val, wanted: Val): boolean {
-  const one = wanted instanceof Nd && wanted.data.length === 1 ? wanted.data[0]! : wanted;
+  const one = unwrapped(wanted);
   if (value === null || one === null) return false;
   if (typeof value === "string") return typeof one === "string" && value.includes(one);
-  if (Array.isArray(value)) return value.some((item) => equal(item, one));
   if (isDocument(value)) return typeof one === "string" && Object.hasOwn(value, one);
-  if (one instanceof Nd) throw new NeedsView("CONTAINS of arrays in arrays");
-  return value instanceof Nd ? (listed(new Nd(value.dtype, [value.data.length], value.data)) as Val[]).some((item) => equal(item, one)) : equal(value, one);
+  if (one instanceof Nd && value instanceof Nd) throw new NeedsView("CONTAINS of arrays in arrays");
+  const items = value instanceof Nd ? (listed(new Nd(value.dtype, [value.data.length], value.data)) as Val[]) : Array.isArray(value) ? value : [value];
+  return items.some((item) => equal(item, one));
 }
 
 define("CONTAINS", 2, 2, (given) => {
@@ -385,22 +377,8 @@ define("CONTAINS", 2, 2, (given) => {
 
 // -- vectors ----------------------------------------------------------------------------------------------------------
 
-/** Numbers of vectors in the precision that Python computes them in. */
+/** The measure of two vectors, in floats of so many bits, and how far that of Python may be from it. */
 type Measure = (a: ArrayLike<number>, b: ArrayLike<number>, bits: number) => [number, number];
-
-/** A sum of products or the like: no error where its parts are whole multiples of a power of two that stay small. */
-function sumOf(count: number, bits: number, part: (i: number) => number): [number, number] {
-  let [sum, most] = [0, 0];
-  for (let i = 0; i < count; i++) {
-    const value = part(i);
-    sum += value;
-    most += Math.abs(value);
-  }
-  if (most === 0 || !Number.isFinite(most)) return [sum, 0];
-  const scale = 2 ** (bits - 1 - Math.floor(Math.log2(most)));
-  for (let i = 0; i < count; i++) if (!Number.isInteger(part(i) * scale)) return [sum, 2 * (count + 2) * 2 ** -bits * most];
-  return [sum, 0];
-}
 
 const narrowing = (bits: number): ((value: number) => number) => (bits === 24 ? Math.fround : (value) => value);
 const dot: Measure = (a, b, bits) => sumOf(a.length, bits, (i) => a[i]! * b[i]!);
@@ -428,10 +406,7 @@ const MEASURES: { [name: string]: Measure } = {
   LINF_DISTANCE: (a, b, bits) => {
     const round = narrowing(bits);
     let most = 0;
-    for (let i = 0; i < a.length; i++) {
-      const value = Math.abs(round(a[i]! - b[i]!));
-      most = Number.isNaN(most) || Number.isNaN(value) ? NaN : Math.max(most, value);
-    }
+    for (let i = 0; i < a.length; i++) most = Math.max(most, Math.abs(round(a[i]! - b[i]!)));
     return [most, 0];
   },
   HAMMING_DISTANCE: (a, b) => {
@@ -441,66 +416,43 @@ const MEASURES: { [name: string]: Measure } = {
   },
 };
 
-function vectors(given: Given, name: string): Column {
-  let [left, right] = given.columns as [Column, Column];
-  if (left instanceof Constant && right instanceof Arrays && right.shape !== null) [left, right] = [right, left];
-  const isMatrix = (column: Column): boolean => column instanceof Constant ? column.value !== null : column instanceof Arrays && column.shape !== null && column.missing === null;
-  const dtype: Dtype = name === "HAMMING_DISTANCE" ? "int64" : "float32";
-  if (!(given.count && left instanceof Arrays && isMatrix(left) && isMatrix(right))) return vectorsByRow(given.count, left, right, name, dtype);
-  const [size, other] = [left.size, right instanceof Arrays ? right.size : asVector(right as Constant).data.length];
-  if (size !== other) throw rowError(`${name} of vectors of ${size} and ${other} numbers`, "shape");
-  const one = right instanceof Constant ? asVector(right) : null;
-  const { data, errors } = measured(name, left, one === null ? (right as Arrays) : one, given.count, size, dtype);
-  return Arrays.scalars(dtype, data).withError(errors);
-}
-
-function measured(name: string, left: Arrays, right: Arrays | Nd, count: number, size: number, dtype: Dtype): { data: ReturnType<typeof room>; errors: Float64Array | null } {
-  if ([left.data, right.data].some(isWide) || left.dtype === "float16" || right.dtype === "float16") throw new NeedsView(`${name} of such numbers`);
-  if ((left instanceof Arrays && left.error !== null) || (right instanceof Arrays && right.error !== null)) throw new NeedsView(`${name} of numbers that are rounded`);
-  const isHamming = name === "HAMMING_DISTANCE";
-  const bits = !isHamming && (left.dtype === "float64" || (right instanceof Arrays && right.dtype === "float64")) ? 53 : 24;
-  if (bits === 53 && right instanceof Arrays && right.dtype !== left.dtype) throw new NeedsView(`${name} of vectors of two precisions`);
-  const exact = (given: ArrayLike<number>, own: Dtype): ArrayLike<number> => (isHamming || bits === 53 || own === "float32" ? given : Float32Array.from(given));
-  const [a, b] = [exact(left.data as Float64Array, left.dtype), exact(right.data as Float64Array, right.dtype)] as [Float64Array, Float64Array];
-  const data = room(dtype, count);
-  const errors = new Float64Array(count);
-  const measure = MEASURES[name]!;
-  let isSure = true;
-  for (let i = 0; i < count; i++) {
-    const [value, error] = measure(a.subarray(i * size, (i + 1) * size), right instanceof Nd ? b : b.subarray(i * size, (i + 1) * size), bits);
-    data[i] = value;
-    errors[i] = error === 0 ? (bits === 53 && !isHamming && Math.fround(value) !== value ? Math.abs(value) * 2 ** -24 : 0) : error + Math.abs(value) * 2 ** -23;
-    if (bits === 53 && error === 0) errors[i] = 0;
-    isSure &&= errors[i] === 0;
+/** The vector of each row; null where it is missing. */
+function vectorsOf(column: Column, name: string): (i: number) => Nd | null {
+  if (column instanceof Arrays) {
+    if (column.error !== null) throw new NeedsView(`${name} of numbers that are rounded`);
+    return (i) => column.row(i);
   }
-  return { data, errors: isSure ? null : errors };
+  if (column instanceof Constant && !(column.value === null || column.value instanceof Nd || column.value instanceof Num)) throw new QueryError("type", "a vector is an array of numbers");
+  const rows = rowsOf(column).map((value) => {
+    if (value === null || value instanceof Nd || value instanceof Num) return value && asNd(value);
+    throw new NeedsView("a vector that is no array of numbers");
+  });
+  return (i) => rows[i]!;
 }
 
-function asVector({ value }: Constant): Nd {
-  const found = value instanceof Nd ? value : value instanceof Num ? asNd(value) : null;
-  if (found === null) throw new QueryError("type", "a vector is an array of numbers");
-  return found;
-}
-
-/** Pairs of vectors of any lengths. */
-function vectorsByRow(count: number, left: Column, right: Column, name: string, dtype: Dtype): Column {
-  const [first, second] = [rowsOf(left), rowsOf(right)];
+function vectors({ count, columns }: Given, name: string): Column {
+  const isMatrix = (column: Column): column is Arrays => column instanceof Arrays && column.shape !== null;
+  const [left, right] = (columns[0] instanceof Constant && isMatrix(columns[1]!) ? [...columns].reverse() : columns) as [Column, Column];
+  const besides = isMatrix(left) && isMatrix(right) ? right.dtype : null;
+  const [first, second] = [vectorsOf(left, name), vectorsOf(right, name)];
+  const isHamming = name === "HAMMING_DISTANCE";
+  const dtype: Dtype = isHamming ? "int64" : "float32";
   const [data, errors, gone] = [room(dtype, count), new Float64Array(count), new Uint8Array(count)];
   for (let i = 0; i < count; i++) {
-    const [a, b] = [first[i]!, second[i]!].map((value) => (value === null ? null : value instanceof Nd || value instanceof Num ? asNd(value) : isVectorError()));
-    if (a === null || b === null || !a || !b || a.data.length === 0 || b.data.length === 0) {
+    const [a, b] = [first(i), second(i)];
+    if (a === null || b === null || a.data.length === 0 || b.data.length === 0) {
       gone[i] = 1;
       continue;
     }
     if (a.data.length !== b.data.length) throw rowError(`${name} of vectors of ${a.data.length} and ${b.data.length} numbers`, "shape");
-    const found = measured(name, Arrays.even(a.dtype, a.data, 1, [a.data.length]), b, 1, a.data.length, dtype);
-    [data[i], errors[i]] = [found.data[0]!, found.errors?.[0] ?? 0];
+    if (isWide(a.data) || isWide(b.data) || a.dtype === "float16" || b.dtype === "float16") throw new NeedsView(`${name} of such numbers`);
+    const bits = !isHamming && (a.dtype === "float64" || besides === "float64") ? 53 : 24;
+    if (bits === 53 && besides !== null && besides !== a.dtype) throw new NeedsView(`${name} of vectors of two precisions`);
+    const exact = (one: Nd): ArrayLike<number> => (isHamming || bits === 53 || one.dtype === "float32" ? (one.data as Float32Array) : Float32Array.from(one.data as Float64Array));
+    const [value, error] = MEASURES[name]!(exact(a), exact(b), bits);
+    [data[i], errors[i]] = [value, error && error + Math.abs(value) * 2 ** -23];
   }
-  return Arrays.scalars(dtype, data, gone.includes(1) ? gone : null).withError(errors.some((error) => error > 0) ? errors : null);
-}
-
-function isVectorError(): never {
-  throw new NeedsView("a vector that is no array of numbers");
+  return Arrays.scalars(dtype, data, gone.includes(1) ? gone : null).withError(errors);
 }
 
 define(Object.keys(MEASURES).join(" "), 2, 2, vectors, NUMBER, { cost: 1, mayFail: true });
@@ -552,17 +504,5 @@ define("IOU", 2, 2, (given) => {
   cost: 20,
   mayFail: true,
   // The mean of the best overlaps of the first boxes.
-  key: (column) => {
-    const found = rowsOf(column).map((table): [number, number] | null => {
-      if (!(table instanceof Nd) || table.data.length === 0) return null;
-      const [rows = 1] = table.shape;
-      const columns = product(table.shape) / rows;
-      const best = Float64Array.from({ length: rows }, (_, i) => Math.max(...(table.data as Float64Array).subarray(i * columns, (i + 1) * columns)));
-      const [sum, error] = sumOf(rows, 53, (i) => best[i]!);
-      return [sum / rows, error === 0 ? 0 : error / rows + 2 ** -52];
-    });
-    const errors = Float64Array.from(found, (one) => one?.[1] ?? 0);
-    const missing = Uint8Array.from(found, (one) => (one === null ? 1 : 0));
-    return Arrays.scalars("float64", Float64Array.from(found, (one) => one?.[0] ?? 0), missing.includes(1) ? missing : null).withError(errors.some((error) => error > 0) ? errors : null);
-  },
+  key: (column) => reduced("AVG", reduced("AMAX", column, 1)),
 });

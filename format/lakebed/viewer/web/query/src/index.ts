@@ -1,6 +1,6 @@
 /** Queries of datasets that lie anywhere, answered where this runs: `await query(text, () => open(address))`. */
 
-import { Arrays, Nd, Num, rowsOf, span, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Nd, Num, rowsOf, span, type Rows, type Val } from "./columns";
 import "./dates";
 import "./texts";
 import { Execution, type Open } from "./engine";
@@ -14,32 +14,23 @@ import { columnsOf, type Output, type Query, type Select } from "./syntax";
 
 /** The answer of a query: rows, and columns that are computed when they are read. */
 export class Answer {
+  readonly length: number;
+  readonly names: string[];
+  /** Rows of the dataset that these come from; null of joins and groups. */
+  readonly rows: Rows | null;
+  /** The dataset that they come from. */
+  readonly origin: unknown;
+
   constructor(
-    readonly relation: Relation,
+    private readonly relation: Relation,
     /** Columns that ARRANGE BY puts side by side. */
     readonly arranged: string[],
-  ) {}
-
-  get length(): number {
-    return this.relation.length;
-  }
-
-  get names(): string[] {
-    return this.relation.names;
+  ) {
+    ({ length: this.length, names: this.names, baseRows: this.rows, origin: this.origin } = relation);
   }
 
   info(name: string): Info {
     return this.relation.infos.get(name)!;
-  }
-
-  /** Rows of the dataset that these come from; null of joins and groups. */
-  get rows(): Rows | null {
-    return this.relation.baseRows;
-  }
-
-  /** The dataset that they come from. */
-  get origin(): unknown {
-    return this.relation.origin;
   }
 
   /** The tensor that a column shows as it is; null where it is computed. */
@@ -52,13 +43,10 @@ export class Answer {
 
   /** Values of some rows as those of JSON: numbers that it lacks are `bigint`, NaN and infinite. */
   async values(name: string, start: number, stop: number): Promise<Val[]> {
-    return stop > start ? valuesOf(await this.relation.read(name, span(start, stop))) : [];
+    if (stop <= start) return [];
+    const found = await this.relation.read(name, span(start, stop));
+    return rowsOf(found instanceof Arrays && found.error !== null ? found.like(found.dtype, found.data) : found).map(plain);
   }
-}
-
-/** Values as those of JSON. */
-function valuesOf(column: Column): Val[] {
-  return rowsOf(column instanceof Arrays && column.error !== null ? column.like(column.dtype, column.data) : column).map(plain);
 }
 
 function plain(value: Val): Val {
@@ -97,6 +85,5 @@ export { NeedsView, QueryError } from "./errors";
 export { FUNCTIONS } from "./functions";
 export { NAMES } from "./words";
 export { parse } from "./parser";
-export { xxh128 } from "./pruning";
 export * as reader from "../../reader/src";
 export type { Open } from "./engine";

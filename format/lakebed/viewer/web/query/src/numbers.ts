@@ -2,7 +2,7 @@
 
 import {
   Arrays, Constant, Items, Nd, Num, asNd, asRagged, byRow, either, flagsOf, isDocument, isWhole, isWide, joint, product, room, rounded,
-  rowError, scalar, type Column, type Data, type Dtype, type Val,
+  rowError, scalar, unwrapped, type Column, type Data, type Dtype, type Mask, type Val,
 } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 
@@ -83,6 +83,7 @@ export function arithmetic(sign: string, left: Column, given: Column): Column {
     right = right.like(right.dtype, data);
   }
   if (sign === "%" && [left, right].some((side) => side instanceof Arrays && side.loose) && hasZero(right)) throw new NeedsView("% by zero of a number of JSON");
+  if (sign === "%" && !left.length && left instanceof Arrays && isWhole(left.dtype) && right instanceof Constant && right.value instanceof Num && right.value.type === "int" && hasZero(right)) modulo(0, 0, "int64");
   return elementwise(left, right, ARITHMETIC[sign]!);
 }
 
@@ -90,33 +91,21 @@ const hasZero = (column: Column): boolean => (column instanceof Arrays ? column.
 
 /** Change each number; integers of a narrow dtype stay what they are unless the dtype says otherwise. */
 export function mapped(column: Column, name: string, dtypeOf: (dtype: Dtype) => Dtype, compute: (value: number, dtype: Dtype) => number, errorOf?: (value: number, error: number) => number): Column {
-  if (column instanceof Arrays) {
-    if (isWide(column.data)) throw new NeedsView(`${name} of integers beyond 2^53`);
-    if (column.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");
-    if (column.error !== null && errorOf === undefined) throw new NeedsView(`${name} of numbers that are rounded`);
-    const dtype = dtypeOf(column.dtype);
-    const data = room(dtype, column.data.length);
-    for (let i = 0; i < data.length; i++) data[i] = compute(column.data[i] as number, column.dtype);
-    let error = column.error;
-    if (errorOf !== undefined) {
-      error = new Float64Array(data.length);
-      for (let i = 0; i < data.length; i++) error[i] = errorOf(data[i] as number, column.error?.[i] ?? 0);
-      if (!error.some((one) => one > 0)) error = null;
-    }
-    return column.like(dtype, data).withError(error);
-  }
-  if (column instanceof Constant && (column.value === null || column.value instanceof Num || column.value instanceof Nd)) {
-    if (column.value === null) return column;
-    const found = mapped(onlyRow(asNd(column.value)), name, dtypeOf, compute, errorOf) as Arrays;
-    if (found.error !== null) throw new NeedsView(`${name} of a constant`);
-    return new Constant(found.row(0), column.length);
-  }
-  if (column instanceof Items && !column.isText)
-    return byRow(column.length, [column], (value) => {
-      const one = (item: Val): Nd => (mapped(onlyRow(numeric(item, name)), name, dtypeOf, compute, errorOf) as Arrays).row(0)!;
-      return value === null ? null : isGroup(value) ? value.map(one) : one(value);
-    });
-  throw new QueryError("type", `${name} needs numbers, not text`);
+  const one = (item: Val): Nd | null => {
+    const found = mapped(onlyRow(numeric(item, name)), name, dtypeOf, compute, errorOf) as Arrays;
+    if (found.error !== null) throw new NeedsView(`${name} of such a value`);
+    return found.row(0);
+  };
+  if (column instanceof Constant && typeof column.value !== "string") return new Constant(column.value && one(column.value), column.length);
+  if (column instanceof Items && !column.isText) return byRow(column.length, [column], (value) => (isGroup(value) ? value.map(one) : value && one(value)));
+  if (!(column instanceof Arrays)) throw new QueryError("type", `${name} needs numbers, not text`);
+  if (isWide(column.data)) throw new NeedsView(`${name} of integers beyond 2^53`);
+  if (column.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");
+  if (column.error !== null && errorOf === undefined) throw new NeedsView(`${name} of numbers that are rounded`);
+  const dtype = dtypeOf(column.dtype);
+  const data = room(dtype, column.data.length);
+  for (let i = 0; i < data.length; i++) data[i] = compute(column.data[i] as number, column.dtype);
+  return column.like(dtype, data).withError(errorOf ? Float64Array.from(data as Float64Array, (value, i) => errorOf(value, column.error?.[i] ?? 0)) : null);
 }
 
 const onlyRow = (value: Nd): Arrays => Arrays.even(value.dtype, value.data, 1, value.shape);
@@ -147,7 +136,8 @@ export const comparing = (sign: string): ((a: number | bigint | boolean, b: numb
 const COMPARISONS: { [sign: string]: Operation } = Object.fromEntries(
   SIGNS.map((sign) => {
     const compare = comparing(sign);
-    return [sign, { name: sign, dtype: () => "bool", of: (a, b) => Number(compare(a, b)), isComparison: true } satisfies Operation];
+    const error = (a: number, ea: number, b: number, eb: number): number => (Math.abs(a - b) > ea + eb ? 0 : rounded());
+    return [sign, { name: sign, dtype: () => "bool", of: (a, b) => Number(compare(a, b)), error, isComparison: true } satisfies Operation];
   }),
 );
 
@@ -244,122 +234,91 @@ export function equal(a: Val, b: Val): boolean {
     const keys = Object.keys(a);
     return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && equal(a[key] as Val, b[key] as Val));
   }
-  const number = (value: Val): Val => (value instanceof Num ? value.value : value instanceof Nd && value.data.length === 1 ? value.data[0]! : value);
-  const [one, other] = [number(a), number(b)];
+  const [one, other] = [unwrapped(a), unwrapped(b)];
   if (one instanceof Nd || other instanceof Nd) throw new NeedsView("a comparison of arrays in lists");
   return one == other;
 }
 
 // -- two operands -----------------------------------------------------------------------------------------------------
 
+/** Numbers of one operand, and the place of each number of the result among them. */
 interface Side {
   dtype: Dtype;
   data: Data;
   error: Float64Array | null;
-  weak: "" | "int" | "float";
-}
-
-const NUMBERS = new Map<Num, Side>();
-
-function sideOf(value: Arrays | Nd | Num): Side {
-  if (value instanceof Arrays) return { dtype: value.dtype, data: value.data, error: value.error, weak: "" };
-  if (value instanceof Nd) return { dtype: value.dtype, data: value.data, error: null, weak: "" };
-  let found = NUMBERS.get(value);
-  if (found === undefined) {
-    const big = value.value;
-    const data = typeof big === "number" ? Float64Array.of(big) : big < 0n ? BigInt64Array.of(big) : BigUint64Array.of(big);
-    found = { dtype: value.dtype, data, error: null, weak: value.type === "float" ? "float" : "int" };
-    if (NUMBERS.size > 1000) NUMBERS.clear();
-    NUMBERS.set(value, found);
-  }
-  return found;
-}
-
-/** Apply an operation to pairs of places in the data of both sides. */
-function applied(operation: Operation, a: Side, b: Side, count: number, left: (i: number) => number, right: (i: number) => number): { dtype: Dtype; data: Data; error: Float64Array | null } {
-  const dtype = operation.dtype(a.dtype, b.dtype);
-  if (a.dtype === "float16" || b.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");
-  const out = room(dtype, count);
-  const { of } = operation;
-  if (operation.isComparison) {
-    let [first, second] = [a.data, b.data];
-    if (b.weak === "float" && a.dtype === "float32") second = Float64Array.of(Math.fround(second[0] as number));
-    if (a.weak === "float" && b.dtype === "float32") first = Float64Array.of(Math.fround(first[0] as number));
-    const isSure = a.error === null && b.error === null;
-    for (let i = 0; i < count; i++) {
-      const [at, to] = [left(i), right(i)];
-      out[i] = of(first[at] as number, second[to] as number, dtype);
-      if (!isSure) {
-        const apart = Math.abs(Number(first[at]) - Number(second[to]));
-        const error = (a.error?.[at] ?? 0) + (b.error?.[to] ?? 0);
-        if (error > 0 && !(apart > error)) rounded();
-      }
-    }
-    return { dtype, data: out, error: null };
-  }
-  if (isWide(a.data) || isWide(b.data)) throw new NeedsView(`${operation.name} of integers beyond 2^53`);
-  let error: Float64Array | null = null;
-  for (let i = 0; i < count; i++) out[i] = of(a.data[left(i)] as number, b.data[right(i)] as number, dtype);
-  if (a.error !== null || b.error !== null) {
-    if (operation.error === undefined) throw new NeedsView(`${operation.name} of numbers that are rounded`);
-    error = new Float64Array(count);
-    for (let i = 0; i < count; i++) {
-      const [at, to] = [left(i), right(i)];
-      const [ea, eb] = [a.error?.[at] ?? 0, b.error?.[to] ?? 0];
-      error[i] = ea + eb > 0 ? operation.error(a.data[at] as number, ea, b.data[to] as number, eb, out[i] as number) * 1.01 + 2 * rounding(out[i] as number, dtype) : 0;
-    }
-  }
-  return { dtype, data: out, error };
+  isLiteral: boolean;
+  place: (i: number) => number;
 }
 
 const own = (i: number): number => i;
 const first = (): number => 0;
 
+function sideOf(value: Arrays | Nd | Num, place: (i: number) => number): Side {
+  if (!(value instanceof Num)) return { dtype: value.dtype, data: value.data, error: value instanceof Arrays ? value.error : null, isLiteral: false, place };
+  const one = value.value;
+  const data = typeof one === "number" ? Float64Array.of(one) : one < 0n ? BigInt64Array.of(one) : BigUint64Array.of(one);
+  return { dtype: value.dtype, data, error: null, isLiteral: value.type === "float", place };
+}
+
+interface Made {
+  dtype: Dtype;
+  data: Data;
+  error: Float64Array | null;
+}
+
+function applied(operation: Operation, a: Side, b: Side, count: number): Made {
+  if (a.dtype === "float16" || b.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");
+  if (!operation.isComparison && (isWide(a.data) || isWide(b.data))) throw new NeedsView(`${operation.name} of integers beyond 2^53`);
+  const dtype = operation.dtype(a.dtype, b.dtype);
+  const data = room(dtype, count);
+  // A literal beside floats of 32 bits is one of them.
+  const narrow = (one: Side, other: Side): Data => (operation.isComparison && one.isLiteral && other.dtype === "float32" ? Float64Array.of(Math.fround(one.data[0] as number)) : one.data);
+  const [left, right] = [narrow(a, b), narrow(b, a)];
+  for (let i = 0; i < count; i++) data[i] = operation.of(left[a.place(i)] as number, right[b.place(i)] as number, dtype);
+  if (a.error === null && b.error === null) return { dtype, data, error: null };
+  if (operation.error === undefined) throw new NeedsView(`${operation.name} of numbers that are rounded`);
+  const error = new Float64Array(count);
+  for (let i = 0; i < count; i++) {
+    const [at, to] = [a.place(i), b.place(i)];
+    const [ea, eb] = [a.error?.[at] ?? 0, b.error?.[to] ?? 0];
+    if (ea + eb > 0) error[i] = operation.error(Number(left[at]), ea, Number(right[to]), eb, data[i] as number) * 1.01 + 2 * rounding(data[i] as number, dtype);
+  }
+  return { dtype, data, error: operation.isComparison ? null : error };
+}
+
 export function elementwise(left: Column, right: Column, operation: Operation): Column {
   const count = left.length;
-  if ((left instanceof Items && left.isText) || (right instanceof Items && right.isText)) throw new QueryError("type", `${operation.name} needs numbers, not text`);
-  if (left instanceof Constant && right instanceof Constant) {
-    if (left.value === null || right.value === null) return new Constant(null, count);
-    return new Constant(onRow(left.value, right.value, operation), count);
-  }
-  if (left instanceof Items || right instanceof Items) return byRow(count, [left, right], (a, b) => onDocuments(a, b, operation));
-  for (const side of [left, right]) {
-    if (!(side instanceof Constant)) continue;
+  const sides = [left, right];
+  if (sides.some((side) => side instanceof Items && side.isText)) throw new QueryError("type", `${operation.name} needs numbers, not text`);
+  if (left instanceof Constant && right instanceof Constant) return new Constant(left.value === null || right.value === null ? null : onRow(left.value, right.value, operation), count);
+  if (left instanceof Items || right instanceof Items) return byRow(count, sides, (a, b) => onDocuments(a, b, operation));
+  for (const side of sides) {
+    if (!(side instanceof Constant) || side.value instanceof Num || side.value instanceof Nd) continue;
     if (side.value === null) return new Items(new Array<Val>(count).fill(null));
-    if (!(side.value instanceof Num || side.value instanceof Nd)) {
-      if (typeof side.value === "string") throw new QueryError("type", "arithmetic needs numbers");
-      throw new NeedsView(`${operation.name} of a list`);
-    }
+    if (typeof side.value === "string") throw new QueryError("type", "arithmetic needs numbers");
+    throw new NeedsView(`${operation.name} of a list`);
   }
-  const loose = (left instanceof Arrays && left.loose) || (right instanceof Arrays && right.loose);
-  const found = even(left, right, operation) ?? uneven(left, right, operation) ?? byRow(count, [left, right], (a, b) => onRow(a, b, operation));
-  return found instanceof Arrays ? found.isLoose(loose && !operation.isComparison) : found;
+  const found = even(left, right, operation) ?? uneven(left, right, operation) ?? byRow(count, sides, (a, b) => onRow(a, b, operation));
+  return found instanceof Arrays ? found.isLoose(!operation.isComparison && sides.some((side) => side instanceof Arrays && side.loose)) : found;
 }
 
 function onDocuments(left: Val, right: Val, operation: Operation): Val {
   if (left === null || right === null) return null;
-  if (isGroup(left) && isGroup(right)) {
-    if (left.length !== right.length) throw rowError(`groups of ${left.length} and ${right.length} samples`, "shape");
-    return left.map((item, i) => onRow(item, right[i]!, operation));
-  }
-  if (isGroup(left)) return left.map((item) => onRow(item, numeric(right, operation.name), operation));
-  if (isGroup(right)) return right.map((item) => onRow(numeric(left, operation.name), item, operation));
-  return onRow(numeric(left, operation.name), numeric(right, operation.name), operation);
+  const one = (a: Val, b: Val): Val => onRow(numeric(a, operation.name), numeric(b, operation.name), operation);
+  if (!isGroup(left)) return isGroup(right) ? right.map((item) => one(left, item)) : one(left, right);
+  if (!isGroup(right)) return left.map((item) => one(item, right));
+  if (left.length !== right.length) throw rowError(`groups of ${left.length} and ${right.length} samples`, "shape");
+  return left.map((item, i) => one(item, right[i]!));
 }
 
 /** Two values of one row, broadcast; comparisons of shapes that do not fit are false. */
 function onRow(left: Val, right: Val, operation: Operation): Nd {
-  const side = (value: Val): Nd | Num => (value instanceof Num ? value : numeric(value, operation.name));
-  const [a, b] = [side(left), side(right)];
-  const shapes = [a instanceof Nd ? a.shape : [], b instanceof Nd ? b.shape : []] as const;
+  const [a, b] = [left, right].map((value) => (value instanceof Num ? value : numeric(value, operation.name))) as [Nd | Num, Nd | Num];
+  const shapes = [a, b].map((side) => (side instanceof Nd ? side.shape : [])) as [readonly number[], readonly number[]];
   const shape = broadcast(...shapes);
-  if (shape === null) {
-    if (operation.isComparison) return scalar("bool", 0);
-    throw rowError(`${operation.name}: shapes (${shapes[0].join(", ")}) and (${shapes[1].join(", ")}) do not broadcast`, "shape");
-  }
-  const [one, other] = shapes.map((own) => walker(own, shape)) as [(i: number) => number, (i: number) => number];
-  const { dtype, data, error } = applied(operation, sideOf(a), sideOf(b), product(shape), one, other);
-  if (error !== null) throw new NeedsView("numbers that are rounded");
+  if (shape === null && operation.isComparison) return scalar("bool", 0);
+  if (shape === null) throw rowError(`${operation.name}: shapes (${shapes[0].join(", ")}) and (${shapes[1].join(", ")}) do not broadcast`, "shape");
+  const { dtype, data } = applied(operation, sideOf(a, walker(shapes[0], shape)), sideOf(b, walker(shapes[1], shape)), product(shape));
   return new Nd(dtype, shape, data);
 }
 
@@ -375,91 +334,77 @@ function broadcast(a: readonly number[], b: readonly number[]): number[] | null 
 }
 
 /** The place in an array of one shape of a place in a larger one that it is broadcast to. */
-function walker(own: readonly number[], shape: readonly number[]): (i: number) => number {
-  const size = product(own);
-  if (size === product(shape)) return (i) => i;
-  if (size === 1) return first;
-  const rank = shape.length;
-  const strides = new Array<number>(rank).fill(0);
-  for (let axis = own.length - 1, stride = 1; axis >= 0; axis--) {
-    if (own[axis] !== 1) strides[axis + rank - own.length] = stride;
-    stride *= own[axis]!;
-  }
-  return (i) => {
-    let [left, at] = [i, 0];
-    for (let axis = rank - 1; axis >= 0; axis--) {
-      at += (left % shape[axis]!) * strides[axis]!;
+function walker(from: readonly number[], shape: readonly number[]): (i: number) => number {
+  if (product(from) === product(shape)) return own;
+  if (product(from) === 1) return first;
+  const places = Int32Array.from({ length: product(shape) }, (_, i) => {
+    let [left, at, stride] = [i, 0, 1];
+    for (let axis = shape.length - 1, mine = from.length - 1; mine >= 0; axis--, mine--) {
+      if (from[mine] !== 1) at += (left % shape[axis]!) * stride;
+      stride *= from[mine]!;
       left = Math.floor(left / shape[axis]!);
     }
     return at;
-  };
+  });
+  return (i) => places[i]!;
 }
 
 type Plain = Arrays | Constant;
+const isRagged = (side: Plain): boolean => side instanceof Arrays && side.shape === null;
+const missingOf = (left: Plain, right: Plain): Mask => either(left instanceof Arrays ? left.missing : null, right instanceof Arrays ? right.missing : null);
 
+/** Samples of one shape on both sides. */
 function even(left: Plain, right: Plain, operation: Operation): Arrays | null {
-  if ((left instanceof Arrays && left.shape === null) || (right instanceof Arrays && right.shape === null)) return null;
-  const count = left.length;
-  const shapes = [left, right].map((side) => (side instanceof Arrays ? side.shape! : side.value instanceof Nd ? side.value.shape : []));
-  const shape = broadcast(shapes[0]!, shapes[1]!);
+  if (isRagged(left) || isRagged(right)) return null;
+  const shapes = [left, right].map((side) => (side instanceof Arrays ? side.shape! : side.value instanceof Nd ? side.value.shape : [])) as [readonly number[], readonly number[]];
+  const shape = broadcast(...shapes);
   if (shape === null) return null;
-  const missing = either(left instanceof Arrays ? left.missing : null, right instanceof Arrays ? right.missing : null);
-  const [a, b] = [left, right].map((side) => sideOf(side instanceof Arrays ? side : (side.value as Nd))) as [Side, Side];
+  const missing = missingOf(left, right);
   const size = product(shape);
-  const walk = (side: Plain, at: number): ((i: number) => number) => {
+  const [a, b] = [left, right].map((side, at) => {
+    const step = product(shapes[at]!);
     const inside = walker(shapes[at]!, shape);
-    const isWhole = product(shapes[at]!) === size;
-    if (side instanceof Constant) return size === 1 || product(shapes[at]!) === 1 ? first : (i) => inside(i % size);
-    if (isWhole) return own;
-    const step = side.size;
-    return (i) => Math.floor(i / size) * step + inside(i % size);
-  };
+    if (side instanceof Arrays) return sideOf(side, step === size ? own : (i) => Math.floor(i / size) * step + inside(i % size));
+    return sideOf(side.value as Nd | Num, step === 1 ? first : (i) => inside(i % size));
+  }) as [Side, Side];
   try {
-    const { dtype, data, error } = applied(operation, a, b, count * size, walk(left, 0), walk(right, 1));
-    return Arrays.even(dtype, data, count, shape, missing).withError(error);
+    const { dtype, data, error } = applied(operation, a, b, left.length * size);
+    return Arrays.even(dtype, data, left.length, shape, missing).withError(error);
   } catch (error) {
     if (missing === null || !(error instanceof QueryError || error instanceof NeedsView)) throw error;
     throw new NeedsView(`${operation.name} of columns in which values are missing`);
   }
 }
 
+/** Samples of many shapes, and what fits each of them. */
 function uneven(left: Plain, right: Plain, operation: Operation): Arrays | null {
-  if (!(left instanceof Arrays && left.shape === null)) {
-    if (!(right instanceof Arrays && right.shape === null)) return null;
-    return uneven(right, left, { ...operation, dtype: (a, b) => operation.dtype(b, a), of: (a, b, dtype) => operation.of(b, a, dtype), ...(operation.error && { error: (a, ea, b, eb, result) => operation.error!(b, eb, a, ea, result) }) });
-  }
-  const a = sideOf(left);
-  const count = left.data.length;
-  const missing = either(left.missing, right instanceof Arrays ? right.missing : null);
-  const made = (found: { dtype: Dtype; data: Data; error: Float64Array | null }): Arrays => left.like(found.dtype, found.data, missing).withError(found.error);
-  if (right instanceof Constant) {
-    const value = right.value as Num | Nd;
-    const shape = value instanceof Nd ? value.shape : [];
-    if (shape.length === 0) return made(applied(operation, a, sideOf(value), count, own, first));
+  const base = (isRagged(left) ? left : right) as Arrays;
+  if (!isRagged(base)) return null;
+  const [a, b] = [fitting(base, left, operation.name), fitting(base, right, operation.name)];
+  if (a === null || b === null) return null;
+  const { dtype, data, error } = applied(operation, a, b, base.data.length);
+  return base.like(dtype, data, missingOf(left, right)).withError(error);
+}
+
+function fitting(base: Arrays, side: Plain, name: string): Side | null {
+  const { rank, shapes, length, offsets: at } = base;
+  if (side instanceof Constant) {
+    const shape = side.value instanceof Nd ? side.value.shape : [];
+    if (shape.length === 0) return sideOf(side.value as Nd | Num, first);
     const last = shape[0]!;
-    if (shape.length === 1 && left.rank > 1 && lastExtents(left, last)) return made(applied(operation, a, sideOf(value), count, own, (i) => i % last));
-    return null;
+    for (let i = 1; i <= length; i++) if (shapes![i * rank - 1] !== last) return null;
+    return shape.length === 1 && rank > 1 ? sideOf(side.value as Nd, (i) => i % last) : null;
   }
-  if (right.shape !== null && right.size === 1 && right.rank <= left.rank) {
-    const rows = new Int32Array(count);
-    const at = left.offsets;
-    for (let i = 0; i < left.length; i++) rows.fill(i, at[i], at[i + 1]);
-    if (right.missing !== null) throw new NeedsView(`${operation.name} of arrays and numbers that may be missing`);
-    return made(applied(operation, a, sideOf(right), count, own, (i) => rows[i]!));
+  if (side.shape !== null && side.size === 1 && side.rank <= rank) {
+    if (side.missing !== null) throw new NeedsView(`${name} of arrays and numbers that may be missing`);
+    const rows = new Int32Array(base.data.length);
+    for (let i = 0; i < length; i++) rows.fill(i, at[i], at[i + 1]);
+    return sideOf(side, (i) => rows[i]!);
   }
-  const other = asRagged(right);
-  if (other.rank !== left.rank || !sameShapes(left, other)) return null;
-  return made(applied(operation, a, sideOf(other), count, own, own));
-}
-
-function lastExtents(column: Arrays, extent: number): boolean {
-  for (let i = 0; i < column.length; i++) if (column.shapes![(i + 1) * column.rank - 1] !== extent) return false;
-  return true;
-}
-
-function sameShapes(left: Arrays, right: Arrays): boolean {
-  for (let i = 0; i < left.length * left.rank; i++) if (left.shapes![i] !== right.shapes![i]) return false;
-  return true;
+  const other = asRagged(side);
+  if (other.rank !== rank) return null;
+  for (let i = 0; i < length * rank; i++) if (shapes![i] !== other.shapes![i]) return null;
+  return sideOf(other, own);
 }
 
 /** AND or OR, value by value. */
@@ -468,9 +413,4 @@ export const logical = (name: "and" | "or", left: Column, right: Column): Column
 
 /** The greater or the lesser of two numbers; NaN of a pair with one. */
 export const extreme = (name: "GREATEST" | "LEAST", left: Column, right: Column): Column =>
-  elementwise(left, right, {
-    name,
-    dtype: (a, b) => (a === "bool" && b === "bool" ? "int64" : joint([a, b])),
-    of: (a, b) => (Number.isNaN(a) || Number.isNaN(b) ? NaN : name === "GREATEST" ? (a >= b ? a : b) : a <= b ? a : b),
-  });
-
+  elementwise(left, right, { name, dtype: (a, b) => (a === "bool" && b === "bool" ? "int64" : joint([a, b])), of: name === "GREATEST" ? (a, b) => Math.max(a, b) : (a, b) => Math.min(a, b) });

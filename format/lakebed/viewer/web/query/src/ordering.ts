@@ -1,6 +1,6 @@
 /** ORDER BY, the codes of groups and of DISTINCT, and SAMPLE BY; after Python's `values/ordering.py`, `keys.py` and `sampling.py`. */
 
-import { Arrays, Constant, Items, Nd, Num, isDocument, rounded, rowError, scalars, span, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Constant, Items, Nd, Num, isDocument, marks, rounded, rowError, rowsOf, scalars, span, unwrapped, wholes, type Column, type Rows, type Val } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 import { compareTexts, listed } from "./numbers";
 
@@ -64,73 +64,57 @@ function check(ranks: Ranks[], found: Rows, most: number): void {
 }
 
 function ranked({ column, isDescending, nulls }: Key): Ranks {
-  const { values, gone, errors } = numbersOf(column);
+  const sign = isDescending ? -1 : 1;
+  if (column instanceof Constant) return { values: new Int8Array(column.length), classes: null, errors: null, sign };
+  const found = column instanceof Items ? placesIn(column.items) : scalars(column);
+  if (found === null) throw new QueryError("type", "ORDER BY needs one number, text or JSON value per row, not an array");
+  const { data, missing, error: errors } = found;
   const isFirst = nulls === "first" || (nulls === "" && column instanceof Items && !column.isText && !isDescending);
-  let classes: Int8Array | null = null;
-  for (let i = 0; i < values.length; i++) {
-    const isNaN = Number.isNaN(values[i]);
-    if (!gone?.[i] && !isNaN) continue;
-    classes ??= new Int8Array(values.length);
-    classes[i] = gone?.[i] ? (isFirst ? -1 : 2) : 1;
-  }
-  if (classes !== null) {
-    const own = Array.from(values);
-    classes.forEach((one, i) => one !== 0 && (own[i] = 0));
-    return { values: own, classes, errors, sign: isDescending ? -1 : 1 };
-  }
-  return { values, classes, errors, sign: isDescending ? -1 : 1 };
+  const classes = Int8Array.from({ length: data.length }, (_, i) => (missing?.[i] ? (isFirst ? -1 : 2) : Number.isNaN(data[i]) ? 1 : 0));
+  if (classes.every((one) => one === 0)) return { values: data, classes: null, errors, sign };
+  return { values: Array.from(data as Float64Array, (one, i) => (classes[i] ? 0 : one)), classes, errors, sign };
 }
 
-function numbersOf(column: Column): { values: ArrayLike<number | bigint>; gone: Uint8Array | null; errors: Float64Array | null } {
-  if (column instanceof Constant) return { values: new Int8Array(column.length), gone: null, errors: null };
-  if (column instanceof Items) {
-    const classOf = (value: Val): [number, string | number | bigint] | null => {
-      const one = value instanceof Nd && value.data.length === 1 ? value.data[0]! : value instanceof Num ? value.value : value;
-      if (one === null) return null;
-      if (typeof one === "string") return [0, one];
-      if (typeof one === "boolean") return [1, Number(one)];
-      if (typeof one === "number" || typeof one === "bigint") return [1, one];
-      throw new QueryError("type", "ORDER BY needs one number, text or JSON value per row, not a list");
-    };
-    const keys = column.items.map(classOf);
-    const gone = Uint8Array.from(keys, (key) => (key === null ? 1 : 0));
-    if (keys.some((key) => typeof key?.[1] === "number" && Number.isNaN(key[1]))) throw new NeedsView("ORDER BY of JSON values with NaN");
-    const compare = (a: [number, string | number | bigint], b: [number, string | number | bigint]): number =>
-      a[0] - b[0] || (a[0] === 0 ? compareTexts(a[1] as string, b[1] as string) : a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0);
-    const known = [...new Map(keys.filter((key) => key !== null).map((key) => [`${key[0]} ${key[1]}`, key])).values()].sort(compare);
-    const places = new Map(known.map((key, i) => [`${key[0]} ${key[1]}`, i]));
-    return { values: Float64Array.from(keys, (key) => (key === null ? 0 : places.get(`${key[0]} ${key[1]}`)!)), gone: gone.includes(1) ? gone : null, errors: null };
-  }
-  const found = scalars(column);
-  if (found === null) throw new QueryError("type", "ORDER BY needs one number, text or JSON value per row, not an array");
-  return { values: found.data, gone: found.missing, errors: found.error };
+/** The places of values of JSON among all of them: texts are before numbers. */
+function placesIn(items: Val[]): Arrays {
+  const keys = items.map((value): string | number | bigint | null => {
+    const one = unwrapped(value);
+    if (one !== null && !["string", "number", "bigint", "boolean"].includes(typeof one)) throw new QueryError("type", "ORDER BY needs one number, text or JSON value per row, not a list");
+    if (Number.isNaN(one)) throw new NeedsView("ORDER BY of JSON values with NaN");
+    return typeof one === "boolean" ? Number(one) : (one as string | number | bigint | null);
+  });
+  const known = [...new Set(keys)].filter((key) => key !== null).sort((a, b) => {
+    if (typeof a === "string" || typeof b === "string") return typeof a !== typeof b ? (typeof a === "string" ? -1 : 1) : compareTexts(a as string, b as string);
+    return a < b ? -1 : a > b ? 1 : 0;
+  });
+  const places = new Map(known.map((key, i) => [key, i]));
+  return wholes(keys.map((key) => (key === null ? 0 : places.get(key)!)), marks(keys, (key) => key === null));
 }
 
 // -- codes ------------------------------------------------------------------------------------------------------------
 
-/** A number for each row, equal where the values are, -1 for missing ones. */
-export function codes(column: Column, refuseArrays: boolean): Int32Array {
-  if (column instanceof Constant) return new Int32Array(column.length);
+/** Numbers of keys, from 0 on, in the order in which they come. */
+function numbering(): (key: unknown) => number {
   const known = new Map<unknown, number>();
-  const numbered = (key: unknown): number => {
+  return (key) => {
     let found = known.get(key);
     if (found === undefined) known.set(key, (found = known.size));
     return found;
   };
+}
+
+/** A number for each row, equal where the values are, -1 for missing ones. */
+export function codes(column: Column, refuseArrays: boolean): Int32Array {
+  if (column instanceof Constant) return new Int32Array(column.length);
+  const numbered = numbering();
   const found = scalars(column);
   if (found !== null) {
     if (found.error !== null) throw new NeedsView("groups of numbers that are rounded");
     const { data, missing } = found;
     return Int32Array.from({ length: column.length }, (_, i) => (missing?.[i] ? -1 : numbered(typeof data[i] === "bigint" ? data[i] : (data[i] as number) + 0)));
   }
-  if (column instanceof Arrays) {
-    if (refuseArrays) throw new QueryError("type", "a key is one number, text or JSON value per row, not an array");
-    return Int32Array.from({ length: column.length }, (_, i) => {
-      const value = column.row(i);
-      return value === null ? -1 : numbered(hashable(value));
-    });
-  }
-  return Int32Array.from(column.items, (item) => (item === null ? -1 : numbered(hashable(item))));
+  if (column instanceof Arrays && refuseArrays) throw new QueryError("type", "a key is one number, text or JSON value per row, not an array");
+  return Int32Array.from(rowsOf(column), (value) => (value === null ? -1 : numbered(hashable(value))));
 }
 
 /** A key of a map that is equal for equal values. */
@@ -157,14 +141,8 @@ function canonical(value: Val): string {
 }
 
 export function joined(parts: Int32Array[]): Int32Array {
-  if (parts.length === 1) return parts[0]!;
-  const known = new Map<string, number>();
-  return Int32Array.from(parts[0]!, (_, i) => {
-    const key = parts.map((part) => part[i]).join();
-    let found = known.get(key);
-    if (found === undefined) known.set(key, (found = known.size));
-    return found;
-  });
+  const numbered = numbering();
+  return parts.length === 1 ? parts[0]! : Int32Array.from(parts[0]!, (_, i) => numbered(parts.map((part) => part[i]).join()));
 }
 
 /** Rows of all groups, ordered by the first row of each, and where each group begins. */
@@ -196,31 +174,28 @@ export function firsts(keys: Int32Array): Rows {
 const WORD = 0xffffffff;
 const [M64, M128] = [(1n << 64n) - 1n, (1n << 128n) - 1n];
 
+const mixed = (found: number): number => (found ^ (found >>> 16)) >>> 0;
+
+/** A hash whose constant changes with each value. */
+function hashing(start: number, factor: number): (value: number) => number {
+  let constant = start;
+  return (value) => {
+    const found = value ^ constant;
+    constant = Math.imul(constant, factor);
+    return mixed(Math.imul(found, constant) >>> 0);
+  };
+}
+
 /** Words from a seed, as NumPy's SeedSequence mixes them. */
 function seeded(seed: bigint, count: number): number[] {
   const entropy: number[] = [];
   for (let left = seed; left > 0n || entropy.length === 0; left >>= 32n) entropy.push(Number(left & BigInt(WORD)));
-  let constant = 0x43b0d7e5;
-  const hash = (value: number): number => {
-    let found = (value ^ constant) >>> 0;
-    constant = Math.imul(constant, 0x931e8875) >>> 0;
-    found = Math.imul(found, constant) >>> 0;
-    return (found ^ (found >>> 16)) >>> 0;
-  };
-  const mix = (x: number, y: number): number => {
-    const found = (Math.imul(0xca01f9dd, x) - Math.imul(0x4973f715, y)) >>> 0;
-    return (found ^ (found >>> 16)) >>> 0;
-  };
+  const [hash, last] = [hashing(0x43b0d7e5, 0x931e8875), hashing(0x8b51f9dd, 0x58f38ded)];
+  const mix = (x: number, y: number): number => mixed((Math.imul(0xca01f9dd, x) - Math.imul(0x4973f715, y)) >>> 0);
   const pool = Array.from({ length: 4 }, (_, i) => hash(entropy[i] ?? 0));
   for (let from = 0; from < 4; from++) for (let to = 0; to < 4; to++) if (from !== to) pool[to] = mix(pool[to]!, hash(pool[from]!));
   for (let from = 4; from < entropy.length; from++) for (let to = 0; to < 4; to++) pool[to] = mix(pool[to]!, hash(entropy[from]!));
-  let other = 0x8b51f9dd;
-  return Array.from({ length: count }, (_, i) => {
-    let found = (pool[i % 4]! ^ other) >>> 0;
-    other = Math.imul(other, 0x58f38ded) >>> 0;
-    found = Math.imul(found, other) >>> 0;
-    return (found ^ (found >>> 16)) >>> 0;
-  });
+  return Array.from({ length: count }, (_, i) => last(pool[i % 4]!));
 }
 
 /** Numbers from 0 to before 1, those of NumPy's `Generator(PCG64(seed)).random()`. */

@@ -65,41 +65,40 @@ function continued(tokens: TokenStream, left: Expression, own: number): Expressi
   return { is: "binary", operator: MEANT[text] ?? text, left, right: expression(tokens, own + 1), at };
 }
 
+/** LIKE, BETWEEN, IN and IS NULL, each of which may be negated. */
 function relation(tokens: TokenStream, left: Expression, word: string, at: number): Expression {
   let isNegated = word === "not";
   let name = word;
   if (isNegated) {
     if (!tokens.isKeyword("like", "ilike", "between", "in")) throw tokens.unexpected("LIKE, ILIKE, BETWEEN or IN");
     name = tokens.take().text.toLowerCase();
-  }
-  if (name === "like" || name === "ilike") return { is: "like", operand: left, pattern: expression(tokens, RELATION + 1), isNegated, anyCase: name === "ilike", at };
-  if (name === "between") {
-    const low = expression(tokens, RELATION + 1);
-    tokens.expectKeyword("and");
-    return { is: "between", operand: left, low, high: expression(tokens, RELATION + 1), isNegated, at };
-  }
-  if (name === "in") return member(tokens, left, isNegated, at);
-  if (name === "is") {
+  } else if (name === "is") {
     isNegated = tokens.takeKeyword("not");
     tokens.expectKeyword("null");
   }
-  return { is: "isnull", operand: left, isNegated, at };
+  const found = related(tokens, left, name, at);
+  return isNegated ? { is: "unary", operator: "not", operand: found, at } : found;
 }
 
-function member(tokens: TokenStream, left: Expression, isNegated: boolean, at: number): Expression {
-  if (left.is === "literal" && !tokens.isOperator("(", "[")) {
-    const right = expression(tokens, RELATION + 1); // 'cat' in labels
-    const found: Expression = { is: "call", name: "CONTAINS", operands: [right, left], isDistinct: false, isStar: false, at };
-    return isNegated ? { is: "unary", operator: "not", operand: found, at } : found;
-  }
+function related(tokens: TokenStream, left: Expression, name: string, at: number): Expression {
+  if (name === "like" || name === "ilike") return { is: "like", operand: left, pattern: expression(tokens, RELATION + 1), anyCase: name === "ilike", at };
+  if (name === "in") return member(tokens, left, at);
+  if (name !== "between") return { is: "isnull", operand: left, at };
+  const low = expression(tokens, RELATION + 1);
+  tokens.expectKeyword("and");
+  const edge = (operator: string, right: Expression): Expression => ({ is: "binary", operator, left, right, at });
+  return { is: "logical", operator: "and", operands: [edge(">=", low), edge("<=", expression(tokens, RELATION + 1))], at };
+}
+
+function member(tokens: TokenStream, left: Expression, at: number): Expression {
+  // 'cat' in labels
+  if (left.is === "literal" && !tokens.isOperator("(", "[")) return { is: "call", name: "CONTAINS", operands: [expression(tokens, RELATION + 1), left], isDistinct: false, isStar: false, at };
   const [opening, closing] = tokens.takeKeyword("array") ? ["[", "]"] : ["(", ")"];
   tokens.expectOperator(opening!);
-  let items: Expression[] = [];
-  let inner: Query | null = null;
-  if (opening === "(" && tokens.isKeyword("select", "with")) inner = query(tokens);
-  else if (!tokens.isOperator(closing!)) items = expressions(tokens);
+  const inner = opening === "(" && tokens.isKeyword("select", "with") ? query(tokens) : null;
+  const items = inner === null && !tokens.isOperator(closing!) ? expressions(tokens) : [];
   tokens.expectOperator(closing!);
-  return { is: "in", operand: left, items, query: inner, isNegated, at };
+  return { is: "in", operand: left, items, query: inner, at };
 }
 
 function operand(tokens: TokenStream): Expression {
@@ -164,7 +163,8 @@ function unquoted(tokens: TokenStream): Expression {
     return tokens.bracketed(() => {
       const unit = tokens.expectName("a unit such as YEAR").text.toLowerCase();
       tokens.expectKeyword("from");
-      return { is: "extract", unit, operand: expression(tokens), at };
+      const named: Expression = { is: "literal", value: unit, isFloat: false, at };
+      return { is: "call", name: "DATE_PART", operands: [named, expression(tokens)], isDistinct: false, isStar: false, at };
     });
   if (name === "exists" && tokens.isOperator("(")) return { is: "nested", query: tokens.bracketed(query), isExists: true, at };
   if ((name === "date" || name === "timestamp") && tokens.token.kind === "string") {
@@ -198,26 +198,21 @@ function array(tokens: TokenStream): Expression {
 }
 
 function call(tokens: TokenStream, { text: name, at }: Token): Expression {
-  tokens.expectOperator("(");
-  if (tokens.takeOperator("*")) {
-    tokens.expectOperator(")");
-    return { is: "call", name, operands: [], isDistinct: false, isStar: true, at };
-  }
-  const isDistinct = tokens.takeKeyword("distinct");
-  if (tokens.takeOperator(")")) return { is: "call", name, operands: [], isDistinct, isStar: false, at };
-  const operands = [expression(tokens)];
-  const weights: Expression[] = [];
-  if (tokens.takeOperator(":")) weights.push(expression(tokens));
-  while (tokens.takeOperator(",")) {
-    operands.push(expression(tokens));
-    if (weights.length) {
-      tokens.expectOperator(":");
-      weights.push(expression(tokens));
-    }
-  }
-  tokens.expectOperator(")");
-  if (weights.length) return { is: "weights", name, pairs: operands.map((one, i) => [one, weights[i]!]), at };
-  return { is: "call", name, operands, isDistinct, isStar: false, at };
+  return tokens.bracketed((): Expression => {
+    const found = { is: "call" as const, name, operands: [] as Expression[], isDistinct: false, isStar: tokens.takeOperator("*"), at };
+    if (found.isStar) return found;
+    found.isDistinct = tokens.takeKeyword("distinct");
+    if (tokens.isOperator(")")) return found;
+    const weights: Expression[] = [];
+    found.operands = tokens.separated(() => {
+      const operand = expression(tokens);
+      if (weights.length === 0 ? tokens.takeOperator(":") : tokens.expectOperator(":")) weights.push(expression(tokens));
+      return operand;
+    });
+    if (!weights.length) return found;
+    if (weights.length < found.operands.length) throw tokens.unexpected("':'");
+    return { is: "weights", name, pairs: found.operands.map((one, i) => [one, weights[i]!]), at };
+  });
 }
 
 function cases(tokens: TokenStream, at: number): Expression {
@@ -226,12 +221,12 @@ function cases(tokens: TokenStream, at: number): Expression {
   while (tokens.takeKeyword("when")) {
     const condition = expression(tokens);
     tokens.expectKeyword("then");
-    branches.push([condition, expression(tokens)]);
+    branches.push([compared === null ? condition : { is: "binary", operator: "=", left: compared, right: condition, at }, expression(tokens)]);
   }
   if (!branches.length) throw tokens.unexpected("WHEN");
   const otherwise = tokens.takeKeyword("else") ? expression(tokens) : null;
   tokens.expectKeyword("end");
-  return { is: "case", operand: compared, branches, otherwise, at };
+  return { is: "case", branches, otherwise, at };
 }
 
 /** The items between square brackets, and the closing one. */
@@ -374,18 +369,18 @@ function key(tokens: TokenStream): Order {
   return { expression: found, isDescending, nulls };
 }
 
+/** A number of rows, or of hundredths of them. */
+const counted = (tokens: TokenStream): { count: Expression; isPercent: boolean } => ({ count: expression(tokens), isPercent: tokens.takeKeyword("percent") });
+
 function limit(tokens: TokenStream): Query["limit"] {
-  if (!tokens.isKeyword("limit", "offset")) return null;
   const { at } = tokens.token;
-  const found: NonNullable<Query["limit"]> = { count: null, isPercent: false, offset: null, at };
   const first = tokens.keyword();
+  if (first !== "limit" && first !== "offset") return null;
+  const found: NonNullable<Query["limit"]> = { count: null, isPercent: false, offset: null, at };
   for (const clause of [first, first === "limit" ? "offset" : "limit"]) {
     if (!tokens.takeKeyword(clause)) continue;
     if (clause === "offset") found.offset = expression(tokens);
-    else if (!tokens.takeKeyword("all")) {
-      found.count = expression(tokens);
-      found.isPercent = tokens.takeKeyword("percent");
-    }
+    else if (!tokens.takeKeyword("all")) Object.assign(found, counted(tokens));
   }
   return found;
 }
@@ -397,10 +392,8 @@ function sample(tokens: TokenStream): Query["sample"] {
   for (;;) {
     if (tokens.takeKeyword("replace")) found.replace = tokens.takeFlag();
     else if (tokens.takeKeyword("seed")) found.seed = expression(tokens);
-    else if (tokens.takeKeyword("limit")) {
-      found.count = expression(tokens);
-      found.isPercent = tokens.takeKeyword("percent");
-    } else return found;
+    else if (tokens.takeKeyword("limit")) Object.assign(found, counted(tokens));
+    else return found;
   }
 }
 
@@ -411,11 +404,13 @@ function sources(tokens: TokenStream): Source {
   while (tokens.isOperator(",")) {
     tokens.deeper();
     const { at } = tokens.take();
-    left = { is: "join", kind: "zip", left, right: joined(tokens), condition: null, using: [], at };
+    joined(tokens);
+    left = { is: "join", kind: "zip", at };
   }
   return left;
 }
 
+/** Tables and their joins, which only Python answers. */
 function joined(tokens: TokenStream): Source {
   let left = table(tokens);
   while (tokens.isKeyword(...Object.keys(JOINS))) {
@@ -425,13 +420,11 @@ function joined(tokens: TokenStream): Source {
     const kind = JOINS[first]!;
     if (["left", "right", "full"].includes(first)) tokens.takeKeyword("outer");
     if (first !== "join") tokens.expectKeyword("join");
-    const right = table(tokens);
-    let condition: Expression | null = null;
-    let using: string[] = [];
-    if (tokens.takeKeyword("on")) condition = expression(tokens);
-    else if (tokens.takeKeyword("using")) using = tokens.bracketed(() => tokens.separated(() => tokens.expectName("a column").text));
+    table(tokens);
+    if (tokens.takeKeyword("on")) expression(tokens);
+    else if (tokens.takeKeyword("using")) tokens.bracketed(() => tokens.separated(() => tokens.expectName("a column")));
     else if (kind !== "cross" && kind !== "natural") throw tokens.unexpected("ON or USING");
-    left = { is: "join", kind, left, right, condition, using, at };
+    left = { is: "join", kind, at };
   }
   return left;
 }
@@ -462,19 +455,16 @@ function table(tokens: TokenStream): Source {
 
 function difference(tokens: TokenStream): Source {
   const { at } = tokens.take();
-  const reference = (): void => {
+  const version = (): void => {
     if (tokens.token.kind !== "string") throw tokens.unexpected("a branch, commit or tag in single quotes");
     tokens.take();
   };
-  tokens.expectOperator("(");
-  if (tokens.token.kind === "quoted") {
-    tokens.take();
+  tokens.bracketed(() => {
+    if (tokens.token.kind === "quoted" && tokens.take()) tokens.expectOperator(",");
+    version();
     tokens.expectOperator(",");
-  }
-  reference();
-  tokens.expectOperator(",");
-  reference();
-  tokens.expectOperator(")");
+    version();
+  });
   alias(tokens);
   return { is: "difference", at };
 }

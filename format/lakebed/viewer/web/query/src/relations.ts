@@ -1,18 +1,25 @@
 /** Relations: named columns over rows, read on demand; after Python's `relations/relation.py`. */
 
 import { COUNT_ALL, Scope, evaluate, isByPlace, isTrue, needs, type Bound } from "./bound";
-import { Arrays, Items, computedRows, isRun, picked, rowsOf, span, take, wholes, type Column, type Mask, type Rows } from "./columns";
+import { Arrays, Items, computedRows, isRun, gathered, rowsOf, span, take, wholes, type Column, type Mask, type Rows } from "./columns";
 import { type Info } from "./functions";
 import { shapeOf } from "./subscripts";
 
 export abstract class Relation {
-  abstract readonly infos: Map<string, Info>;
-  abstract readonly length: number;
-  abstract read(name: string, places: Rows): Promise<Column>;
+  readonly names: string[];
 
-  get names(): string[] {
-    return [...this.infos.keys()];
+  protected constructor(
+    readonly infos: Map<string, Info>,
+    readonly length: number,
+    /** Something that relations over one dataset share. */
+    readonly origin: unknown = null,
+    /** Rows of the dataset that the rows come from; null where they come from several. */
+    readonly baseRows: Rows | null = null,
+  ) {
+    this.names = [...infos.keys()];
   }
+
+  abstract read(name: string, places: Rows): Promise<Column>;
 
   /** The relation, column and rows that rows of a column are copied from; null where they are computed. */
   below(_name: string, _places: Rows): [Relation, string, Rows] | null {
@@ -30,16 +37,6 @@ export abstract class Relation {
 
   select(places: Rows): Relation {
     return new Picked(this, places);
-  }
-
-  /** Something that relations over one dataset share. */
-  get origin(): unknown {
-    return null;
-  }
-
-  /** Rows of the dataset that the rows come from; null where they come from several. */
-  get baseRows(): Rows | null {
-    return null;
   }
 
   /** Columns, shapes and marks that expressions need, of some rows. */
@@ -67,18 +64,11 @@ export abstract class Relation {
 
 /** Expressions over another relation. */
 export class Projected extends Relation {
-  readonly infos: Map<string, Info>;
-
   constructor(
     readonly base: Relation,
     readonly outputs: Map<string, Bound>,
   ) {
-    super();
-    this.infos = new Map([...outputs].map(([name, node]) => [name, node.info]));
-  }
-
-  get length(): number {
-    return this.base.length;
+    super(new Map([...outputs].map(([name, node]) => [name, node.info])), base.length, base.origin, base.baseRows);
   }
 
   read(name: string, places: Rows): Promise<Column> {
@@ -93,14 +83,6 @@ export class Projected extends Relation {
   override select(places: Rows): Relation {
     return [...this.outputs.values()].some(isByPlace) ? new Picked(this, places) : new Projected(this.base.select(places), this.outputs);
   }
-
-  override get origin(): unknown {
-    return this.base.origin;
-  }
-
-  override get baseRows(): Rows | null {
-    return this.base.baseRows;
-  }
 }
 
 /** Rows of another relation, in any order. */
@@ -109,36 +91,15 @@ export class Picked extends Relation {
     readonly base: Relation,
     readonly places: Rows,
   ) {
-    super();
-  }
-
-  get infos(): Map<string, Info> {
-    return this.base.infos;
-  }
-
-  get length(): number {
-    return this.places.length;
+    super(base.infos, places.length, base.origin, base.baseRows && gathered(base.baseRows, places));
   }
 
   read(name: string, places: Rows): Promise<Column> {
-    return this.base.read(name, picked(this.places, places));
+    return this.base.read(name, gathered(this.places, places));
   }
 
   override below(name: string, places: Rows): [Relation, string, Rows] {
-    return [this.base, name, picked(this.places, places)];
-  }
-
-  override select(places: Rows): Relation {
-    return new Picked(this.base, picked(this.places, places));
-  }
-
-  override get origin(): unknown {
-    return this.base.origin;
-  }
-
-  override get baseRows(): Rows | null {
-    const rows = this.base.baseRows;
-    return rows === null ? null : picked(rows, this.places);
+    return [this.base, name, gathered(this.places, places)];
   }
 }
 
@@ -148,19 +109,12 @@ export const groupedInfo = (info: Info, isKey = false): Info => ({
 
 /** Runs of rows of another relation. */
 export class Grouped extends Relation {
-  readonly infos: Map<string, Info>;
-
   constructor(
     readonly base: Relation,
     readonly members: Rows,
     readonly ends: Float64Array,
   ) {
-    super();
-    this.infos = new Map([...base.infos].map(([name, info]) => [name, groupedInfo(info)]));
-  }
-
-  get length(): number {
-    return this.ends.length - 1;
+    super(new Map([...base.infos].map(([name, info]) => [name, groupedInfo(info)])), ends.length - 1);
   }
 
   async read(name: string, places: Rows): Promise<Column> {

@@ -2,8 +2,8 @@
 
 import type { Dataset, Run, Tensor, Value } from "../../reader/src";
 import { parseJson } from "../../reader/src/json";
-import { numbers } from "../../reader/src/values";
-import { Arrays, Items, Nd, collect, concatenated, isRun, isWide, narrowed, picked, product, room, take, texts, type Column, type Data, type Dtype, type Mask, type Rows, type Val } from "./columns";
+import { numbersOf, stretches, textsOf } from "../../reader/src/runs";
+import { Arrays, Items, Nd, collect, concatenated, filled, gathered, isRun, isWide, narrowed, product, room, roomLike, take, texts, type Column, type Data, type Dtype, type Mask, type Rows, type Val } from "./columns";
 import { NeedsView } from "./errors";
 import { ANY, type Info } from "./functions";
 import { Relation } from "./relations";
@@ -15,20 +15,13 @@ const DTYPES = new Set(["bool", "int8", "int16", "int32", "int64", "uint8", "uin
 
 /** Rows of a dataset. */
 export class Stored extends Relation {
-  readonly infos: Map<string, Info>;
-
   constructor(
     readonly dataset: Dataset,
     readonly places: Rows,
     readonly shown: string[] = [...dataset.tensors.keys()],
-    infos?: Map<string, Info>,
+    infos: Map<string, Info> = new Map(shown.map((name) => [name, infoOf(dataset.tensor(name))])),
   ) {
-    super();
-    this.infos = infos ?? new Map(shown.map((name) => [name, infoOf(dataset.tensor(name))]));
-  }
-
-  get length(): number {
-    return this.places.length;
+    super(infos, places.length, dataset, places);
   }
 
   tensor(name: string): Tensor {
@@ -47,8 +40,7 @@ export class Stored extends Relation {
     if (kind !== "array") return Arrays.even("uint32", new Uint32Array(rows.length).fill(1), rows.length, [1]);
     if (isFixed(tensor)) {
       const shape = tensor.maxShape;
-      const data = new Uint32Array(rows.length * shape.length);
-      for (let i = 0; i < rows.length; i++) data.set(shape, i * shape.length);
+      const data = filled(new Uint32Array(rows.length * shape.length), Array.from(rows, () => shape));
       return Arrays.even("uint32", data, rows.length, [shape.length]);
     }
     const companion = this.dataset.companion(name, "shape");
@@ -58,7 +50,7 @@ export class Stored extends Relation {
     }
     const rank = tensor.maxShape.length;
     const data = new Uint32Array(rows.length * rank);
-    for (const [first, last] of spans(rows)) {
+    for (const [first, last] of stretches(rows)) {
       const found = await tensor.shapes(rows[first]!, rows[last]! + 1);
       found.forEach((one, i) => one !== null && data.set(one.shape, (first + i) * rank));
     }
@@ -75,7 +67,7 @@ export class Stored extends Relation {
   }
 
   private rows(places: Rows): Rows {
-    return picked(this.places, places);
+    return gathered(this.places, places);
   }
 
   override select(places: Rows): Relation {
@@ -84,14 +76,6 @@ export class Stored extends Relation {
 
   only(names: string[]): Relation {
     return new Stored(this.dataset, this.places, names, new Map(names.map((name) => [name, this.infos.get(name)!])));
-  }
-
-  override get origin(): unknown {
-    return this.dataset;
-  }
-
-  override get baseRows(): Rows {
-    return this.places;
   }
 }
 
@@ -127,17 +111,6 @@ function infoOf(tensor: Tensor): Info {
   };
 }
 
-/** Runs of rows that follow each other: the first and the last place of each. */
-function spans(rows: Rows): [number, number][] {
-  const found: [number, number][] = [];
-  for (let i = 0; i < rows.length; i++) {
-    const last = found[found.length - 1];
-    if (last !== undefined && rows[i] === rows[last[1]]! + 1) last[1] = i;
-    else found.push([i, i]);
-  }
-  return found;
-}
-
 /** Rows of a tensor, each chunk fetched once. */
 async function readRows(tensor: Tensor, rows: Rows): Promise<Column> {
   const kind = kindOf(tensor);
@@ -150,18 +123,8 @@ async function readRows(tensor: Tensor, rows: Rows): Promise<Column> {
   let [least, most] = [rows[0]!, rows[0]!];
   for (const row of rows) [least, most] = [Math.min(least, row), Math.max(most, row)];
   if (rows.length * DENSE > most - least) return evened(take(await readRun(tensor, least, most + 1), rows.map((row) => row - least)), kind);
-  // Whole chunks, of which only those that hold a row are read.
-  const ends = tensor.chunkEnds;
   const ordered = Int32Array.from(new Set(rows)).sort();
-  const blocks: [number, number][] = [];
-  for (let i = 0, chunk = 0; i < ordered.length; i++) {
-    while (ends[chunk]! < ordered[i]!) chunk++;
-    const [start, stop] = [chunk === 0 ? 0 : ends[chunk - 1]! + 1, Math.min(tensor.length, ends[chunk]! + 1)];
-    const last = blocks[blocks.length - 1];
-    if (last !== undefined && last[1] >= start) last[1] = stop;
-    else blocks.push([start, stop]);
-  }
-  const parts = await Promise.all(blocks.map(async ([start, stop]) => {
+  const parts = await Promise.all(tensor.stretches(ordered).map(async ([start, stop]) => {
     const mine = ordered.filter((row) => row >= start && row < stop);
     return take(await readRun(tensor, start, stop), Int32Array.from(mine, (row) => row - start));
   }));
@@ -194,20 +157,16 @@ async function readRun(tensor: Tensor, start: number, stop: number): Promise<Col
   if (kind === "array" && tensor.dtype === null) return Arrays.ragged("float64", new Float64Array(0), count, new Float64Array(count * rank), rank, nulls);
   const runs = await tensor.runs(start, stop);
   if (kind === "text") {
-    const found = textsIn(runs, count, start);
-    if (nulls !== null) nulls.forEach((gone, i) => gone && (found[i] = null));
-    return texts(found);
+    return texts(textsOf(runs).map((text, i) => (nulls?.[i] ? null : text)));
   }
-  if (kind !== "array") return documents(tensor, runs, nulls, count, start);
+  if (kind !== "array") return collect(textsOf(runs).map((text, i) => (nulls?.[i] ? null : checked(text ? parseJson(text, `${tensor.name}[${start + i}]`) : kind === "list" ? [] : {}) as Val)));
   const dtype = tensor.dtype as Dtype;
-  const isEven = isFixed(tensor) && !(tensor.hasMarks && tensor.maxShape.includes(0));
-  if (isEven) {
-    const data = narrowed(joined(runs, tensor, dtype));
+  const data = narrowed(numbersOf(runs, dtype));
+  if (isFixed(tensor) && !(tensor.hasMarks && tensor.maxShape.includes(0))) {
     if (data.length !== count * product(tensor.maxShape)) throw new NeedsView(`${tensor.name}, whose samples do not have the shape that it tells`);
     return Arrays.even(dtype, data, count, tensor.maxShape, nulls);
   }
-  const data = narrowed(joined(runs, tensor, dtype));
-  if (tensor.isNullable) return nullable(runs, data, dtype, count, start, nulls);
+  if (tensor.isNullable) return nullable(runs, data, dtype, count, nulls);
   const shapes = new Float64Array(count * rank);
   for (const run of runs) if (run.axes !== null) shapes.set(run.shapes, (run.row - start) * rank);
   const found = Arrays.ragged(dtype, data, count, shapes, rank, nulls);
@@ -216,54 +175,16 @@ async function readRun(tensor: Tensor, start: number, stop: number): Promise<Col
 }
 
 /** Single numbers, of which some are missing: those are stored as empty samples. */
-function nullable(runs: Run[], data: Data, dtype: Dtype, count: number, start: number, nulls: Mask): Column {
-  const missing = new Uint8Array(count);
-  const found = isWide(data) ? new (data.constructor as typeof BigInt64Array)(count) : room(dtype, count);
-  let at = 0;
-  for (const { row, ends, count: own } of runs)
-    for (let i = 0; i < own; i++) {
-      if (ends[i + 1]! > ends[i]!) found[row - start + i] = data[at++]! as never;
-      else missing[row - start + i] = 1;
+function nullable(runs: Run[], data: Data, dtype: Dtype, count: number, nulls: Mask): Column {
+  const missing = Uint8Array.from({ length: count }, (_, i) => nulls?.[i] ?? 0);
+  const found = roomLike(isWide(data) ? data : room(dtype, 0), count);
+  let [row, at] = [0, 0];
+  for (const { ends, count: own } of runs)
+    for (let i = 0; i < own; i++, row++) {
+      if (ends[i + 1]! > ends[i]!) found[row] = data[at++]!;
+      else missing[row] = 1;
     }
-  if (nulls !== null) nulls.forEach((gone, i) => gone && (missing[i] = 1));
   return Arrays.even(dtype, found, count, [1], missing.includes(1) ? missing : null);
-}
-
-/** The numbers of all runs, one behind the other. */
-function joined(runs: Run[], tensor: Tensor, dtype: Dtype): Data {
-  const parts = runs.map(({ data, ends, count }) => data.subarray(ends[0], ends[count]));
-  if (parts.length === 1) return numbers(parts[0]!, dtype);
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return numbers(whole, tensor.dtype!);
-}
-
-const UTF8 = new TextDecoder("utf-8", { fatal: true });
-
-/** Texts of runs; those of plain letters are cut from one text. */
-function textsIn(runs: Run[], count: number, start: number): (string | null)[] {
-  const found = new Array<string | null>(count);
-  for (const { data, ends, row, count: own } of runs) {
-    const begin = ends[0]!;
-    const bytes = data.subarray(begin, ends[own]);
-    const whole = UTF8.decode(bytes);
-    const isPlain = whole.length === bytes.length;
-    for (let i = 0; i < own; i++) found[row - start + i] = isPlain ? whole.slice(ends[i]! - begin, ends[i + 1]! - begin) : UTF8.decode(data.subarray(ends[i], ends[i + 1]));
-  }
-  return found;
-}
-
-function documents(tensor: Tensor, runs: Run[], nulls: Mask, count: number, start: number): Column {
-  const isList = kindOf(tensor) === "list";
-  const found = new Array<Val>(count);
-  textsIn(runs, count, start).forEach((text, i) => {
-    found[i] = nulls?.[i] ? null : checked(text ? parseJson(text, `${tensor.name}[${start + i}]`) : isList ? [] : {});
-  });
-  return collect(found);
 }
 
 /** A value of JSON; arrays and bytes in it are not read here. */
@@ -277,7 +198,7 @@ async function slow(tensor: Tensor, rows: Rows): Promise<Column> {
   const isFile = [tensor.sampleCompression, tensor.chunkCompression].some((one) => one !== null && one !== "lz4");
   if (isFile) throw new NeedsView(`the values of ${tensor.name}, which are files`);
   const found: Val[] = [];
-  for (const [first, last] of spans(rows)) for (const value of await tensor.rows(rows[first]!, rows[last]! + 1)) found.push(valueOf(value, tensor));
+  for (const [first, last] of stretches(rows)) for (const value of await tensor.rows(rows[first]!, rows[last]! + 1)) found.push(valueOf(value, tensor));
   return collect(found);
 }
 
@@ -290,12 +211,8 @@ function valueOf(value: Value, tensor: Tensor): Val {
   if (value.kind !== "sequence") throw new NeedsView(`the values of ${tensor.name}`);
   const items = value.items.map((item) => valueOf(item, tensor));
   const nds = items.filter((item) => item instanceof Nd);
-  if (!nds.length || nds.length < items.length || nds.some((one) => one.shape.join() !== nds[0]!.shape.join() || isWide(one.data))) return items;
-  const data = room(nds[0]!.dtype, nds.reduce((sum, one) => sum + one.data.length, 0));
-  let at = 0;
-  for (const one of nds) {
-    data.set(one.data as never, at);
-    at += one.data.length;
-  }
-  return new Nd(nds[0]!.dtype, [nds.length, ...nds[0]!.shape], data);
+  const [first] = nds;
+  if (first === undefined || nds.length < items.length || nds.some((one) => one.shape.join() !== first.shape.join() || isWide(one.data))) return items;
+  const data = filled(room(first.dtype, nds.length * first.data.length), nds.map((one) => one.data));
+  return new Nd(first.dtype, [nds.length, ...first.shape], data);
 }

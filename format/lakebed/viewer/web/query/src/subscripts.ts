@@ -1,6 +1,6 @@
 /** `x[...]`: parts of arrays and items of JSON values; after Python's `values/subscripts.py`. */
 
-import { Arrays, Constant, Items, Nd, Num, byRow, isDocument, itemOf, isWhole, product, room, rowError, type Column, type Data, type Val } from "./columns";
+import { Arrays, Constant, Items, Nd, Num, byRow, gathered, isDocument, isWhole, itemOf, placesOf, product, room, roomLike, rowError, type Column, type Val } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 
 export interface Slice {
@@ -19,8 +19,7 @@ const isFixed = (part: Part): part is number | Slice | "..." => typeof part === 
 export function subscript(base: Column, items: Part[]): Column {
   if (base instanceof Arrays && base.error !== null) throw new NeedsView("parts of arrays of numbers that are rounded");
   if (base instanceof Arrays && items.every(isFixed)) {
-    if (base.shape !== null) return ofEven(base, full(items, base.shape.length));
-    const found = ofUneven(base, full(items, base.rank));
+    const found = parts(base, full(items, base.rank));
     if (found !== null) return found;
   } else if (base instanceof Arrays && base.shape === null && items.length === 1 && items[0] instanceof Arrays && items[0].shape === null) {
     const found = masked(base, items[0]);
@@ -53,7 +52,7 @@ function partOf(value: Val, keys: Key[]): Val {
       throw rowError(`a sample of ${value.shape.length} axes has no ${count} indices`, "rank");
     }
     const found = selected(value.shape, full(given, value.shape.length));
-    return found === null ? null : gathered(value, found.index, found.shape);
+    return found && new Nd(value.dtype, found.shape, gathered(value.data, found.index));
   }
   const [key] = numbered;
   if (numbered.length !== 1 || !(key instanceof Nd)) throw new NeedsView("an index of several columns");
@@ -70,56 +69,36 @@ function wholeOf(value: number | bigint): number {
   return Number(value);
 }
 
-function gathered(value: Nd, index: Int32Array, shape: readonly number[]): Nd {
-  const data = new (value.data.constructor as new (length: number) => Data)(index.length);
-  for (let i = 0; i < index.length; i++) data[i] = value.data[index[i]!]!;
-  return new Nd(value.dtype, shape, data);
+/** Items of the first axes of an array, with all that is in them. */
+function taken(value: Nd, places: ArrayLike<number>, shape: readonly number[], rest: readonly number[]): Nd {
+  const size = product(rest);
+  const index = Int32Array.from({ length: places.length * size }, (_, i) => places[Math.floor(i / size)]! * size + (i % size));
+  return new Nd(value.dtype, [...shape, ...rest], gathered(value.data, index));
 }
 
 function ofMask(value: Nd, mask: Nd): Val {
-  const extents = value.shape.slice(0, mask.shape.length);
-  if (mask.shape.length > value.shape.length || mask.shape.some((extent, axis) => extent !== extents[axis]))
+  const rank = mask.shape.length;
+  if (rank > value.shape.length || mask.shape.some((extent, axis) => extent !== value.shape[axis]))
     throw value.data.length === 0 && mask.data.length === 0 ? new NeedsView("a mask of nothing") : rowError("the mask does not fit", "shape");
-  const rest = value.shape.slice(mask.shape.length);
-  const size = product(rest);
-  const index: number[] = [];
-  let count = 0;
-  mask.data.forEach((one: number | bigint, place: number) => {
-    if (one == 0) return;
-    count++;
-    for (let i = 0; i < size; i++) index.push(place * size + i);
-  });
-  return gathered(value, Int32Array.from(index), [count, ...rest]);
+  const places = placesOf(Uint8Array.from(mask.data as Uint8Array));
+  return taken(value, places, [places.length], value.shape.slice(rank));
 }
 
 function ofNumbers(value: Nd, key: Nd): Val {
   const extent = value.shape[0]!;
-  const rest = value.shape.slice(1);
-  const size = product(rest);
-  const index: number[] = [];
-  for (const one of key.data) {
-    const place = wholeOf(one) < 0 ? wholeOf(one) + extent : wholeOf(one);
-    if (!(place >= 0 && place < extent)) return null;
-    for (let i = 0; i < size; i++) index.push(place * size + i);
-  }
-  return gathered(value, Int32Array.from(index), [...key.shape, ...rest]);
+  const places = Array.from(key.data as Float64Array, (one) => (wholeOf(one) < 0 ? wholeOf(one) + extent : wholeOf(one)));
+  return places.every((place) => place >= 0 && place < extent) ? taken(value, places, key.shape, value.shape.slice(1)) : null;
 }
 
 function memberOf(value: Val, key: Key): Val {
-  if (key !== null && typeof key === "object" && "key" in key && !(key instanceof Nd)) {
-    const name = (key as { key: string }).key;
-    return isDocument(value) && Object.hasOwn(value, name) ? (value[name] as Val) : null;
-  }
-  if (typeof key === "string" && key !== "...") return isDocument(value) && Object.hasOwn(value, key) ? (value[key] as Val) : null;
-  const one = key instanceof Nd && key.data.length === 1 && isWhole(key.dtype) ? Number(key.data[0]) : key instanceof Num && key.type === "int" ? Number(key.value) : key;
+  const name = key !== null && typeof key === "object" && "key" in key && !(key instanceof Nd) ? (key as { key: string }).key : key;
+  if (typeof name === "string" && name !== "...") return isDocument(value) && Object.hasOwn(value, name) ? (value[name] as Val) : null;
   if (!(Array.isArray(value) || typeof value === "string")) return null;
+  const one = key instanceof Nd && key.data.length === 1 && isWhole(key.dtype) ? Number(key.data[0]) : key instanceof Num && key.type === "int" ? Number(key.value) : key;
   const items: Val[] = typeof value === "string" ? Array.from(value) : value;
-  if (typeof one === "number") {
-    return itemOf(items[one < 0 ? one + items.length : one] ?? null);
-  }
-  if (one === null || one === "..." || typeof one !== "object" || !("start" in one)) return null;
-  const places = sliced(one as Slice, items.length);
-  const found = places.map((place) => items[place]!);
+  if (typeof one === "number") return itemOf(items[one < 0 ? one + items.length : one] ?? null);
+  if (one === null || typeof one !== "object" || !("start" in one)) return null;
+  const found = sliced(one as Slice, items.length).map((place) => items[place]!);
   return typeof value === "string" ? found.join("") : found;
 }
 
@@ -146,55 +125,76 @@ export function full(items: (number | Slice | "...")[], rank: number): Fixed[] {
   return [...found, ...new Array<Slice>(rank - found.length).fill(whole)];
 }
 
-/** Places of the selected numbers in an array of a shape, and the shape that they make; null behind an end. */
-function selected(shape: readonly number[], items: Fixed[]): { index: Int32Array; shape: number[] } | null {
-  let index = [0];
-  const found: number[] = [];
-  for (const [axis, item] of items.entries()) {
-    const extent = shape[axis]!;
-    let places: number[];
-    if (typeof item === "number") {
-      const place = item < 0 ? item + extent : item;
-      if (!(place >= 0 && place < extent)) return null;
-      places = [place];
-    } else {
-      places = sliced(item, extent);
-      found.push(places.length);
-    }
-    index = index.flatMap((at) => places.map((place) => at * extent + place));
-  }
-  return { index: Int32Array.from(index), shape: found };
+/** Places of numbers in an array, and the shape that they make. */
+interface Selected {
+  index: number[];
+  shape: number[];
 }
 
-function ofEven(base: Arrays, items: Fixed[]): Column {
-  const { data, length, dtype } = base;
-  const found = selected(base.shape!, items);
+/** What is selected of an array of a shape; null behind an end. */
+function selected(shape: readonly number[], items: Fixed[]): Selected | null {
+  const found: Selected = { index: [0], shape: [] };
+  for (const [axis, item] of items.entries()) {
+    const extent = shape[axis]!;
+    const places = typeof item === "number" ? [item < 0 ? item + extent : item] : sliced(item, extent);
+    if (typeof item !== "number") found.shape.push(places.length);
+    else if (!(places[0]! >= 0 && places[0]! < extent)) return null;
+    found.index = found.index.flatMap((at) => places.map((place) => at * extent + place));
+  }
+  return found;
+}
+
+/** Parts of all samples; null where those of many shapes have none of one shape. */
+function parts(base: Arrays, items: Fixed[]): Column | null {
+  const { data, dtype, length, offsets, shape } = base;
+  const extents = shape === null ? trailing(base) : shape.slice(1);
+  if (extents === null || (shape === null && extents.includes(0))) return null;
+  const lengths = shape === null ? lengthsOf(base) : null;
+  const known = new Map<number, Selected | null>();
+  const partOf = (extent: number): Selected | null => {
+    let found = known.get(extent);
+    if (found === undefined) known.set(extent, (found = selected(shape ?? [extent, ...extents], items)));
+    return found;
+  };
+  const inner = shape === null ? selected(extents, items.slice(1)) : partOf(0);
   // Behind the end of all samples there is nothing.
-  if (found === null) return Arrays.scalars(dtype, room(dtype, length), new Uint8Array(length).fill(1));
-  const [size, count] = [base.size, found.index.length];
-  const picked = new (data.constructor as new (length: number) => Data)(length * count);
-  for (let i = 0; i < length; i++) for (let j = 0; j < count; j++) picked[i * count + j] = data[i * size + found.index[j]!]!;
-  return Arrays.even(dtype, picked, length, found.shape, base.missing).isLoose(base.loose);
+  if (inner === null) return Arrays.scalars(dtype, room(dtype, length), new Uint8Array(length).fill(1));
+  if (shape === null && typeof items[0] !== "number") return ragged(base, 1 + inner.shape.length, Array.from(lengths!, (extent) => partOf(extent)!));
+  const count = inner.index.length;
+  const picked = roomLike(data, length * count);
+  const gone = new Uint8Array(length);
+  for (let i = 0; i < length; i++) {
+    const found = partOf(lengths?.[i] ?? 0);
+    if (found === null) gone[i] = 1;
+    else for (let j = 0; j < count; j++) picked[i * count + j] = data[offsets[i]! + found.index[j]!]!;
+  }
+  return Arrays.even(dtype, picked, length, inner.shape, shape !== null ? base.missing : gone.includes(1) ? gone : null).isLoose(base.loose);
+}
+
+function ragged(base: Arrays, rank: number, all: Selected[]): Arrays {
+  const { data, dtype, length, offsets } = base;
+  const picked = roomLike(data, all.reduce((sum, { index }) => sum + index.length, 0));
+  const shapes = new Float64Array(length * rank);
+  let at = 0;
+  all.forEach(({ index, shape }, i) => {
+    shapes.set(shape, i * rank);
+    for (const place of index) picked[at++] = data[offsets[i]! + place]!;
+  });
+  return Arrays.ragged(dtype, picked, length, shapes, rank, base.missing).isLoose(base.loose);
 }
 
 /** The extents after the first axis if all samples with values share them, else null. */
 function trailing(column: Arrays): number[] | null {
-  const { rank, shapes, offsets } = column;
-  const rest = (i: number): number[] => Array.from({ length: rank - 1 }, (_, axis) => shapes![i * rank + axis + 1]!);
-  let [all, held]: [number[] | null, number[] | null] = [null, null];
-  let [isAll, isHeld] = [true, true];
-  for (let i = 0; i < column.length; i++) {
-    const own = rest(i);
-    all ??= own;
-    isAll &&= own.join() === all.join();
-    if (offsets[i + 1]! > offsets[i]!) {
-      held ??= own;
-      isHeld &&= own.join() === held.join();
-    }
-  }
-  if (all === null) return new Array<number>(rank - 1).fill(1);
-  if (isAll) return all;
-  return held === null ? all : isHeld ? held : null;
+  const { rank, shapes, offsets, length } = column;
+  const isSame = (i: number, other: number): boolean => {
+    for (let axis = 1; axis < rank; axis++) if (shapes![i * rank + axis] !== shapes![other * rank + axis]) return false;
+    return true;
+  };
+  if (!length) return new Array<number>(rank - 1).fill(1);
+  const held = placesOf(Uint8Array.from({ length }, (_, i) => (offsets[i + 1]! > offsets[i]! ? 1 : 0)));
+  const first = held[0] ?? 0;
+  const isShared = held.every((i) => isSame(i, first));
+  return isShared ? [...column.shapeOf(first)].slice(1) : null;
 }
 
 function lengthsOf(column: Arrays): Float64Array {
@@ -206,64 +206,19 @@ function lengthsOf(column: Arrays): Float64Array {
   return all.map((length, i) => (offsets[i + 1]! > offsets[i]! ? length : 0));
 }
 
-function ofUneven(base: Arrays, items: Fixed[]): Column | null {
-  const extents = trailing(base);
-  if (extents === null || extents.includes(0)) return null;
-  const inner = selected(extents, items.slice(1));
-  const { data, dtype, length, offsets } = base;
-  if (inner === null) return Arrays.scalars(dtype, room(dtype, length), new Uint8Array(length).fill(1));
-  const [size, count] = [product(extents), inner.index.length];
-  const lengths = lengthsOf(base);
-  const make = data.constructor as new (length: number) => Data;
-  const [item] = items;
-  if (typeof item === "number") {
-    const [picked, gone] = [new make(length * count), new Uint8Array(length)];
-    for (let i = 0; i < length; i++) {
-      const place = item < 0 ? item + lengths[i]! : item;
-      if (!(place >= 0 && place < lengths[i]!)) gone[i] = 1;
-      else for (let j = 0; j < count; j++) picked[i * count + j] = data[offsets[i]! + place * size + inner.index[j]!]!;
-    }
-    return Arrays.even(dtype, picked, length, inner.shape, gone.includes(1) ? gone : null).isLoose(base.loose);
-  }
-  const known = new Map<number, number[]>();
-  const chosen = Array.from(lengths, (own) => {
-    let found = known.get(own);
-    if (found === undefined) known.set(own, (found = sliced(item!, own)));
-    return found;
-  });
-  const picked = new make(chosen.reduce((sum, places) => sum + places.length, 0) * count);
-  const rank = 1 + inner.shape.length;
-  const shapes = new Float64Array(length * rank);
-  let at = 0;
-  for (let i = 0; i < length; i++) {
-    shapes[i * rank] = chosen[i]!.length;
-    for (let axis = 1; axis < rank; axis++) shapes[i * rank + axis] = inner.shape[axis - 1]!;
-    for (const place of chosen[i]!) for (let j = 0; j < count; j++) picked[at++] = data[offsets[i]! + place * size + inner.index[j]!]!;
-  }
-  return Arrays.ragged(dtype, picked, length, shapes, rank, base.missing).isLoose(base.loose);
-}
-
 function masked(base: Arrays, mask: Arrays): Column | null {
   const extents = trailing(base);
   if (mask.dtype !== "bool" || mask.rank !== 1 || extents === null || extents.includes(0)) return null;
   const lengths = lengthsOf(base);
-  const { rank, offsets, data } = base;
   const size = product(extents);
-  const shapes = new Float64Array(base.length * rank);
-  let total = 0;
+  const all: Selected[] = [];
   for (let i = 0; i < base.length; i++) {
-    const [from, to] = [mask.offsets[i]!, mask.offsets[i + 1]!];
-    if (to - from !== lengths[i]) return null;
-    for (let j = from; j < to; j++) shapes[i * rank]! += mask.data[j] as number;
-    for (let axis = 1; axis < rank; axis++) shapes[i * rank + axis] = extents[axis - 1]!;
-    total += shapes[i * rank]! * size;
+    const own = mask.data.subarray(mask.offsets[i]!, mask.offsets[i + 1]!) as Uint8Array;
+    if (own.length !== lengths[i]) return null;
+    const places = placesOf(own);
+    all.push({ index: Array.from(places).flatMap((place) => Array.from({ length: size }, (_, j) => place * size + j)), shape: [places.length, ...extents] });
   }
-  const picked = new (data.constructor as new (length: number) => Data)(total);
-  let at = 0;
-  for (let i = 0; i < base.length; i++)
-    for (let j = 0; j < lengths[i]!; j++)
-      if (mask.data[mask.offsets[i]! + j] === 1) for (let k = 0; k < size; k++) picked[at++] = data[offsets[i]! + j * size + k]!;
-  return Arrays.ragged(base.dtype, picked, base.length, shapes, rank, base.missing);
+  return ragged(base, base.rank, all);
 }
 
 /** The shape of each sample; (1,) for texts and JSON values. */

@@ -11,13 +11,11 @@ export type Expression =
   | { is: "subscript"; base: Expression; items: Item[]; at: number }
   | { is: "call"; name: string; operands: Expression[]; isDistinct: boolean; isStar: boolean; at: number }
   | { is: "weights"; name: string; pairs: [Expression, Expression][]; at: number }
-  | { is: "in"; operand: Expression; items: Expression[]; query: Query | null; isNegated: boolean; at: number }
-  | { is: "between"; operand: Expression; low: Expression; high: Expression; isNegated: boolean; at: number }
-  | { is: "like"; operand: Expression; pattern: Expression; isNegated: boolean; anyCase: boolean; at: number }
-  | { is: "isnull"; operand: Expression; isNegated: boolean; at: number }
-  | { is: "case"; operand: Expression | null; branches: [Expression, Expression][]; otherwise: Expression | null; at: number }
+  | { is: "in"; operand: Expression; items: Expression[]; query: Query | null; at: number }
+  | { is: "like"; operand: Expression; pattern: Expression; anyCase: boolean; at: number }
+  | { is: "isnull"; operand: Expression; at: number }
+  | { is: "case"; branches: [Expression, Expression][]; otherwise: Expression | null; at: number }
   | { is: "cast"; operand: Expression; type: string; at: number }
-  | { is: "extract"; unit: string; operand: Expression; at: number }
   | { is: "nested"; query: Query; isExists: boolean; at: number };
 
 /** What stands between square brackets. */
@@ -27,7 +25,7 @@ export type Source =
   | { is: "path"; path: string; version: string | null; alias: string | null; isQuoted: boolean; at: number }
   | { is: "difference"; at: number }
   | { is: "derived"; query: Query; alias: string | null; at: number }
-  | { is: "join"; kind: string; left: Source; right: Source; condition: Expression | null; using: string[]; at: number };
+  | { is: "join"; kind: string; at: number };
 
 /** One entry of the list of SELECT; without an expression `*`, `table.*` or `*[...]`. */
 export interface Output {
@@ -103,10 +101,6 @@ export function columnsOf(query: Query): Set<string> | null {
   for (const part of parts(query, true)) {
     if (part.is === "name") found.add(part.column as string);
     else if (part.is === undefined && "expression" in part && part.expression === null) return null;
-    else if (part.is === "join") {
-      if (part.condition === null && !(part.using as string[]).length && part.kind !== "cross" && part.kind !== "zip") return null;
-      for (const name of part.using as string[]) found.add(name);
-    }
   }
   return found;
 }

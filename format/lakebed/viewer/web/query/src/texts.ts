@@ -5,7 +5,7 @@ import {
 } from "./columns";
 import { NeedsView, QueryError, near } from "./errors";
 import { ANY, FLAG, JSON_INFO, NUMBER, TEXT, TIME, define, textOf, wholeNumber, type Function, type Given, type Info } from "./functions";
-import { isTime, moments } from "./dates";
+import { isTime, moments, rest } from "./dates";
 import { listed, mapped } from "./numbers";
 import { lettersOf } from "./reductions";
 
@@ -309,7 +309,7 @@ export function cast(type: string): Function {
   if (type === "date" || type === "timestamp" || type === "datetime")
     return made((given) => {
       const found = moments(given.columns[0]!, given.infos[0]!, "CAST");
-      return type === "date" ? found.like("int64", (found.data as Float64Array).map((value) => value - mod(value, 864e8))) : found;
+      return type === "date" ? found.like("int64", (found.data as Float64Array).map((value) => value - rest(value, 864e8))) : found;
     }, TIME);
   const dtype = Object.hasOwn(DTYPES, type) ? DTYPES[type]! : null;
   if (dtype === null) throw new QueryError("type", `there is no type '${type}'${near(type, [...Object.keys(DTYPES), ...TEXTS, "json", "date", "timestamp", "datetime"])}`);
@@ -326,8 +326,6 @@ export function cast(type: string): Function {
     return byRow(given.count, [own], (value) => numberOf(value, dtype));
   }, (infos) => ({ ...NUMBER, dtype, rank: infos[0]!.rank }));
 }
-
-export const mod = (value: number, by: number): number => ((value % by) + by) % by;
 
 function moment(value: number, isDay: boolean): string {
   const made = new Date(Math.floor(value / 1000));

@@ -1,25 +1,35 @@
 /** The words of a query: the tables of Python's `language/lexer.py` and `token_stream.py`. */
 
-import { QueryError, errorAt, near } from "./errors";
+import { QueryError, errorAt } from "./errors";
 import type { Query } from "./syntax";
-import { KEYWORDS } from "./words";
 
-const OPERATORS = ["...", "==", "!=", "<>", "<=", ">=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]", ",", ".", ":", "?", ";"];
 const MAX_LENGTH = 1 << 22;
 const MAX_DEPTH = 100;
 const LARGEST = 2n ** 64n - 1n;
 
 const SKIPPED = /(?:[ \t\r\n]+|--[^\n]*)*/y;
-const NAME = /[\p{L}\p{Nl}\p{No}][\p{L}\p{N}_]*/uy;
-const NUMBER = /(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y;
-const VERSION = /[A-Za-z0-9_~^./+-]+/y;
+const LETTER = "\\p{L}\\p{Nl}\\p{No}";
+/** The words of the language, each with the form that it has. */
+const FORMS: [kind: Exclude<Token["kind"], "integer" | "end">, form: RegExp][] = [
+  ["string", /'[^']*(?:''[^']*)*'/y],
+  ["quoted", /"[^"\n]*"/y],
+  ["version", /@[A-Za-z0-9_~^./+-]+/y],
+  ["parameter", new RegExp(`\\$[${LETTER}][\\p{L}\\p{N}_]*`, "uy")],
+  ["name", new RegExp(`[${LETTER}][\\p{L}\\p{N}_]*`, "uy")],
+  ["float", /(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y],
+  ["operator", /\.\.\.|==|!=|<>|<=|>=|\|\||[=<>+\-*/%^()[\],.:?;]/y],
+];
 const ADVICE: { [letter: string]: string } = {
-  "!": "; unequal is !=, and negation is NOT",
-  "&": "; write AND",
-  "|": "; write OR, and || to join texts",
-  "#": "; a comment goes from -- to the end of its line",
-  "`": "; a name with other characters needs double quotes",
-  _: '; a name that begins with an underscore needs double quotes: "_name"',
+  "'": "a string does not end: the closing ' is missing; a quote inside is two of them: ''",
+  '"': 'a name in double quotes does not end: the closing " is missing',
+  "@": "a branch, commit or tag must follow @",
+  $: "a name must follow $; values in order are those of ?",
+  "!": "unequal is !=, and negation is NOT",
+  "&": "write AND",
+  "|": "write OR, and || to join texts",
+  "#": "a comment goes from -- to the end of its line",
+  "`": "a name with other characters needs double quotes",
+  _: 'a name that begins with an underscore needs double quotes: "_name"',
 };
 
 export interface Token {
@@ -36,9 +46,9 @@ export const RESERVED = new Set(
     "as asc desc nulls across overlap with by").split(" "),
 );
 
-function matched(pattern: RegExp, text: string, at: number): string | null {
+function matched(pattern: RegExp, text: string, at: number): string {
   pattern.lastIndex = at;
-  return pattern.exec(text)?.[0] ?? null;
+  return pattern.exec(text)?.[0] ?? "";
 }
 
 function words(text: string): Token[] {
@@ -49,57 +59,27 @@ function words(text: string): Token[] {
   if (text.length > MAX_LENGTH) throw fail(0, `a query has up to ${MAX_LENGTH} characters, not ${text.length}; pass large values for ?`);
   if (/[\ud800-\udfff]/u.test(text)) throw fail(0, "the text has half of a character, a lone surrogate, which no text can hold");
   const found: Token[] = [];
-  let at = matched(SKIPPED, text, 0)!.length;
-  const add = (kind: Token["kind"], inside: string, end: number, value: number | bigint | null = null): void => {
-    found.push({ kind, text: inside, value, at: place(at) });
-    at = end;
-  };
-  for (; at < text.length; at += matched(SKIPPED, text, at)!.length) {
-    const letter = text[at]!;
-    if (letter === "'") {
-      let [inside, from] = ["", at + 1];
-      for (;;) {
-        const end = text.indexOf("'", from);
-        if (end < 0) throw fail(at, `a string does not end: the closing ' is missing${text.includes("\\'") ? "; a quote inside is two of them: ''" : ""}`);
-        inside += text.slice(from, end);
-        from = end + 2;
-        if (text[end + 1] !== "'") break;
-        inside += "'";
-      }
-      add("string", inside, from - 1);
-      continue;
+  let at = matched(SKIPPED, text, 0).length;
+  while (at < text.length) {
+    const [kind] = FORMS.find(([, form]) => matched(form, text, at) !== "") ?? [null];
+    const letter = String.fromCodePoint(text.codePointAt(at)!);
+    if (kind === null) throw fail(at, ADVICE[letter] ?? `no word of a query begins with '${letter}'`);
+    const word = matched(FORMS.find(([one]) => one === kind)![1], text, at);
+    const token: Token = { kind, text: word, value: null, at: place(at) };
+    if (kind === "string") token.text = word.slice(1, -1).replaceAll("''", "'");
+    else if (kind === "quoted") token.text = word.slice(1, -1);
+    else if (kind === "version" || kind === "parameter") token.text = word.slice(1);
+    else if (kind === "float") {
+      const next = text.codePointAt(at + word.length);
+      if (next !== undefined && /[\p{L}\p{N}_]/u.test(String.fromCodePoint(next))) throw fail(at + word.length, `a number does not go on with '${String.fromCodePoint(next)}'`);
+      if (/^\d+$/.test(word)) token.kind = "integer";
+      token.value = numberOf(word, (message) => fail(at, message));
     }
-    if (letter === '"') {
-      const end = text.indexOf('"', at + 1);
-      const inside = text.slice(at + 1, end);
-      if (end < 0 || inside.includes("\n")) throw fail(at, 'a name in double quotes does not end: the closing " is missing');
-      add("quoted", inside, end + 1);
-      continue;
-    }
-    if (letter === "@" || letter === "$") {
-      const name = matched(letter === "@" ? VERSION : NAME, text, at + 1);
-      if (name === null) throw fail(at, letter === "@" ? "a branch, commit or tag must follow @" : "a name must follow $; values in order are those of ?");
-      add(letter === "@" ? "version" : "parameter", name, at + 1 + name.length);
-      continue;
-    }
-    const name = matched(NAME, text, at);
-    if (name !== null) {
-      add("name", name, at + name.length);
-      continue;
-    }
-    const digits = /[0-9.]/.test(letter) ? matched(NUMBER, text, at) : null;
-    if (digits !== null) {
-      const end = at + digits.length;
-      if (end < text.length && /[\p{L}\p{N}_]/uy.test(String.fromCodePoint(text.codePointAt(end)!))) throw fail(end, `a number does not go on with '${text[end]}'`);
-      add(/^\d+$/.test(digits) ? "integer" : "float", digits, end, numberOf(digits, (message) => fail(at, message)));
-      continue;
-    }
-    const operator = OPERATORS.find((one) => text.startsWith(one, at));
-    if (operator === undefined) throw fail(at, `no word of a query begins with '${String.fromCodePoint(text.codePointAt(at)!)}'${ADVICE[letter] ?? ""}`);
-    add("operator", operator, at + operator.length);
+    found.push(token);
+    at += word.length;
+    at += matched(SKIPPED, text, at).length;
   }
-  at = text.length;
-  add("end", "", at);
+  found.push({ kind: "end", text: "", value: null, at: place(text.length) });
   return found;
 }
 
@@ -209,9 +189,7 @@ export class TokenStream {
   unexpected(wanted: string): QueryError {
     const { token } = this;
     if (token.kind === "end") return this.error(`the query ends where ${wanted} is expected`);
-    const hint = token.kind === "name" && token.text.length <= 20 ? near(token.text.toUpperCase(), KEYWORDS) : "";
-    const isMeant = hint.includes("mean") && !hint.includes(`'${token.text.toUpperCase()}'`);
-    return this.error(`${token.kind === "quoted" ? `"${token.text}"` : `'${token.text}'`} stands where ${wanted} is expected${isMeant ? hint : ""}`);
+    return this.error(`${token.kind === "quoted" ? `"${token.text}"` : `'${token.text}'`} stands where ${wanted} is expected`);
   }
 
   /** Count one more level of nesting. */

@@ -162,7 +162,7 @@ function beyond(header: { [key: string]: Json }, payload: Bytes, base: Manifest)
   const keys = new Set([...base.keys].filter((key) => !goneChunks.has(key)));
   for (const key of Object.keys(entries)) keys.add(key);
   check("tensors", keys.size, WHAT);
-  return { version: String(header.version), files, places: (key) => (key in entries ? added(key) : base.places(key)), keys };
+  return { version: String(header.version), files, places: (key) => (Object.hasOwn(entries, key) ? added(key) : base.places(key)), keys };
 }
 
 /** Files that tell what one version changed are of that version alone. */

@@ -184,6 +184,20 @@ export class Tensor {
     }
   }
 
+  /** Stretches of rows, as first and behind the last, of the whole chunks that hold some rows, which ascend. */
+  stretches(rows: ArrayLike<number>): [start: number, stop: number][] {
+    const { chunkEnds: ends } = this;
+    const found: [number, number][] = [];
+    for (let i = 0, chunk = 0; i < rows.length; i++) {
+      while (ends[chunk]! < rows[i]!) chunk++;
+      const [start, stop] = [chunk === 0 ? 0 : ends[chunk - 1]! + 1, Math.min(this.length, ends[chunk]! + 1)];
+      const last = found[found.length - 1];
+      if (last !== undefined && last[1] >= start) last[1] = stop;
+      else found.push([start, stop]);
+    }
+    return found;
+  }
+
   /** Rows from `start` to before `stop`, chunk by chunk, with no value made for each; of tensors that are `isPlain`. */
   async runs(start: number, stop: number, signal?: AbortSignal): Promise<Run[]> {
     const { last } = this.index.chunks;

@@ -3,7 +3,7 @@
 import { fastSums } from "./fast";
 
 const P32 = [0x9e3779b1, 0x85ebca77, 0xc2b2ae3d] as const;
-export const P64 = [
+const P64 = [
   0x9e3779b185ebca87n,
   0xc2b2ae3d27d4eb4fn,
   0x165667b19e3779f9n,
@@ -12,7 +12,7 @@ export const P64 = [
 ] as const;
 const MX1 = 0x165667919e3779f9n;
 const MX2 = 0x9fb21c651e98df25n;
-export const MASK = 0xffffffffffffffffn;
+const MASK = 0xffffffffffffffffn;
 const INVERSE = 1 / 2 ** 32;
 
 const SECRET = Uint8Array.from(
@@ -34,7 +34,7 @@ function words(at: number, count: number): Uint32Array {
   return Uint32Array.from({ length: count }, (_, i) => SECRET_VIEW.getUint32(at + 4 * i, true));
 }
 
-export const secret = (at: number): bigint => SECRET_VIEW.getBigUint64(at, true);
+const secret = (at: number): bigint => SECRET_VIEW.getBigUint64(at, true);
 const rotated = (x: bigint, by: bigint): bigint => ((x << by) | (x >> (64n - by))) & MASK;
 const swapped = (x: bigint): bigint => {
   SWAP.setBigUint64(0, x, true);
@@ -42,12 +42,12 @@ const swapped = (x: bigint): bigint => {
 };
 const SWAP = new DataView(new ArrayBuffer(8));
 
-export function folded(a: bigint, b: bigint): bigint {
+function folded(a: bigint, b: bigint): bigint {
   const product = a * b;
   return (product & MASK) ^ (product >> 64n);
 }
 
-export function avalanche(x: bigint): bigint {
+function avalanche(x: bigint): bigint {
   x ^= x >> 37n;
   x = (x * MX1) & MASK;
   return x ^ (x >> 32n);
@@ -108,6 +108,33 @@ function long(bytes: Uint8Array): bigint {
   let sum = BigInt(bytes.length) * P64[0];
   for (let i = 0; i < 4; i++) sum += folded(sums[2 * i]! ^ secret(11 + 16 * i), sums[2 * i + 1]! ^ secret(19 + 16 * i));
   return avalanche(sum & MASK);
+}
+
+/** XXH3 of 128 bits of more than 16 bytes: the upper half and the lower one (xxHash 0.8.3). */
+export function xxh128(bytes: Uint8Array): [bigint, bigint] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const { length } = bytes;
+  const size = BigInt(length);
+  let [low, high] = [(size * P64[0]) & MASK, 0n];
+  if (length > 240) {
+    const sums = plainSums(bytes);
+    const merged = (start: bigint, key: number): bigint => avalanche((start + [0, 1, 2, 3].reduce((sum, i) => sum + folded(sums[2 * i]! ^ secret(key + 16 * i), sums[2 * i + 1]! ^ secret(key + 8 + 16 * i)), 0n)) & MASK);
+    return [merged(~(size * P64[1]) & MASK, 117), merged(low, 11)];
+  }
+  const word = (at: number): bigint => view.getBigUint64(at, true);
+  const mixed = (at: number, key: number): bigint => folded(word(at) ^ secret(key), word(at + 8) ^ secret(key + 8));
+  const mix = (one: number, other: number, key: number): void => {
+    low = ((low + mixed(one, key)) & MASK) ^ ((word(other) + word(other + 8)) & MASK);
+    high = ((high + mixed(other, key + 16)) & MASK) ^ ((word(one) + word(one + 8)) & MASK);
+  };
+  if (length <= 128) for (let i = Math.floor((length - 1) / 32); i >= 0; i--) mix(16 * i, length - 16 * (i + 1), 32 * i);
+  else {
+    for (let at = 32; at < 160; at += 32) mix(at - 32, at - 16, at - 32);
+    [low, high] = [avalanche(low), avalanche(high)];
+    for (let at = 160; at <= length; at += 32) mix(at - 32, at - 16, at - 157);
+    mix(length - 16, length - 32, 103);
+  }
+  return [(MASK + 1n - avalanche((low * P64[0] + high * P64[3] + size * P64[1]) & MASK)) & MASK, avalanche((low + high) & MASK)];
 }
 
 /** Eight sums of 64 bits, added up as halves. */

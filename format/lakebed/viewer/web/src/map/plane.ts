@@ -82,6 +82,13 @@ export function dimmed(colours: Uint32Array, isBright: (at: number) => boolean):
   return colours.map((colour, at) => (isBright(at) ? colour : (colour & 0xffffff) | 0x28000000) >>> 0);
 }
 
+/** The numbers of some rows; those of all others are NaN, so that they are not there. */
+export function only(values: Float32Array, rows: Int32Array, axes: number, step: number): Float32Array {
+  const found = new Float32Array(values.length).fill(NaN);
+  for (const row of rows) if (row % step === 0) for (let axis = 0; axis < axes; axis += 1) found[(row / step) * axes + axis] = values[(row / step) * axes + axis]!;
+  return found;
+}
+
 /** Points inside a closed line, in pixels of the view; `mask` has a byte for each pixel, not 0 inside. */
 export function inside(places: Float32Array, axes: 2 | 3, m: readonly number[], mask: Uint8Array, width: number, height: number): number[] {
   const found: number[] = [];
