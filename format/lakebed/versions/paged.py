@@ -195,9 +195,18 @@ class PageTree:
 
     def entries(self) -> Entries:
         """Return the entries of all pages."""
-        steps = [partial(self.store.list, entry) for entry in self.root.entries[: self.lists]]
+        return self._spanned(0, self.rows)[0]
+
+    def _spanned(self, first: int, end: int) -> tuple[Entries, NDArray[np.int64]]:
+        """Return the entries of pages around some rows, and the first row of each; lists are read side by side."""
+        rows = self.root.rows
+        low = int(np.searchsorted(rows[1:], first, side="right"))
+        chosen = self.root.entries[low : int(np.searchsorted(rows[:-1], end))]
+        lists = max(0, min(self.lists - low, len(chosen)))
+        steps = [partial(self.store.list, entry) for entry in chosen[:lists]]
         found = [listed.entries for listed in together(self.store.storage, steps)]
-        return np.concatenate([*found, self.root.entries[self.lists :]])
+        entries = np.concatenate([*found, chosen[lists:]])
+        return entries, rows[low] + Listed(entries).rows
 
     def before(self, row: int) -> PageTree:
         """Return the tree of the pages before a row with which a page begins."""
@@ -210,13 +219,16 @@ class PageTree:
         return PageTree(self.store, np.concatenate([entries, listed.entries[:rest]]), at)
 
     def tables(self, runs: Sequence[tuple[int, int]]) -> Iterator[tuple[ArrayTable, int, int]]:
-        """Yield pages, and the first row and the end in them, of runs of rows."""
+        """Yield pages, and the first row and the end in them, of runs of rows; some pages are read side by side."""
         for first, end in runs:
-            while first < end:
-                place = self.with_row(first)
-                stop = min(end, place.row + len(place.page))
-                yield place.page, first - place.row, stop - place.row
-                first = stop
+            entries, starts = self._spanned(first, end)
+            wanted = np.flatnonzero((starts[:-1] < end) & (starts[1:] > first))
+            for at in range(0, len(wanted), _KEPT):
+                some = wanted[at : at + _KEPT].tolist()
+                steps = [partial(self.store.page, entries[number]) for number in some]
+                for number, page in zip(some, together(self.store.storage, steps), strict=True):
+                    start = int(starts[number])
+                    yield page, max(0, first - start), min(len(page), end - start)
 
     def keys(self, known: set[str]) -> None:
         """Add the keys of all pages and lists to those that are known; lists that are known are not read again."""
@@ -306,10 +318,8 @@ class PagedTable(ChunkTable):
     def whole(self) -> ArrayTable:
         """Return the same table in arrays."""
         if self._all is None:
-            tree, store = self.tree, self.tree.store
-            steps = [partial(store.page, entry) for entry in tree.entries()]
-            found: list[ArrayTable] = together(store.storage, steps)
-            rows = _joined([*found, self.tail])
+            tree = self.tree
+            rows = _joined([*(page for page, _, _ in tree.tables([(0, tree.rows)])), self.tail])
             own = np.zeros(len(self), np.bool_)
             for first, end in self.own:
                 own[first:end] = True
@@ -588,16 +598,16 @@ def _stored_rows(
 ) -> tuple[PageTree, bytes]:
     """Return the tree with all rows of a table, and its index file; add the new pages and lists to ``items``."""
     if isinstance(table, PagedTable):
-        data, before = table.index_bytes(), table.tree
+        data, old = table.index_bytes(), table.tree.root.entries[table.tree.lists :]
         if len(table.tail):
             table = table.reopened()
         tree, rest = table.tree, table.tail
     else:
-        data, store = table.ids.to_bytes(), PageStore(storage) if before is None else before.store
+        data, old = table.ids.to_bytes(), np.empty(0, ENTRY) if before is None else before.entries()
+        store = PageStore(storage) if before is None else before.store
         tree, rest = PageTree(store, np.empty(0, ENTRY), 0), table
     if len(rest):
-        known = {} if before is None else {e["digest"].tobytes(): e for e in before.entries()}
-        tree = _grown(tree, rest, known, items)
+        tree = _grown(tree, rest, {entry["digest"].tobytes(): entry for entry in old}, items)
     return tree, data
 
 

@@ -52,6 +52,20 @@ def rows(first: int, stop: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.repeat(np.arange(first, stop), 10).reshape(-1, 10)
 
 
+class Counting(MemoryStorage):
+    """A copy of a storage that notes what is read."""
+
+    def __init__(self, storage: MemoryStorage) -> None:
+        super().__init__(new_memory().url)
+        self.reads: list[str] = []
+        for key, _ in storage.list():
+            self.put(key, storage.get(key))
+
+    def get(self, key: str) -> bytes:
+        self.reads.append(key)
+        return super().get(key)
+
+
 def table(ds: lakebed.Dataset) -> ChunkTable:
     return ds._session.snapshot.tensors["x"].table
 
@@ -302,19 +316,22 @@ def test_a_publish_writes_what_changed() -> None:
     assert 1 <= len(large) <= 3
 
 
+def test_a_publish_reads_the_last_page() -> None:
+    storage = new_memory()
+    numbers(storage, 200).commit()
+    counting = Counting(storage)
+    ds = open_on(counting)
+    ds.x.append(rows(200, 201)[0])
+    ds.flush()
+    assert len([key for key in counting.reads if key.startswith(pages.FOLDER)]) == 1
+    assert len([key for key in counting.reads if key.endswith("chunks_index/unsharded")]) == 1
+
+
 def test_a_random_row_reads_a_page_and_a_list() -> None:
     storage = new_memory()
     numbers(storage, 200).commit()
-    reads: list[str] = []
-
-    class Counting(MemoryStorage):
-        def get(self, key: str) -> bytes:
-            reads.append(key)
-            return super().get(key)
-
-    counting = Counting(new_memory().url)
-    for key, _ in storage.list():
-        counting.put(key, storage.get(key))
+    counting = Counting(storage)
+    reads = counting.reads
     ds = open_on(counting, read_only=True)
     assert not [key for key in reads if key.startswith(pages.FOLDER)]
     assert ds.x[120].numpy()[0] == 120
@@ -443,7 +460,7 @@ def test_what_another_program_changes_is_read_from_the_files() -> None:
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["deepcopy", "copy", "backup", "some tensors"])
+@pytest.mark.parametrize("way", ["deepcopy", "copy", "backup", "pack", "some tensors"])
 def test_copies_have_pages(way: str, tmp_path: Path) -> None:
     source, target = str(tmp_path / "source"), str(tmp_path / "target")
     ds = lakebed.empty(source)
@@ -457,6 +474,9 @@ def test_copies_have_pages(way: str, tmp_path: Path) -> None:
         lakebed.deepcopy(source, target)
     elif way == "some tensors":
         lakebed.deepcopy(source, target, tensors=["x"])
+    elif way == "pack":
+        lakebed.pack(source, str(tmp_path / "packed.lake"))
+        lakebed.unpack(str(tmp_path / "packed.lake"), target)
     elif way == "copy":
         lakebed.copy(source, target)
     else:
@@ -467,7 +487,7 @@ def test_copies_have_pages(way: str, tmp_path: Path) -> None:
         assert named(LocalStorage(tmp_path / "target")) == named(LocalStorage(tmp_path / "source"))
     seen = lakebed.load(target, read_only=True)
     assert seen.x.numpy()[:, 0].tolist() == list(range(31))
-    if way in ("deepcopy", "backup"):
+    if way in ("deepcopy", "backup", "pack"):
         assert isinstance(table(seen), PagedTable)
         assert lakebed.load(f"{target}@{first}", read_only=True).x.numpy()[:, 0].tolist() == list(range(30))
     found = lakebed.verify(target).damage
