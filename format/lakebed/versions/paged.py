@@ -7,6 +7,7 @@ name is written once, so versions share what is the same.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from lakebed.documents.layouts import Words, joined
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.documents.pages import ENTRY, Entries, PagedIndex, key_of
 from lakebed.errors import CorruptError, FormatError, KeyNotFound
+from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, is_cache
 from lakebed.storage.concurrently import together
 from lakebed.versions.state import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
@@ -39,6 +41,9 @@ _HEAD = len(version_prefix.PREFIX) + 1
 
 T = TypeVar("T")
 
+_mutex = threading.Lock()
+process_hooks.new_lock_after_fork(sys.modules[__name__], "_mutex")
+
 
 class PageStore:
     """Pages and lists of one dataset; the last ones stay in memory."""
@@ -47,7 +52,6 @@ class PageStore:
         self.storage = storage
         self._kept: OrderedDict[str, Any] = OrderedDict()
         self._unwritten: dict[str, Any] = {}
-        self._mutex = threading.Lock()
 
     def __reduce__(self) -> tuple[type[PageStore], tuple[Storage]]:
         return PageStore, (self.storage,)
@@ -83,7 +87,7 @@ class PageStore:
         return CorruptError(f"{message}; {ADVICE} ({url})", dataset=url)
 
     def _keep(self, key: str, value: Any) -> None:
-        with self._mutex:
+        with _mutex:
             self._kept[key] = value
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:
@@ -91,7 +95,7 @@ class PageStore:
 
     def _read(self, entry: np.void, parse: Callable[[bytes], T]) -> T:
         key, storage = key_of(entry), self.storage
-        with self._mutex:
+        with _mutex:
             found: T | None = self._unwritten.get(key) or self._kept.get(key)
         if found is None:
             if is_cache(storage):
@@ -578,19 +582,21 @@ def stored(
     if isinstance(table, PagedTable) and table.is_stored:
         index = IndexFile(index_key, table.index.nbytes, table.index.digest)
         return Stored(PagedTable(table.tree, table.tail, table.own, table.tiled, index), [], table.index.key)
+    tree: PageTree | None = None
     if isinstance(table, PagedTable):
-        own, same = _runs(table.own, table.tail.places.own, table.tree.rows), (table.tree, table.tail.ids)
+        tree, ids = table.tree, table.tail.ids
+        own = _runs(table.own, table.tail.places.own, table.tree.rows)
     else:
-        own, same = _runs((), table.places.own, 0), (None, table.ids)
+        ids, own = table.ids, _runs((), table.places.own, 0)
     items: list[tuple[str, bytes]] = []
-    made = next((found for given, found in done if given[0] is same[0] and given[1] is same[1]), None)
+    made = next((found for given, found in done if given[0] is tree and given[1] is ids), None)
     if made is None:
         made = _stored_rows(storage, table, before, items)
-        done.append((same, made))
-    tree, data = made
+        done.append(((tree, ids), made))
+    new, data = made
     index = IndexFile(index_key, len(data), pages.index_digest(data))
     items.append((index_key, data))
-    return Stored(PagedTable(tree, empty_table(), own, table.has_tiles, index), items, None)
+    return Stored(PagedTable(new, empty_table(), own, table.has_tiles, index), items, None)
 
 
 def _stored_rows(

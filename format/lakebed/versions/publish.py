@@ -69,7 +69,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
 
 def _chunk_set(version_id: str, tensor: TensorState) -> ChunkSet:
     """Return the names of all chunks of this version; those in folders of other versions include the folder."""
-    entries = {}
+    entries: dict[str, tuple[str | None, str | None]] = {}
     for (commit, key), ids in tensor.table.named(own=True):
         place = (
             None if commit == version_id and key == tensor.key else commit,
