@@ -19,7 +19,7 @@ WellKnownTypes.json#/definitions/...` of protocol version 1 is known by its name
 Choices override this for columns (`chosen`), leave out columns, or flatten objects: `address` with the properties
 `city` and `zip` becomes the tensors `address/city` and `address/zip`.
 
-Source: Airbyte protocol, supported data types; `JsonSchemaToAirbyteType` of the bulk CDK.
+Source: Airbyte protocol, "supported data types"; `JsonSchemaToAirbyteType` of the bulk CDK.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -161,7 +161,7 @@ def columns(
 
 
 def _check_places(columns: Collection[StreamColumn]) -> None:
-    """Refuse a tensor that the user chose for one column if it is another column's by default.
+    """Refuse a tensor that the user chose for one column if another column has it by default.
 
     Raises
     ------
@@ -176,13 +176,14 @@ def _check_places(columns: Collection[StreamColumn]) -> None:
         for wish, renamed in wishes.items():
             if f"{wish}/".startswith(f"{own}/") or f"{own}/".startswith(f"{wish}/"):
                 raise ConfigError(
-                    f"Column {renamed.field!r} of the configuration: the tensor {'/'.join(renamed.place)!r} is that of "
-                    f"the source's column {column.field!r}; choose another one, or another one for that column, too."
+                    f"Column {renamed.field!r} of the configuration: the tensor {'/'.join(renamed.place)!r} is "
+                    f"that of the source's column {column.field!r}; choose another tensor for one of the two "
+                    "columns."
                 )
 
 
 def unheard(json_schema: Mapping[str, Any], choices: StreamChoices) -> list[str]:
-    """Return the columns that the choices name and the source lacks."""
+    """Return the columns that the choices name but the source does not have."""
     properties = _properties(json_schema)
     names = dict.fromkeys([*(choices.include or ()), *choices.exclude, *choices.columns])
     return [name for name in names if name not in choices.loose and _resolved(properties, name) is None]

@@ -56,7 +56,8 @@ class StreamPlan:
     primary_key : tuple of paths
         Properties that identify a row: as configured, else as the source defines them; not empty for DEDUP.
     cursor : path
-        Property whose greater value marks the newer row: as configured, else the source's default; empty without one.
+        Property whose greater value marks the newer row: as configured, else the source's default; empty if there is
+        none.
     include_files : bool
         Whether records come with files.
     choices : StreamChoices
@@ -212,7 +213,8 @@ def _plan(entry: object, position: int, choose: Choose, mapping: NamespaceMappin
     if plan.generation_id is not None and plan.oldest_wanted > plan.generation_id:
         raise ConfigError(
             f"The stream {name!r} has the generation_id {plan.generation_id} but a minimum_generation_id of "
-            f"{plan.minimum_generation_id}; not even its own rows could stay."
+            f"{plan.minimum_generation_id}; the minimum must not exceed the generation, because its own rows "
+            "would be removed."
         )
     return plan
 
@@ -233,7 +235,7 @@ def _key(value: object) -> tuple[Path, ...]:
 
 
 def _path(value: object) -> Path:
-    """Return a path; empty if the value is not one."""
+    """Return a path; empty if the value is not a path."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         return ()

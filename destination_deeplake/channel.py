@@ -3,7 +3,7 @@
 The platform sets these variables, which have the names and values of Airbyte's own connectors:
 
     DATA_CHANNEL_MEDIUM         STDIO (the default), SOCKET
-    DATA_CHANNEL_FORMAT         JSONL (the default), PROTOBUF, which comes on sockets only
+    DATA_CHANNEL_FORMAT         JSONL (the default), PROTOBUF, which is only possible on sockets
     DATA_CHANNEL_SOCKET_PATHS   paths of the sockets, with commas between them
 
 An empty variable counts as not set. The source creates the sockets when it starts, before or after the destination.
@@ -93,8 +93,8 @@ def read_channel(environ: Mapping[str, str]) -> Channel:
         return Channel(medium, form, _paths(environ.get(_PATHS, "")))
     if form is Format.PROTOBUF:
         raise ConfigError(
-            "DATA_CHANNEL_FORMAT is PROTOBUF, which comes on sockets only; set DATA_CHANNEL_MEDIUM to SOCKET, or the "
-            "format to JSONL."
+            "DATA_CHANNEL_FORMAT is PROTOBUF, which is only possible on sockets; set DATA_CHANNEL_MEDIUM to "
+            "SOCKET, or the format to JSONL."
         )
     return Channel(medium, form)
 
@@ -121,8 +121,8 @@ def _paths(value: str) -> tuple[str, ...]:
             raise ConfigError(f"{_PATHS} names {path!r} twice; name each socket once.")
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise ConfigError(
-                f"{_PATHS} has a path of more than {_LONGEST_PATH} bytes, which the system does not take for a "
-                f"socket: {path!r}. Put the sockets into a folder with a shorter path."
+                f"{_PATHS} has a path of more than {_LONGEST_PATH} bytes, which is too long for a socket: "
+                f"{path!r}. Put the sockets into a folder with a shorter path."
             )
     return tuple(paths)
 
@@ -189,7 +189,7 @@ def connect(
 
 
 def _connected(path: str, reasons: dict[str, str]) -> "socket.socket | None":
-    """Return a socket connected to a path; None and the reason if no process listens there yet."""
+    """Return a socket connected to a path; None, with the reason in `reasons`, if no process listens there yet."""
     import socket  # most syncs use no sockets
 
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -201,8 +201,8 @@ class Batch:
         in all. None if they are not kept.
     numbers : pyarrow.Table or None
         Numbers, dates and times that their column may have rounded or refused, in the same form but with whole texts;
-        None without any. They include all values that columns in `exact` do not hold exactly, and some that they do;
-        strings that spell numbers have their quotes.
+        None if there are none. They include all values that columns in `exact` do not hold exactly, and some that they
+        do; strings that spell numbers have their quotes.
     partitions : dict of str to int
         Number of rows of each partition, if they are counted.
     """
@@ -390,7 +390,7 @@ class RecordTable:
 
     @property
     def rejected(self) -> int:
-        """Number of lines of the stream that were no message, since the table was made."""
+        """Number of lines of the stream that were not messages, since the table was made."""
         return sum(lane.builder.rejected for lane in self.lanes)
 
     def take(self) -> list[Batch]:

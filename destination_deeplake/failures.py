@@ -5,7 +5,7 @@
 
     config_error      wrong configuration or catalog, a folder or bucket that cannot be used (missing rights, wrong
                       credentials or region, read-only, no folder or bucket, foreign dataset), a full disk: a retry
-                      finds it as full as before, and every retry delivers rows again
+                      would find it as full as before, and every retry delivers rows again
     transient_error   another writer holds the dataset, a lost race, a device or network that did not answer,
                       a source that stopped before it was done
     system_error      everything else, including input that violates the protocol
@@ -153,7 +153,7 @@ def _classified(error: BaseException) -> tuple[FailureType, str, str]:
 
 
 def storage_advice(error: OSError) -> str | None:
-    """Return the advice for an error that the user can mend; else None."""
+    """Return the advice for an error that the user can fix; else None."""
     code = error.errno
     if code is None and isinstance(error, PermissionError) and not _is_lakebed(error):
         code = errno.EACCES
@@ -177,7 +177,7 @@ def _sentence(text: str) -> str:
 
 
 def _is_lakebed(error: BaseException) -> bool:
-    """Tell whether lakebed raised it, without importing lakebed for the answer."""
+    """Tell whether lakebed raised the error, without importing lakebed."""
     return any(base.__module__.startswith("lakebed.") for base in type(error).__mro__)
 
 

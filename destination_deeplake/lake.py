@@ -54,7 +54,7 @@ class Lake:
         """Open the dataset of a stream for writing, or create it.
 
         A missing branch begins as a copy of the main branch. In a bucket, an active sync cannot be told from a killed
-        one, so this waits: the lease of a killed one expires.
+        one, so this waits until the lease of a killed sync expires.
 
         Raises
         ------

@@ -68,7 +68,7 @@ class DeadLetters:
     sync_id : int or None
         Id of the sync.
     names : mapping of (namespace, name) to (namespace, name)
-        Names of the streams' datasets; letters of other streams have the source's names.
+        Names of the streams' datasets; letters of other streams keep the names of the source.
 
     Attributes
     ----------

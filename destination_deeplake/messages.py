@@ -104,7 +104,7 @@ class Output:
         return self._is_unread
 
     def log(self, level: Level, text: str) -> None:
-        """Write a LOG message; a closed pipe is no error here, so that no rows are lost because of a log line."""
+        """Write a LOG message; a closed pipe is not an error here, so that no rows are lost because of a log line."""
         if level == "DEBUG" and not self._debug:
             return
         try:

@@ -112,7 +112,7 @@ def opening(place: str, branch: str | None, writers: Sequence[StreamWriter]) -> 
 
 
 def _mode(plan: StreamPlan) -> str:
-    """Return, in words, what the sync does with existing rows."""
+    """Describe what the sync does with existing rows, for the log."""
     mode = str(plan.mode)
     if plan.mode is WriteMode.DEDUP:
         keys = ", ".join(".".join(path) for path in plan.primary_key)
@@ -135,7 +135,7 @@ def _chosen(plan: StreamPlan) -> Iterator[str]:
 
 
 def _column(choice: ColumnChoice) -> str:
-    """Return the choice for a column, in words."""
+    """Describe the choice for a column, for the log."""
     shape = None if choice.shape is None else f"of shape {shape_text(choice.shape)}"
     kinds = (
         choice.htype,

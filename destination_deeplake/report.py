@@ -168,7 +168,7 @@ def is_strange(what: str) -> bool:
 
 
 def passed_over(ignored: Mapping[str, int]) -> str | None:
-    """Return a line about messages for other readers, such as logs and estimates; None without any."""
+    """Return a line about messages for other readers, such as logs and estimates; None if there are none."""
     others = {what: count for what, count in ignored.items() if not is_strange(what)}
     return f"{sum(others.values()):,} messages were for others: {_counted(others)}." if others else None
 

@@ -268,9 +268,10 @@ class Sync:
             self._out.lines(self._ledger.release_all())
         if lost := self.wires.lost:
             raise ConfigError(
-                f"The source sent records of streams that are not in the catalog: {lost_streams(lost, self._writers)}. "
-                "They are not stored, no STATE that counts on them is given back, and no table is replaced. Correct "
-                "the streams or namespaces of the catalog, and run the sync again."
+                "The source sent records of streams that are not in the catalog: "
+                f"{lost_streams(lost, self._writers)}. They are not stored, no STATE that covers them is emitted, "
+                "and no table is replaced. Correct the streams or namespaces of the catalog, and run the sync "
+                "again."
             )
         if unfinished:
             raise IncompleteSourceError(
@@ -383,7 +384,7 @@ class Sync:
         )
 
     def _why(self, unfinished: Sequence[StreamWriter]) -> str:
-        """Return a sentence on streams whose completeness the configuration decided."""
+        """Return a sentence for the message, about streams whose completeness the configuration decided."""
         by_rule = [writer for writer in unfinished if self._completeness.is_by_rule(writer.plan)]
         if not by_rule:
             return ""

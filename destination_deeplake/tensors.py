@@ -31,7 +31,7 @@ class TensorType:
     logical_type : str or None
         Arrow type that the numbers stand for, kept in the tensor's info.
     arrow : pyarrow.DataType
-        Type of the arrays that go into the tensor.
+        Type of the arrays that the tensor stores.
     sample_compression, chunk_compression : str or None
         As in `Dataset.create_tensor`. A tensor of files without one is created with the first file, and takes that
         file's. If the compression of chunks is None, `compression_of_chunks` decides.

@@ -186,7 +186,7 @@ class Lost:
         return bool(self.streams or self.others)
 
     def of(self, key: tuple[str | None, str]) -> int:
-        """Return the largest possible number of records of a stream without a table."""
+        """Return how many of these records a stream without a table may have had, at most."""
         return self.streams.get(key, self.others)
 
 

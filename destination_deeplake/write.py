@@ -221,8 +221,8 @@ def _read_sockets(
                 raise turn.error
     if torn:
         raise IncompleteSourceError(
-            f"The source ended in the middle of a message on {', '.join(torn)}. What came whole is kept, streams to be "
-            "overwritten still show their old rows unless they were complete. Run the sync again."
+            f"The source ended in the middle of a message on {', '.join(torn)}. Complete records are kept, "
+            "streams to be overwritten still show their old rows unless they were complete. Run the sync again."
         )
 
 

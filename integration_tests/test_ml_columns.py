@@ -442,7 +442,7 @@ def test_a_file_larger_than_a_sample_is_left_out_and_named(
     ("more", "says"),
     [
         ({"file_size_bytes": 4}, "has 3 bytes, not 4"),
-        ({"staging_file_url": "/nowhere/at/all"}, "is not there"),
+        ({"staging_file_url": "/nowhere/at/all"}, "does not exist"),
         ({"staging_file_url": "relative"}, "no absolute path"),
         ({"staging_file_url": "/dev/null"}, "is not a file"),
     ],

@@ -136,9 +136,9 @@ def _given(chosen: Section, method: str, scheme: str) -> dict[str, Any]:
     if ("aws_access_key_id" in values) != ("aws_secret_access_key" in values):
         has_id = "aws_access_key_id" in values
         missing = "aws_secret_access_key" if has_id else "aws_access_key_id"
-        raise chosen.error(missing, "is missing; the two keys go together, or both are left away.")
+        raise chosen.error(missing, "is missing; the two keys go together, or leave both out.")
     if "aws_session_token" in values and "aws_access_key_id" not in values:
-        raise chosen.error("aws_session_token", "belongs to two keys; give them, or leave it away.")
+        raise chosen.error("aws_session_token", "belongs to two keys; give both keys, or leave it out.")
     arn = values.get("role_arn")
     if arn is not None and not arn.startswith("arn:"):
         raise chosen.error(

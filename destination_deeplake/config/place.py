@@ -26,7 +26,7 @@ class Place:
     Attributes
     ----------
     url : str
-        Absolute path of a local folder, or the address of a bucket with or without a prefix in it.
+        Absolute path of a local folder, or the address of a bucket, perhaps with a prefix.
     creds : lakebed.Credentials or None
         Credentials of a bucket, shared by all datasets, which then share connections.
     """
@@ -99,7 +99,7 @@ def _local(form: Section, text: str, *, is_url: bool) -> str:
     if not path.is_absolute():
         raise form.error(
             _FIELD,
-            "must be an absolute path, it depends on the current folder otherwise; write for example "
+            "must be an absolute path, because a relative one depends on the current folder; write for example "
             f"{Path('/local') / path}, or s3://bucket/{path}.",
         )
     return str(path)
@@ -111,7 +111,7 @@ def _bucket(form: Section, scheme: str, rest: str) -> str:
     if scheme not in BUCKETS:
         raise form.error(
             _FIELD,
-            f"there is no writing to {scheme}:// addresses; write an absolute path, s3://, gs:// or az://.",
+            f"datasets cannot be written to {scheme}:// addresses; write an absolute path, s3://, gs:// or az://.",
         )
     bucket, _, prefix = rest.partition("/")
     if "@" in bucket or ":" in bucket:
@@ -124,9 +124,11 @@ def _bucket(form: Section, scheme: str, rest: str) -> str:
         raise form.error(_FIELD, f"names no bucket; write for example {scheme}://bucket/folder.")
     if "?" in rest or "#" in rest:
         raise form.error(
-            _FIELD, "must not hold ? or #; write signatures into credentials and leave the rest away."
+            _FIELD, "must not hold ? or #; write signatures into credentials and leave out the rest."
         )
     if any(part in (".", "..") for part in prefix.split("/")):
-        raise form.error(_FIELD, "has a part . or .. that a bucket does not know; write the folder itself.")
+        raise form.error(
+            _FIELD, "has a part . or .. , which has no meaning in a bucket; write the folder itself."
+        )
     folders = "/".join(part for part in prefix.split("/") if part)
     return f"{BUCKETS[scheme]}://{bucket}" + (f"/{folders}" if folders else "")

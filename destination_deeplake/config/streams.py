@@ -119,7 +119,9 @@ def _rule(form: Section) -> StreamRule:
     form.finish()
     for position, column in enumerate(rule.exclude):
         if rule.include is not None and column in rule.include:
-            raise form.error(f"exclude[{position}]", f"{column!r} is in include, too; leave it out of one.")
+            raise form.error(
+                f"exclude[{position}]", f"{column!r} is in include, too; remove it from one of the two."
+            )
     return rule
 
 
@@ -131,7 +133,7 @@ def _columns(form: Section) -> dict[str, ColumnChoice]:
         choice = column_choice(section)
         column = choice.column
         if column in found:
-            raise section.error("column", f"{column!r} is there twice; make one entry of both.")
+            raise section.error("column", f"{column!r} is there twice; merge the two entries.")
         if exclude and _covers(exclude, column):
             raise section.error("column", f"{column!r} is among exclude; remove it there, or this entry.")
         if include and not (_covers(include, column) or any(_covers((column,), name) for name in include)):

@@ -119,8 +119,8 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
         # These prefixes name tensors that the connector itself adds, so no column may use them.
         if column.field.startswith((transfers.FIELD, EXACT_FIELD)):
             raise ConfigError(
-                f"Column {column.field!r} of the stream {str(plan)!r} is called like what the connector keeps beside "
-                "columns; leave it out in the configuration (exclude)."
+                f"Column {column.field!r} of the stream {str(plan)!r} has a name that the connector uses for its "
+                "own tensors; leave it out in the configuration (exclude)."
             )
     if plan.mode is WriteMode.DEDUP:
         _check_key(plan, columns)
@@ -151,7 +151,7 @@ def _check_key(plan: StreamPlan, columns: Sequence[StreamColumn]) -> None:
 
 
 def _contents(of_type: TensorType) -> str:
-    """Return a word for the values of a tensor that is not plain."""
+    """Describe the values of a tensor that is not plain, for messages."""
     if of_type.htype != "generic":
         return of_type.htype
     return "bytes" if pa.types.is_binary(of_type.arrow) else f"arrays of {of_type.dtype}"
@@ -264,7 +264,7 @@ def _first_choice(new: StreamColumn) -> str:
 
 
 def _named(column: StoredColumn | StreamColumn) -> str:
-    """Return the type of a column, in words."""
+    """Describe the type of a column, for messages."""
     of_type, kind = column.type, column.column.kind
     if of_type == TENSOR_TYPES[kind]:
         return kind.name

@@ -34,7 +34,7 @@ _TEXTS = (META_COLUMNS[0], META_COLUMNS[2])
 
 
 def left_rows(target: lakebed.Dataset, plan: StreamPlan) -> lakebed.Dataset | None:
-    """Return the side branch whose rows a sync without replacement must add to its own; None without one.
+    """Return the side branch whose rows a sync without replacement must add to its own; None if there is none.
 
     Raises
     ------
@@ -53,9 +53,9 @@ def left_rows(target: lakebed.Dataset, plan: StreamPlan) -> lakebed.Dataset | No
     if unfit := [move.source.field for move in found_moves if not move.is_possible(staged, target)]:
         staged.close()
         raise ConfigError(
-            f"The stream {str(plan)!r} has {len(staged)} rows that an interrupted refresh staged, and they cannot be "
-            f"added to those that are there, because both hold {', '.join(map(repr, unfit))} in different ways. "
-            "Refresh the stream and remove its records."
+            f"The stream {str(plan)!r} has {len(staged)} rows that an interrupted refresh staged, and they cannot "
+            f"be added to the rows of the dataset, because {', '.join(map(repr, unfit))} is stored differently "
+            "there. Refresh the stream and remove its records."
         )
     return staged
 

@@ -59,7 +59,7 @@ class Fitted:
 
 
 def validity_of(there: NDArray[np.bool_]) -> pa.Buffer | None:
-    """Return the bitmap of rows that are not null; None without nulls."""
+    """Return the bitmap of rows that are not null; None if no row is null."""
     return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
 
 

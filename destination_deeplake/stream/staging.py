@@ -58,7 +58,7 @@ def is_resumable(plan: StreamPlan) -> bool:
     """Tell whether a later attempt could continue the staged rows.
 
     If a generation is requested again, the earlier attempt was interrupted. That does not hold for an overwrite by
-    mode, since its runners give every sync the same number.
+    mode, because its runners give every sync the same number.
     """
     return plan.truncates and plan.mode is not WriteMode.OVERWRITE
 
@@ -116,7 +116,7 @@ def batches(dataset: lakebed.Dataset, tensors: list[str]) -> Iterator[dict[str, 
 
 
 def expire(dataset: lakebed.Dataset, oldest_wanted: int) -> int:
-    """Remove rows of older generations, or without one; return their number. The next flush publishes it."""
+    """Remove rows of older or no generation; return their number. The next flush publishes it."""
     import pyarrow.compute as pc
 
     found, start = [], 0

@@ -416,9 +416,9 @@ class StoredColumns:
             return
         if says_a_type(self._plan.choices.columns.get(stored.field)):
             raise ConfigError(
-                f"Nothing fits the type that was chosen for a column of stream {str(self._plan)!r}, "
-                f"{tally.misfit(stored.column, stored.type)}. None of these records is stored, and those that were "
-                "stay as they were. Choose another type for the column in the configuration."
+                f"No value fits the type that was chosen for a column of stream {str(self._plan)!r}, "
+                f"{tally.misfit(stored.column, stored.type)}. None of these records is stored; earlier records "
+                "are unchanged. Choose another type for the column in the configuration."
             )
 
     def _note_too_large(self, rows: Rows) -> None:

@@ -109,7 +109,7 @@ def sizes_of(taken: Mapping[str, pa.Array], stream: str) -> NDArray[np.int64]:
         try:
             found = _path(url, stream).stat()
         except FileNotFoundError:
-            raise _lost(stream, "is not there") from None
+            raise _lost(stream, "does not exist") from None
         except PermissionError:
             raise _unreadable(stream) from None
         if not stat.S_ISREG(found.st_mode):
@@ -191,7 +191,7 @@ def _read(path: Path, into: memoryview, stream: str) -> None:
                     raise _lost(stream, "was cut off while it was read")
                 done += count
     except FileNotFoundError:
-        raise _lost(stream, "went away while it was read") from None
+        raise _lost(stream, "was removed while it was read") from None
     except PermissionError:
         raise _unreadable(stream) from None
 

@@ -42,7 +42,9 @@ def _retime(dataset: lakebed.Dataset, tensor: str, old: Kind, logical_type: str)
     """Convert dates to the first moment of their day, and moments without a zone to UTC."""
     if old is Kind.DATE:
         if _largest(dataset, tensor) > _MOST_DAYS:
-            raise InvalidOperationError(f"days of tensor {tensor!r} are beyond what microseconds reach")
+            raise InvalidOperationError(
+                f"days of tensor {tensor!r} are too far from 1970 for a timestamp in microseconds"
+            )
         # Remove the logical type first, because a date cannot have the wider dtype.
         dataset[tensor].info["logical_type"] = None
         dataset.change_type(tensor, dtype="int64")

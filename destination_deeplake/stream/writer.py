@@ -97,7 +97,7 @@ class StreamWriter:
         Whether rows are durable that readers will see only after the next sync, because time was too short to merge
         them.
     commit_id : str or None
-        The version that `commit` made; None without changes.
+        The version that `commit` made; None if there were no changes.
     """
 
     def __init__(
@@ -407,7 +407,7 @@ class StreamWriter:
     def bring_in(self, left: lakebed.Dataset) -> None:
         """Add the rows of an interrupted replacement that was given up, and drop its branch.
 
-        A crash adds none of them, or all, which the next sync detects.
+        A crash adds either no row or all rows; the next sync detects which.
         """
         deletions = self._deletions_of(left)
         # In a read-only dataset, `pending_commit_id` is the id of the staged version, not of a future commit.
@@ -435,7 +435,7 @@ class StreamWriter:
         self._is_changed = True
 
     def _deletions_of(self, left: lakebed.Dataset) -> Mapping[str, pa.Array]:
-        """Return key and order of rows that an interrupted refresh has deleted, by tensor; empty without any."""
+        """Return key and order of rows that an interrupted refresh has deleted, by tensor; empty if it deleted none."""
         if self._store is None or self._deleted is None:
             return {}
         return _tombstones(left, self._target, self._days).recall()

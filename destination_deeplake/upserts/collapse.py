@@ -1,7 +1,8 @@
 """Rows of a dataset that have the key of a newer row.
 
 They exist only if the key had other columns before, or rows were only appended. Rows without any value in the key may
-be older than its columns; they may differ, so none of them counts as such a row. The search needs a table of all keys,
+be older than its columns; such rows may differ from each other, so they do not count as rows of one key. The search
+needs a table of all keys,
 so it is done in several passes that fit into memory.
 """
 
@@ -35,7 +36,7 @@ def older_duplicates(
 def _of_part(
     base: lakebed.Dataset, keying: Keying, part: int, parts: int, checkpoint: Checkpoint
 ) -> NDArray[np.int64]:
-    """Return these rows for one part of the hashes."""
+    """Return the older duplicates whose hashes are in one part of all hashes."""
     table = KeyTable()
     rows: list[NDArray[np.int64]] = []
     slots: list[NDArray[np.int32]] = []

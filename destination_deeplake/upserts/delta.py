@@ -56,7 +56,7 @@ class Delta:
 
     @property
     def keying(self) -> Keying | None:
-        """Key and order of its rows; None without a delta."""
+        """Key and order of its rows; None if there is no delta."""
         found: Mapping[str, Any] | None = None if self._dataset is None else self._dataset.info.get(_INFO_KEY)
         return None if found is None else Keying.from_info(found)
 
@@ -74,7 +74,7 @@ class Delta:
         return self._dataset
 
     def append(self, columns: Mapping[str, pa.Array], keying: Keying) -> None:
-        """Add rows, durably.
+        """Add rows and wait until they are durable.
 
         Parameters
         ----------

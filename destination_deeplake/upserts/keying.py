@@ -33,7 +33,7 @@ class Keying:
     order : tuple of str
         Tensors whose greater values mark newer rows, the most significant first.
     deleted : str or None
-        Tensor that is not null in rows that delete their key; None without deletions.
+        Tensor that is not null in rows that delete their key; None if rows cannot delete.
     documents : tuple of str
         Those of `order` that hold JSON.
     fields : tuple of str
@@ -114,9 +114,9 @@ class Keying:
         ]
 
     def incomplete(self, batch: Mapping[str, pa.Array]) -> Rows:
-        """Return the rows of a batch whose key came without one of its values: such rows are one where the rest is.
+        """Return the rows of a batch whose key lacks a value; rows that lack the same value may share a key.
 
-        A value that came, and could not be stored, is another matter.
+        A value that was present but could not be stored does not count as lacking.
         """
         if not any(batch[name].null_count for name in self.key):
             return np.zeros(0, np.int64)
@@ -131,7 +131,7 @@ class Keying:
         ]
 
     def ordered(self, columns: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """Return columns of which greater values are newer, the most significant first."""
+        """Return columns whose greater values mark newer rows, the most significant column first."""
         return [column for name in self.order for column in self._ordered(name, columns)]
 
     def _ordered(self, name: str, columns: Mapping[str, pa.Array]) -> list[pa.Array]:
@@ -179,7 +179,7 @@ class Keying:
         return hashes
 
     def _are_lost(self, metas: pa.Array, numbers: Sequence[pa.Array | None], rows: Rows) -> NDArray[np.bool_]:
-        """Tell for each of some rows whether a value of the key could not be stored, nor is kept beside."""
+        """Tell for each row whether a value of its key was lost: stored neither in its tensor nor as exact number."""
         # A number whose exact digits are stored is not lost, even if its cell is null.
         kept: list[set[str]] = [set() for _ in rows]
         for name, texts in zip(self.key, numbers, strict=True):

@@ -2,8 +2,8 @@
 
 A key is the values of its columns in their order. A null is a value, equal to any other null; `-0.0` is `0.0`, and all
 NaNs are one value. A number that its column does not hold to the last digit counts by its text. Two keys with the same
-hash of 122 bits are taken for the same; the hash is drawn anew in every process, so that nobody can make keys that
-meet, and is never stored.
+hash of 122 bits are taken for the same; the seed of the hash is random in every process, so that nobody can construct
+keys with equal hashes, and is never stored.
 """
 
 import secrets
@@ -88,7 +88,7 @@ def hash_keys(columns: Sequence[pa.Array], numbers: Sequence[pa.Array | None] | 
     Raises
     ------
     TypeError
-        If a column can be no key.
+        If a column cannot be part of a key.
     ValueError
         If there is no column, or they differ in length.
     """
@@ -97,7 +97,7 @@ def hash_keys(columns: Sequence[pa.Array], numbers: Sequence[pa.Array | None] | 
 
 
 class KeyFilter:
-    """Keys of which it is known which ones are surely new; it grows with them.
+    """Bloom filter of keys, which tells keys that are certainly new; it grows as keys are added.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class KeyFilter:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Memory of the filter in bytes."""
         return sum(part.nbytes for part in self._parts)
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class KeyFilter:
         return self._held
 
     def add(self, hashes: Hashes) -> None:
-        """Know some keys."""
+        """Add keys to the filter."""
         if self._last and self._last + len(hashes) > self._parts[-1].capacity:
             # Each lookup asks every part, so make few parts; but limit the memory of a new part to a multiple of the
             # existing keys.
@@ -137,7 +137,7 @@ class KeyFilter:
         self._held += len(hashes)
 
     def may_hold(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Tell for each key whether it may be known; false is certain."""
+        """Tell for each key whether it may have been added; False is certain."""
         found = self._parts[-1].may_hold(hashes)
         for part in self._parts[:-1]:
             found |= part.may_hold(hashes)

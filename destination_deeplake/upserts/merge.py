@@ -37,7 +37,7 @@ _SAMPLED_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class MergeCount:
-    """Outcome of a merge for its keys.
+    """Numbers of keys and rows that a merge changed.
 
     Attributes
     ----------
@@ -115,13 +115,13 @@ class Plan:
     updated, sources : int64
         Rows of the dataset, ascending, and the rows of the delta that take their place.
     removed : int64
-        Rows of the dataset that go, ascending.
+        Rows of the dataset that are removed, ascending.
     inserted : int64
         Rows of the delta that are added, ascending.
     deletions : int64
         Rows of the delta that say that their key is gone, ascending, whether it was there or not.
     count : MergeCount
-        The same in numbers.
+        Numbers of these changes.
     """
 
     updated: Rows
@@ -157,7 +157,7 @@ def merge(
 
 @contextmanager
 def published_whole(base: lakebed.Dataset) -> Iterator[None]:
-    """Publish the changes of the block, or none after an error, which could have changed only some columns."""
+    """Publish the changes of the block; after an error publish none, because only some columns may have changed."""
     with OnFailure(base.discard):
         yield
     base.flush()
@@ -176,7 +176,7 @@ def _found(
 
 
 def newest_of(delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = go_on) -> Winners:
-    """Find the newest row of each key in a delta that has rows."""
+    """Find the newest row of each key in a delta, which must have rows."""
     table = KeyTable(delta.max_len)
     slots: list[NDArray[np.int32]] = []
     order: list[list[pa.Array]] = []
@@ -313,7 +313,7 @@ def _checked(tensor: lakebed.Tensor, column: pa.Array) -> pa.Array:
 
 
 def _in_order(delta: lakebed.Dataset, name: str, rows: Rows) -> pa.Array:
-    """Read rows of a column, in any order, each chunk once."""
+    """Read rows of a column in any order; read each chunk only once."""
     order = None if bool((rows[1:] > rows[:-1]).all()) else np.argsort(rows)
     found: Columns = delta.take_rows(rows if order is None else rows[order], [name])
     if order is None:

@@ -60,7 +60,7 @@ def differing(cells: pa.Array, texts: pa.Array) -> Rows:
 
 
 def floors(cells: pa.Array, texts: pa.Array) -> pa.Array:
-    """Return the greatest cell that represents no greater number, if there is a text; else the cell.
+    """Return the greatest cell whose number is not above the exact one, for rows with a text; else the cell.
 
     Sorted by this and then by the texts, rows have the exact order of their numbers.
     """

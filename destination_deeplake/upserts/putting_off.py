@@ -7,7 +7,7 @@ Checkpoint = Callable[[], None]
 
 
 class MergePutOffError(Exception):
-    """The time is too short for a merge. Nothing of it is published, and the waiting rows are durable."""
+    """The time is too short for a merge. Nothing of the merge is published; the waiting rows are durable."""
 
 
 def go_on() -> None:

@@ -41,8 +41,8 @@ class Budget:
     unlearned : float
         Number of rows before the known keys are learned, as a fraction of the dataset's rows.
     at_once : int
-        Size of the dataset in bytes from which on rows wait. In smaller ones they wait if much would be rewritten for
-        few rows, or time is short.
+        Minimum size in bytes of a dataset whose rows wait. In smaller datasets, rows wait if many bytes would be
+        rewritten for few rows, or if time is short.
     """
 
     rows: int = 2_000_000
@@ -67,7 +67,7 @@ class UpsertStore:
     cursor : str or None
         Tensor whose greater value marks the newer row.
     deleted : str or None
-        Tensor that is not null in rows that delete their key; None without deletions.
+        Tensor that is not null in rows that delete their key; None if rows cannot delete.
     documents, fields, numbers, called, digits
         As in `Keying`.
     extracted : str
@@ -195,7 +195,7 @@ class UpsertStore:
         Raises
         ------
         MergePutOffError
-            If time is short; nothing changes for readers, and waiting rows go on waiting.
+            If time is short; nothing changes for readers, and waiting rows keep waiting.
         """
         if self._rekeyed:
             extra = older_duplicates(self._base, self._keying, checkpoint=self._checkpoint)
@@ -209,7 +209,7 @@ class UpsertStore:
         return merged
 
     def forget(self) -> None:
-        """Discard unpublished rows after a failed step; rows of the delta go on waiting."""
+        """Discard unpublished rows after a failed step; rows of the delta keep waiting."""
         self._delta.forget()
 
     def _may_merge_at_once(self, batch: Mapping[str, pa.Array], gone: NDArray[np.bool_]) -> bool:
@@ -262,7 +262,7 @@ def settle(
 
     Returns
     -------
-    Counts of the merge; None without a delta.
+    Counts of the merge; None if there was no delta.
 
     Raises
     ------

@@ -119,14 +119,14 @@ class Tombstones:
         return found if found in self._branches else None
 
     def of(self, keying: Keying) -> Buried | None:
-        """Return the deletions in force, for rows of a key and order; None without any."""
+        """Return the deletions in force, for rows of a key and order; None if there are none."""
         if self._known is None or self._known[0] != keying:
             name = self._name
             self._known = keying, None if name is None or not self.exist else self._read(name, keying)
         return self._known[1]
 
     def recall(self) -> Columns:
-        """Return key and order of the deletions in force, by tensor; empty without any."""
+        """Return key and order of the deletions in force, by tensor; empty if there are none."""
         name = self._name
         if name is None or not self.exist:
             return {}
@@ -138,7 +138,7 @@ class Tombstones:
             return found if len(young) else {}
 
     def bury(self, delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> None:
-        """Record deletions, durably.
+        """Record deletions and wait until they are durable.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Tombstones:
         return Buried(hashes[young], [values(column.take(wanted)) for column in order])
 
     def _compact(self, branch: lakebed.Dataset, keying: Keying) -> None:
-        """Remove what counts no more: what is too old or too much, and deletions before a later one."""
+        """Remove deletions that are too old or too many, and those of a key that was deleted again later."""
         hashes, order, moments = _columns(branch, keying)
         table = KeyTable(len(hashes))
         slots = table.insert(hashes)
@@ -228,7 +228,7 @@ class Tombstones:
             branch.flush()
 
     def _young(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return which deletions count, by when they were merged."""
+        """Return the mask of deletions that are young enough to count, by the time of their merge."""
         found: NDArray[np.int64] = np.flatnonzero(moments >= self._oldest())[-self._most :]
         return found
 
@@ -243,7 +243,7 @@ _BARE: dict[str, Any] = dict.fromkeys(
 
 @contextlib.contextmanager
 def _closing(branch: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
-    """Close a branch after use; after an error, what is not published is dropped."""
+    """Close a branch after use; after an error, drop its unpublished changes."""
     with contextlib.closing(branch), OnFailure(branch.discard):
         yield branch
 
@@ -253,13 +253,13 @@ def _tensors(keying: Keying, dataset: lakebed.Dataset) -> list[str]:
 
 
 def _meaning(keying: Keying) -> dict[str, Any]:
-    """Return what two keyings must have in common for their rows to be comparable, as JSON."""
+    """Return the part of a keying that must be equal for rows to be comparable, as JSON."""
     found = replace(keying, deleted=None, fields=(), called={}).to_info()
     return {name: found[name] for name in ("key", "order", "documents", "numbers", "digits")}
 
 
 def _told(delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> Columns:
-    """Return key and order of rows whose keys are what their columns say: a key that was lost is like no other."""
+    """Return key and order of rows whose keys are stored completely: a key with a lost value equals no other."""
     about = [keying.identity, keying.changes] if keying.fields else []
     found: Columns = delta.take_rows(rows, [*_tensors(keying, delta), *about])
     plain = replace(keying, fields=()).hashes_of_batch(found)

@@ -16,12 +16,12 @@ _ROWS = 1 << 16
 
 
 def windows(dataset: lakebed.Dataset, tensors: Sequence[str]) -> Iterator[tuple[int, Columns]]:
-    """Read columns from the first row to the last: yields the number of a window's first row, and its columns.
+    """Read columns in windows, in the order of rows; yield the first row of each window, and its columns.
 
     Raises
     ------
     lakebed.errors.LakebedError, OSError
-        If something cannot be read.
+        If a column cannot be read.
     """
     names, first, rows = list(tensors), 0, dataset.max_len
     try:

@@ -267,8 +267,6 @@ def gc(
     Writers and readers may continue meanwhile. Writers remove most such files automatically; this call also finds the
     remains of crashes.
 
-    Writers remove most of them automatically; this call also finds the remains of crashes.
-
     Parameters
     ----------
     path
@@ -347,7 +345,7 @@ def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Fin
 def repair(path: Path, *, apply: bool = False, creds: Creds | None = None) -> RepairReport:
     """Repair a dataset after a crash of Deep Lake 3.x or damage, or only report the steps.
 
-    Damaged heads get sound ones beside them; everything that decodes stays.
+    Damaged heads are replaced by sound ones; everything that can be decoded is kept.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def read_array(ds: Dataset, tensor: str, *, partitions: int | None = None) -> An
     ds, partitions
         As for :func:`read_bag`.
     tensor
-        Its name.
+        Name of the tensor.
 
     Raises
     ------

@@ -92,7 +92,7 @@ def write(
     Parameters
     ----------
     ds
-        Its tensors are named as the columns are. On a disk, all nodes must have it under the same path.
+        A dataset whose tensors are named as the columns. On a disk, all nodes must have it under the same path.
     skip_ok
         Tensors without a column stay as they are.
     concurrency, ray_remote_args
@@ -120,7 +120,7 @@ def write(
 
 
 class _Rows(Datasource):  # type: ignore[misc]
-    """Reads the rows of a table."""
+    """Reader of the rows of a table."""
 
     def __init__(self, table: Table) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ def _tensors(values: Any) -> pa.Array:
 
 
 class _Parts(Datasink):  # type: ignore[misc]
-    """Writes blocks as parts, and keeps the parts for the driver."""
+    """Writer of blocks as parts, which the driver receives."""
 
     def __init__(self, target: PartTarget, *, skip_ok: bool) -> None:
         self._target = target

@@ -167,9 +167,9 @@ CSV = [
     csv("many columns", ",".join(f"c{n}" for n in range(300)) + "\n" + ",".join(["1"] * 300) + "\n",
         {f"c{n}": [1] for n in range(300)}),
     Case("csv: two files of the same columns", {"d/a.csv": "x\n1\n", "d/b.csv": "x\n2\n"}, {"x": [1, 2]}),
-    Case("csv: files of other columns", {"d/a.csv": "x\n1\n", "d/b.csv": "y\n2\n"}, "import files of other columns"),
+    Case("csv: files of other columns", {"d/a.csv": "x\n1\n", "d/b.csv": "y\n2\n"}, "import files with other columns"),
     Case("csv: files of columns in another order", {"d/a.csv": "x,y\n1,2\n", "d/b.csv": "y,x\n2,1\n"},
-         "import files of other columns"),
+         "import files with other columns"),
     Case("csv: splits", {"d/train.csv": "x\n1\n", "d/test.csv": "x\n2\n", "d/.hidden.csv": "y\n"}, {"x": [1, 2]}),
 ]  # fmt: skip
 
@@ -245,7 +245,7 @@ FOLDERS = [
     folder("sounds", {"d/a/1.wav": WAV, "d/b/2.WAV": WAV}, ["a/1.wav", "b/2.WAV"]),
     folder("gray, colour and alpha", {"d/1.png": PNG, "d/2.png": picture("PNG", mode="L"),
                                       "d/3.png": picture("PNG", mode="RGBA")}, ["1.png", "2.png", "3.png"]),
-    folder("nothing that is known", {"d/a.docx": b"x"}, "no format that is recognised"),
+    folder("nothing that is known", {"d/a.docx": b"x"}, "is not recognised"),
     folder("folders of nothing", {"d/a/.keep": b""}, "holds no files"),
     folder("arrays", {"d/1.npy": lambda path: np.save(path, np.arange(3))}, ["1.npy"]),
 ]  # fmt: skip

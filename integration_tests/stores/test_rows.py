@@ -177,7 +177,7 @@ def test_a_dataset_is_made_anew_where_another_program_deleted_it(bare: Server) -
     old.create_tensor("x", dtype="int64").append(5)
     objects_at(bare, url).delete_prefix("")
     with pytest.warns(
-        UserWarning, match=r"deleted while it was written here.*unpublished changes are dropped"
+        UserWarning, match=r"was deleted while this process was writing it.*unpublished changes are dropped"
     ):
         new = lakebed.empty(url, creds=bare.creds)
     new.create_tensor("x", dtype="int64").extend([7, 8])
@@ -202,7 +202,10 @@ def changed_and_deleted(store: Server) -> lakebed.Dataset:
 def test_what_is_published_into_nothing_is_an_error(bare: Server, caplog: pytest.LogCaptureFixture) -> None:
     """One line of the log, where nobody calls flush."""
     ds = changed_and_deleted(bare)
-    with pytest.raises(CommitFailed, match=r"the dataset is gone|deleted meanwhile; nothing was published"):
+    with pytest.raises(
+        CommitFailed,
+        match=r"was deleted while this process was writing it|deleted meanwhile; nothing was published",
+    ):
         ds.flush()
     ds = changed_and_deleted(bare)
     url = ds.path

@@ -1,4 +1,4 @@
-"""Containers of video and sound, opened with FFmpeg through PyAV such that hostile ones are harmless.
+"""Containers of video and sound, opened with FFmpeg through PyAV in a way that makes hostile files harmless.
 
 The demuxer is chosen here by the first bytes, never guessed by FFmpeg: some of its demuxers open other files. A
 container cannot open files at all and reads a bounded number of bytes; errors inside become SampleDecompressionError.
@@ -56,7 +56,7 @@ def demuxer_of(data: Buffer | Elsewhere) -> str | None:
 
 
 def _check_lists(data: Buffer) -> None:
-    """Refuse RIFF files with lists of texts far beyond the end: FFmpeg walks through all that they promise.
+    """Refuse RIFF files with lists of texts far beyond the end of the file: FFmpeg walks through all of them.
 
     Raises
     ------
@@ -81,11 +81,11 @@ class Source(io.RawIOBase):
         self._left = _READS * len(self._data) + _READS_FREE
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be positioned."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
@@ -103,7 +103,7 @@ class Source(io.RawIOBase):
     def _spend(self, nbytes: int) -> None:
         self._left -= nbytes + 64
         if self._left < 0:
-            raise LimitError("the container makes its reader go round in circles")
+            raise LimitError("the container makes its reader loop without end")
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move to a position."""
@@ -113,7 +113,7 @@ class Source(io.RawIOBase):
         return self._at
 
     def tell(self) -> int:
-        """Tell the position."""
+        """Return the position."""
         return self._at
 
 
@@ -137,7 +137,7 @@ def decoding(what: str) -> Iterator[None]:
     except (FormatError, LimitError):
         raise
     except MemoryError as error:
-        raise LimitError(f"{what} needs more memory than there is") from error
+        raise LimitError(f"{what} needs more memory than is available") from error
     except Exception as error:  # libraries raise many kinds of errors on damaged bytes
         raise SampleDecompressionError(
             f"{what} is damaged or of a kind that is not supported: {error}"

@@ -99,7 +99,7 @@ def _dataset(data: Buffer) -> pydicom.Dataset:
 
 def _facts(dataset: pydicom.Dataset, size: int) -> FileFacts:
     if "Rows" not in dataset or "Columns" not in dataset:
-        raise FormatError("a DICOM file without a picture, such as a directory, a report or a structure set")
+        raise FormatError("the DICOM file has no picture, such as a directory, a report or a structure set")
     rows, columns = int(dataset.Rows), int(dataset.Columns)
     samples = int(dataset.get("SamplesPerPixel", 1))
     shape: tuple[int, ...] = (rows, columns, samples)
@@ -122,7 +122,7 @@ def _facts(dataset: pydicom.Dataset, size: int) -> FileFacts:
 
 
 def _plain(element: Any) -> Any:
-    """Return an element's value as JSON has it, the way 3.9.52 records it."""
+    """Return an element's value as JSON, as 3.9.52 records it."""
     if element.VR == "SQ":
         return [
             item.to_json_dict(bulk_data_threshold=1, bulk_data_element_handler=lambda _: "")

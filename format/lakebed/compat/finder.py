@@ -28,7 +28,7 @@ class Stand(ModuleType):
     """A module of Deep Lake 3.x whose names lead to lakebed.
 
     It is a package, so that ``from deeplake.x import y`` with a missing ``y`` reaches the finder, which names the
-    alternative; Python would replace the message of an AttributeError by its own.
+    alternative; otherwise Python replaces the message of an AttributeError by its own.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -127,13 +127,13 @@ def _found(where: str) -> Any:
 
 
 def _again(name: str) -> ModuleType:
-    """Return the module of a name in another process."""
+    """Return the module of a name when another process unpickles it."""
     install(replace=True)  # as the sending process has done
     return importlib.import_module(name)
 
 
 def _ours(name: str) -> Any:
-    """Return lakebed's object of a name; None for missing names and inner modules."""
+    """Return lakebed's object for a name; None for missing names and inner modules."""
     found = getattr(lakebed, name, None)
     return None if isinstance(found, ModuleType) and name not in lakebed.__all__ else found
 
@@ -171,9 +171,9 @@ def install(*, replace: bool | None = None) -> None:
     real = PathFinder.find_spec(ROOT)
     if real is not None and not replace:
         raise ImportError(
-            f"Deep Lake is installed, at {real.origin or real.submodule_search_locations}, and `import deeplake` goes "
-            f"on to mean that one. To mean lakebed: {REPLACE}=replace in the environment, or python -m lakebed.compat "
-            "--replace SCRIPT, or uninstall deeplake"
+            f"Deep Lake is installed, at {real.origin or real.submodule_search_locations}, and `import deeplake` "
+            f"still imports it. To import lakebed instead: {REPLACE}=replace in the environment, or python -m "
+            "lakebed.compat --replace SCRIPT, or uninstall deeplake"
         )
     sys.meta_path.insert(0, _FINDER)
 

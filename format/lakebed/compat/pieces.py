@@ -27,8 +27,8 @@ class _Config(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise KeyError(
-            f"deeplake.config[{key!r}]: lakebed asks stores as lakebed.config.REQUESTS, STALL_SECONDS and "
-            "RETRY_SECONDS say, and takes no configuration of botocore"
+            f"deeplake.config[{key!r}]: lakebed takes no configuration of botocore; set lakebed.config.REQUESTS, "
+            "STALL_SECONDS and RETRY_SECONDS instead"
         )
 
     def __setitem__(self, key: str, value: Any) -> None:

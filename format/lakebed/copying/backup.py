@@ -106,8 +106,8 @@ def _refuse_nested(source: Storage, target: Storage) -> None:
         here, there = (os.path.realpath(folder) for folder in folders)
     if here == there or there.startswith(f"{here}/") or here.startswith(f"{there}/"):
         raise DatasetExistsError(
-            f"backups of {source.url} cannot lie at {target.url}: choose a place beside the dataset, better one on "
-            "another disk or in another bucket"
+            f"backups of {source.url} cannot lie at {target.url}: choose a place outside of the dataset, if "
+            "possible on another disk or in another bucket"
         )
 
 
@@ -178,8 +178,8 @@ def _copied(
             _report(source, {**state.damaged, **outcome.damaged}, keep_damaged=keep_damaged)
             return state, files, outcome
     raise CommitFailed(
-        f"{source.url} is changed in place all the time, as Deep Lake 3.x does, or loses files: stop its writers, and "
-        "repeat the backup"
+        f"{source.url} is changed in place during the backup, as by Deep Lake 3.x, or loses files: stop its "
+        "writers, and repeat the backup"
     )
 
 

@@ -1,6 +1,6 @@
 """The state of a dataset for a backup: one version tree, and every file that belongs to it.
 
-Files of published versions do not change, so the tree determines the state. Files that the tree does not lead to are
+Files of published versions do not change, so the tree determines the state. Files to which the tree does not lead are
 unfinished or abandoned, and are not backed up. Deep Lake 3.9.52 changes uncommitted versions in place, so their files
 are compared again at the end.
 """
@@ -119,7 +119,9 @@ def state_of(source: Storage, before: FileList | None) -> Iterator[State]:
                 continue
             yield _Survey(source, tree, before).state(documents, now)
         return
-    raise CommitFailed(f"{source.url} is written all the time: stop its writers, and repeat the backup")
+    raise CommitFailed(
+        f"{source.url} is written faster than it can be read: stop its writers, and repeat the backup"
+    )
 
 
 def _documents(source: Storage) -> tuple[dict[str, bytes], VersionTree, float]:
@@ -141,7 +143,9 @@ def _documents(source: Storage) -> tuple[dict[str, bytes], VersionTree, float]:
                     dataset=source.url,
                 ) from error
         beside = again
-    raise CommitFailed(f"{source.url} is written all the time: stop its writers, and repeat the backup")
+    raise CommitFailed(
+        f"{source.url} is written faster than it can be read: stop its writers, and repeat the backup"
+    )
 
 
 def _beside(source: Storage) -> dict[str, bytes]:

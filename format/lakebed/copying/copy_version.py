@@ -1,4 +1,4 @@
-"""Copy of one version as a dataset of its own: its chunks are copied as they are, its metadata is written anew.
+"""Copy of one version as a separate dataset: its chunks are copied unchanged, its metadata is rewritten.
 
 Like a copy with history it runs in parallel, is verified, and continues after a kill; it becomes a dataset in one step
 at the end.

@@ -107,7 +107,9 @@ def _copy_objects(
         lost = dict.fromkeys((key for key in outcome.missing if key in plan.sums), "it is missing")
         report(source, {**plan.damaged, **outcome.damaged, **lost})
         return tree, plan, {**plan.sums, **outcome.sums}
-    raise DatasetExistsError(f"{source.url} is written all the time: stop its writers, and copy it again")
+    raise DatasetExistsError(
+        f"{source.url} is written faster than it can be copied: stop its writers, and copy it again"
+    )
 
 
 def _check_unfinished(target: Storage, tree: VersionTree) -> None:
@@ -249,7 +251,7 @@ def _chunks(snapshot: Snapshot, measured: _Seen, named: _Seen) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class _Choice:
-    """The objects of the tensors to keep.
+    """The objects of the tensors that are copied.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def pack_everything(
     location = whole(dest)
     if not location.path.endswith(PACKED_SUFFIX) or location.scheme == "mem":
         raise InvalidInputError(
-            f"a packed dataset is a file whose name ends in {PACKED_SUFFIX}, by which it is known, not {location.shown}"
+            f"the name of a packed dataset must end in {PACKED_SUFFIX}, unlike {location.shown}"
         )
     origin = without_cache(source.storage)
     if origin.url == location.shown:

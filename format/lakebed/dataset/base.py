@@ -1,4 +1,4 @@
-"""Base classes of datasets and tensors, on which all chapters of their API stand."""
+"""Base classes of datasets and tensors, which the mixins of their API extend."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class DatasetBase:
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def _full(self, name: str) -> str:
-        """Return the full name of a tensor by the name that is shown.
+        """Return the full name of a tensor from the name that is shown.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class TensorBase:
         if found is None:  # the tensor may have been renamed
             if self._key not in schema.tensors:
                 raise InvalidOperationError(
-                    f"tensor {self._name!r} is not in the version that is checked out now"
+                    f"tensor {self._name!r} does not exist in the version that is checked out"
                 )
             found = schema.tensors[str(self._key)]
         return found

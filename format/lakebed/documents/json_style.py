@@ -63,7 +63,7 @@ def dump_meta(value: object) -> bytes:
 
 
 def indented(value: object, margin: str = "") -> str:
-    """Return the same as ``json.dumps(value, indent=4, sort_keys=True)``, but faster, since that is not compiled.
+    """Return ``json.dumps(value, indent=4, sort_keys=True)``, but faster, since the indented form is not compiled.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _base64(value: dict[str, Any]) -> bytes:
 def _decode_array(value: dict[str, Any]) -> np.ndarray[Any, np.dtype[Any]]:
     data, shape, name = _base64(value), value.get("shape"), value.get("dtype")
     if not isinstance(name, str) or not re.fullmatch(_DTYPE, name):
-        raise FormatError(f"an array in JSON has the dtype {name!r}")
+        raise FormatError(f"an array in JSON has the dtype {name!r}, which is not supported")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 32:
         raise FormatError(f"an array in JSON has the shape {shape!r}")
     try:

@@ -214,7 +214,7 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
     """
     limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
     if data[:8] != magic or len(data) < 20:
-        raise FormatError("this is not a manifest of a layout that this release reads")
+        raise FormatError("the manifest has a layout that this release cannot read")
     if digest_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
         raise FormatError("the manifest is damaged: its checksum is wrong")
     start = 20 + int.from_bytes(data[16:20], "little")
@@ -273,7 +273,7 @@ class LayoutTable:
             return None
         at, words = found
         if type(at) is not int or type(words) is not int or min(at, words) < 0:
-            raise FormatError("the manifest is damaged: its layouts of chunks lie nowhere")
+            raise FormatError("the manifest is damaged: it does not say where its layouts of chunks lie")
         return cls(rows, words, at)
 
     @property

@@ -221,7 +221,7 @@ class VersionTree:
         if isinstance(self.commits, Commits) and not self.commits.hot.keys().isdisjoint(
             self.commits.cold.all()
         ):
-            raise FormatError(f"{_WHAT}: a version is there twice")
+            raise FormatError(f"{_WHAT}: a version occurs twice")
         if FIRST not in self.commits or self.commits[FIRST].parent is not None:
             raise FormatError(f"{_WHAT}: there is no root version")
         if not self.branches:
@@ -249,7 +249,7 @@ class VersionTree:
         current: str | None = id
         while current is not None and current not in known:
             if current in path:
-                raise FormatError(f"{_WHAT}: the history of version {id} runs in a circle")
+                raise FormatError(f"{_WHAT}: the history of version {id} is circular")
             if current not in self.commits:
                 raise FormatError(f"{_WHAT}: version {current!r:.60} in the history of {id} is missing")
             path.add(current)
@@ -473,7 +473,7 @@ class VersionTree:
 
 
 def tail_begins(data: bytes) -> int | None:
-    """Return where the part of the tree file begins that can be read alone, from the file's last bytes; None if absent."""
+    """Return where the part of the tree file begins that can be read alone, from its last bytes; None if absent."""
     end = TreeEnd.of(data)
     return None if end is None else end.begins
 

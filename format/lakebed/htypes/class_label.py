@@ -15,7 +15,7 @@ STRICT = "strict_labels"
 
 
 def check_known(names: Sequence[str], known: int, largest: int, tensor: str | None) -> None:
-    """Refuse labels that are no classes of a strict tensor.
+    """Refuse labels that are not classes of a strict tensor.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def check_known(names: Sequence[str], known: int, largest: int, tensor: str | No
     Raises
     ------
     InvalidInputError
-        If a name or a number is no class.
+        If a name or a number is not a class.
     """
     what = f"tensor {tensor!r} takes the {known:,} classes of info.class_names only (strict_labels)"
     if len(names) > known:
@@ -36,10 +36,11 @@ def check_known(names: Sequence[str], known: int, largest: int, tensor: str | No
         near = get_close_matches(names[known], names[: min(known, 1000)], n=1)
         guess = f"; did you mean {near[0]!r}?" if near else "."
         raise InvalidInputError(
-            f"{what}, and {names[known]!r} is none of them{guess} To add a class, append its name to info.class_names"
+            f"{what}; {names[known]!r} is not one of them{guess} To add a class, append its name to "
+            "info.class_names"
         )
     if largest >= known:
-        raise InvalidInputError(f"{what}, and the label {largest} is none of them")
+        raise InvalidInputError(f"{what}; the label {largest} is not one of them")
 
 
 def to_indices(

@@ -91,5 +91,5 @@ def tiled(
 def _extents(shape: Any) -> tuple[int, ...]:
     extents = tuple(int(extent) for extent in shape)
     if not extents or min(extents) < 0:
-        raise InvalidInputError(f"{shape!r} is no shape of a sample")
+        raise InvalidInputError(f"{shape!r} is not the shape of a sample")
     return extents

@@ -200,7 +200,7 @@ def encode_polygons(values: Iterable[Any], dtype: np.dtype[Any]) -> Block:
 
 
 def _shape_as_stored(value: Any, dtype: np.dtype[Any]) -> tuple[int, int, int] | None:
-    """Return the shape of a list of arrays that are stored as they are; None for an empty list and other values."""
+    """Return the shape of a list of arrays that are stored unchanged; None for an empty list and other values."""
     if type(value) is not list or not 0 < len(value) <= _MOST:
         return None
     most, axes = 0, set()
@@ -252,7 +252,7 @@ def decode_polygons(data: Buffer, shape: Sequence[int], dtype: np.dtype[Any]) ->
     if len(view) == 0:
         return []
     if len(view) < 2 or len(shape) != 3:
-        raise FormatError(f"{len(view)} bytes of shape {tuple(shape)} are no polygons")
+        raise FormatError(f"{len(view)} bytes of shape {tuple(shape)} are not polygons")
     count = int(np.frombuffer(view, _COUNT, 1)[0])
     limits.check("MAX_POLYGONS", count, "polygons of a sample")
     start = 2 + 2 * count

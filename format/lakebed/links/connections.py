@@ -100,7 +100,7 @@ class Connection(http.client.HTTPConnection):
     place
         Address of the server.
     addresses
-        IP addresses to try; those of the proxy, if any.
+        IP addresses to try; if a proxy is used, the addresses of the proxy.
     deadline
         Time to give up, by ``time.monotonic``.
     """
@@ -212,14 +212,14 @@ class Proxy:
             byte = sock.recv(1)
             answer += byte
             if not byte or len(answer) > _MAX_PROXY_ANSWER:
-                raise OSError("the proxy ended the conversation")
+                raise OSError("the proxy closed the connection")
         status = answer.split(b" ", 2)[1:2]
         if status != [b"200"]:
             raise OSError(f"the proxy answers {answer.splitlines()[0].decode('latin-1')!r:.100}")
 
 
 def connect(place: Place, proxy: Proxy | None, policy: Policy | None, deadline: float) -> Connection:
-    """Return a connection, not made yet, to addresses that the policy allows.
+    """Return an unopened connection to the addresses that the policy allows.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def connect(place: Place, proxy: Proxy | None, policy: Policy | None, deadline: 
 
 
 def _check_behind_proxy(place: Place, policy: Policy, deadline: float) -> None:
-    """Refuse a host that the proxy would resolve to a private address, as far as this machine can tell."""
+    """Refuse a host that a proxy would resolve to a private address, as far as this machine can resolve the name."""
     try:
         addresses = resolve(place.host, place.port, deadline)
     except OSError as error:
@@ -274,7 +274,7 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
     thread.start()
     thread.join(left(deadline))
     if not found:
-        raise TimeoutError(f"the name {host} was not resolved in time")
+        raise TimeoutError(f"the address of host {host} was not found in time")
     if isinstance(found[0], OSError):
         raise found[0]
     return found[0]
@@ -338,7 +338,7 @@ class Pool:
         return connection
 
     def give(self, place: Place, connection: Connection) -> None:
-        """Take back a connection for other requests."""
+        """Keep a connection for later requests to the same server, or close it."""
         with self._lock:
             found = self._idle.setdefault(place.origin, [])
             if connection.is_direct and len(found) < max(1, config.LINK_THREADS):

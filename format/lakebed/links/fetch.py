@@ -107,12 +107,12 @@ def _known_scheme(url: str) -> str:
     scheme = scheme_of(url)
     if scheme != "file" and scheme not in SCHEMES:
         known = ", ".join(sorted({"file", *SCHEMES}))
-        raise UnsupportedUrlError(f"nothing reads {scheme}:// addresses here; files, {known} can be read")
+        raise UnsupportedUrlError(f"{scheme}:// addresses cannot be read; files, {known} can")
     return scheme
 
 
 def _unless_own(url: str, policy: Policy | None) -> Policy | None:
-    """Return the policy for a linked file; None if this process has appended the link itself."""
+    """Return the policy for a linked file; None if this process appended the link itself."""
     if policy is None:
         return None
     policy.scheme(url)

@@ -178,7 +178,7 @@ class Policy:
         allowed = hosts(config.LINK_HOSTS)
         for address in addresses:
             if not is_public(address) and not allowed.has_address(address, port):
-                raise _forbidden(url, f"{host} is {address}, no public address", f"{host}:{port}")
+                raise _forbidden(url, f"{host} is {address}, which is not a public address", f"{host}:{port}")
 
     def check_downgrade(self, url: str, there: str) -> None:
         """Refuse a redirect from an encrypted address to one that is not.
@@ -284,7 +284,7 @@ def allow_links(*places: str | os.PathLike[str]) -> None:
     for place in places:
         text = os.fspath(place)
         if not text:
-            raise InvalidInputError("links are allowed into folders and to hosts; an empty text is neither")
+            raise InvalidInputError("allow_links takes folders and hosts; an empty text is neither")
         if not isinstance(place, str) or _is_folder(text):
             roots.append(_folder(text))
         else:
@@ -308,7 +308,7 @@ def _is_folder(text: str) -> bool:
 def _folder(text: str) -> str:
     path = os.path.realpath(path_of(text))
     if not os.path.isdir(path):  # noqa: PTH112
-        raise InvalidInputError(f"{text!r} is not a folder that links could lead into, and no host")
+        raise InvalidInputError(f"{text!r} is neither a folder that links could lead into, nor a host")
     return path
 
 
@@ -359,7 +359,7 @@ _MEMORY = _Memory()
 def remember(links: Iterable[str]) -> None:
     """Allow this process to read the links that its user appends, in any dataset.
 
-    Exactly these links, and neither other files of their folders nor other addresses of their hosts.
+    The permission covers exactly these links, not other files in their folders or other addresses of their hosts.
     """
     here = os.getcwd() + os.sep  # noqa: PTH109
     _MEMORY.add([text if text[:1] == "/" or "://" in text else here + text for text in links])

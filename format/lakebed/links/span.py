@@ -95,5 +95,5 @@ def span_of(url: str) -> Span | None:
     if found[3] and length % 4 == 1:
         raise InvalidInputError(f"the part of a link, {found[0]}, has a length that base64 cannot have")
     if _FRAGMENT.search(url[: found.start()]):
-        raise InvalidInputError(f"a link names a part of a part, {url[: found.start()]}")
+        raise InvalidInputError(f"a link may not name a part of a part: {url[: found.start()]}")
     return Span(url[: found.start()], first, length, bool(found[3]))

@@ -1,4 +1,4 @@
-"""The place of this process among those that train together: its rank, and their number."""
+"""The rank of this process among the processes that train together, and their number."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Ranks:
             )
         if self.rank is not None and self.world is not None:
             if self.world < 1 or not 0 <= self.rank < self.world:
-                raise InvalidInputError(f"rank {self.rank} is not below world {self.world}")
+                raise InvalidInputError(
+                    f"rank={self.rank} and world={self.world}: world must be at least 1, and rank from 0 to world "
+                    "- 1"
+                )
             if self.distributed is False and self.world > 1:
                 raise InvalidInputError(
                     f"distributed=False gives all rows to each process, world={self.world} divides them: give only one"
@@ -64,7 +67,7 @@ class Ranks:
         return rank, world
 
     def asked(self) -> tuple[int, int]:
-        """Return rank and world as :meth:`now`, but 0 and 1 if the caller gave nothing."""
+        """Return rank and world as :meth:`now`, but 0 and 1 if the caller gave none."""
         if self.rank is not None or self.distributed is not None:
             return self.now()
         _tell(_WHOLE, *process_group())

@@ -40,14 +40,14 @@ _IDS = "chunks_index/unsharded"
 _ROUNDING = 2e-6
 
 UNUSED = "not part of the history; `lakebed gc` removes what no version refers to"
-"""Note on folders of versions outside of the tree."""
+"""Note on folders of versions outside of the history."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damage.
+    """One defect of a dataset.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Damage:
     tensor
         Name of the tensor.
     rows
-        First and last row concerned.
+        First and last damaged row.
     key
         Storage key of the file.
     kind
@@ -220,7 +220,7 @@ class DocumentCheck:
         return CheckedVersion(node, names, tensors)
 
     def _opening(self, node: CommitNode) -> None:
-        """Open the version as a reader does, to report errors that only this finds."""
+        """Open the version as a reader does, to report errors that only opening finds."""
         try:
             # Forces every tensor to be parsed.
             list(open_version(self._storage, self._tree, node.id).tensors.values())
@@ -409,7 +409,7 @@ class DocumentCheck:
         parse: Callable[[bytes], T],
         tensor: str | None = None,
     ) -> T | None:
-        """Read a document of a version, from the manifest if it has it; None if it is absent or damaged."""
+        """Read a document of a version, from the manifest if it is there; None if it is absent or damaged."""
         key = folder_of(node.id) + name
         data = files[name] if name in files else self._get(key)
         return None if data is None else self._parsed(key, data, parse, node, tensor)

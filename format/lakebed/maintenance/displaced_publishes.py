@@ -116,7 +116,7 @@ class OrphanRecovery:
     Parameters
     ----------
     version
-        Its id.
+        Id of the version.
     report
         Receives the steps.
     """
@@ -240,7 +240,7 @@ class OrphanRecovery:
             self._leave("its info was changed there", name)
 
     def _fork_files(self) -> Mapping[str, bytes]:
-        """Return the metadata files as of when the two heads parted, from lakebed's manifest of the other."""
+        """Return the metadata files as of when the two heads parted, from lakebed's manifest of the other head."""
         siblings = self._tree.commits[str(self._node.parent)].children
         line = set(self._tree.ancestors(self._tree.branches[self._node.branch]))
         other = next((version for version in siblings if version in line), None)
@@ -275,7 +275,7 @@ class OrphanRecovery:
             return None
 
     def _removed(self, key: str) -> list[int]:
-        """Return the ids of samples that the present head, or an ancestor, has removed since the two parted."""
+        """Return the ids of samples that the present head, or an ancestor, has removed since the two heads parted."""
         found: list[int] = []
         for version in self._tree.ancestors(self._tree.branches[self._node.branch]):
             if version == self._node.parent:

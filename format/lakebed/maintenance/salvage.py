@@ -1,4 +1,4 @@
-"""Reading of a damaged version: whole samples, and documents, replaced by those of its parent if damaged.
+"""Reading of a damaged version: whole samples and documents; a damaged document is taken from the parent version.
 
 Nothing is decoded here; chunk files that lost samples are packed again into the folder of the new version.
 """
@@ -64,7 +64,7 @@ class Salvage:
     node
         The version.
     parent
-        Its parent; None if that cannot be opened either, or it has none.
+        Parent of the version; None if it has none, or its parent cannot be opened either.
     manifest
         The version's manifest, if it is still valid.
     new_id
@@ -216,7 +216,7 @@ class Salvage:
         return found
 
     def _index(self, key: str, known: TensorState | None) -> ChunkIds | None:
-        """Read the chunk index, of a damaged one the whole rows."""
+        """Read the chunk index; if it is damaged, return its complete rows."""
         data = self._get(f"{key}/{_IDS}")
         if data is None:
             return None if known is None else known.table.ids

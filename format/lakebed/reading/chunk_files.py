@@ -171,7 +171,7 @@ class ChunkFiles:
         return self.asked(key, lambda: self._storage.get_range(key, start, length))
 
     def map(self, chunk: OpenChunk) -> memoryview:
-        """Map a whole file privately: nobody else sees what the caller writes to it."""
+        """Map a whole file privately: only the caller sees its writes to the mapping."""
         mappable = self.mappable
         data = memoryview(b"") if mappable is None else self.asked(chunk.key, lambda: mappable.map(chunk.key))
         self.check_size(chunk.key, len(data), chunk.size)

@@ -47,7 +47,7 @@ class ChunkSource:
     storage
         Storage of the published chunks.
     cache_bytes
-        Limit of chunks in memory; mapped files do not count.
+        Maximum number of bytes of chunks in memory; mapped files do not count.
     unpublished
         Chunk files that exist only in this process so far, by storage key.
 
@@ -202,7 +202,7 @@ class ChunkSource:
         Parameters
         ----------
         item
-            Bytes that each sample has to have.
+            Required number of bytes of each sample.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class ChunkSource:
         return None if chunk is None else self._even(chunk, table.samples(row), item)
 
     def settled_samples(self, table: ChunkTable, row: int, item: int) -> EvenSamples | None:
-        """As :meth:`even_samples`, for an uncompressed chunk of any size whose file :meth:`is_settled`.
+        """Return the same as :meth:`even_samples`, for an uncompressed chunk of any size whose file :meth:`is_settled`.
 
         Raises
         ------
@@ -273,7 +273,7 @@ class ChunkSource:
         Returns
         -------
         tuple or None
-            Their bytes; the start of each, and the end of the last; and their shapes, None if the bytes contain them.
+            The bytes of the samples; the start of each, and the end of the last; and the shapes, None if in the bytes.
             None if the chunk is better read as a whole.
 
         Raises
@@ -356,9 +356,9 @@ class ChunkSource:
         Parameters
         ----------
         keep
-            Put it into the cache.
+            Put the chunk into the cache.
         count
-            Samples in it, if the table does not tell; a tile counts as one.
+            Number of samples in the chunk, if the table does not tell; a tile counts as one.
         key
             Storage key of the chunk, if the caller knows it.
 
@@ -422,7 +422,7 @@ class ChunkSource:
         Parameters
         ----------
         pooled
-            Read it into a pooled buffer instead of mapping it, for callers that read many files once.
+            Read the file into a pooled buffer instead of mapping it, for callers that read many files once.
         """
         key = table.key(row)
         with self._mutex:

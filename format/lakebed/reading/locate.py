@@ -94,7 +94,7 @@ class StoredSamples:
     Attributes
     ----------
     detector
-        Observes which rows are read; None on this machine.
+        Observes which rows are read; None for files on this machine.
     """
 
     detector: Detector | None = None
@@ -194,9 +194,7 @@ class StoredSamples:
             row = end
 
     def tiles_from(self, ordinal: int) -> range:
-        """Return the rows of the chunk table, from ``ordinal`` on, that belong to the same sample: its tiles, or only
-        itself.
-        """
+        """Return the rows of the chunk table, from ``ordinal`` on, that belong to the same sample."""
         table, end = self.state.table, ordinal + 1
         while end < len(table) and not table.samples(end):
             end += 1
@@ -249,7 +247,7 @@ class StoredSamples:
         Parameters
         ----------
         decompress
-            Undo a compression of bytes; files stay files.
+            Undo a compression of bytes; files are not decoded.
 
         Raises
         ------

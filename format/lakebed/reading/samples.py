@@ -60,8 +60,8 @@ class SampleReader(StoredSamples):
         self.is_row_a_sample = self.storing is Storing.ARRAY and state.sequence is None
         self._credentials = credentials
         self.detector = _detector(source)
-        self.lease: object = None  # keeps the version from being collected while this lives
-        self.held: object = None  # keeps chunk files that are in no storage
+        self.lease: object = None  # while this is referenced, the version is not garbage-collected
+        self.held: object = None  # references to chunk files that are in no storage
 
     @property
     def links(self) -> Links:
@@ -104,7 +104,7 @@ class SampleReader(StoredSamples):
             return None
         entry = self.tile_entries.get(row)
         if not several and first != row:
-            return None  # a stale entry: the sample shares its chunk, so it has no tiles
+            return None  # the entry is outdated: the sample shares its chunk with others, so it has no tiles
         from lakebed.reading.tiles import TiledSample
 
         with Locating(self, row):
@@ -163,7 +163,7 @@ class SampleReader(StoredSamples):
             if tiles is not None:
                 return tiles.array()
             return self.decode(*self._stored(ordinal, inside))
-        # Same as `with Locating(...)`, without the cost of its three calls.
+        # Do the same as `with Locating(...)`, without the cost of its three calls.
         except (FormatError, LimitError, StorageError) as error:
             located = self.located(error, row)
             if located is error:

@@ -117,7 +117,7 @@ class Selection:
         """
         rows = self.rows()
         nulls = self._nulls(rows) if recorded else self.null_mask()
-        if nulls is not None and nulls.all():  # such a tensor may know neither dtype nor rank yet
+        if nulls is not None and nulls.all():  # a tensor of nulls may have neither dtype nor rank yet
             yield from [None] * len(nulls)
             return
         for i, value in enumerate(self._values(rows)):
@@ -412,7 +412,7 @@ class Selection:
         return bytes(reader.raw(row, decompress=False)[0])
 
     def infos(self) -> Any:
-        """Return the ``_info`` entries of the samples: a dict for a single one, else a list; None if none are stored."""
+        """Return the ``_info`` entries of the samples: a dict for a single one, else a list; None if none exist."""
         reader = self.companion("info")
         if reader is None:
             return None

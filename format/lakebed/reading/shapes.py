@@ -13,7 +13,7 @@ from lakebed.reading.subscripts import Rows
 
 Shape = tuple[int, ...]
 
-# For up to this many rows, look at the shape of every sample; for more, use the extents stored in the metadata.
+# Maximum number of rows whose shapes are read one by one; for more rows, use the extents in the metadata.
 _LOOKED_AT = 10_000
 
 
@@ -81,7 +81,7 @@ def part_shape(shape: Shape, inside: Sequence[tuple[Any, ...]]) -> Shape:
     IndexError
         If a subscript is out of range.
     """
-    # An array that takes no memory, whatever its shape.
+    # Broadcast a single byte: the array takes no memory, whatever its shape.
     part: NDArray[Any] = np.broadcast_to(np.zeros((), dtype=np.uint8), shape)
     for subscript in inside:
         part = np.asarray(part[subscript])

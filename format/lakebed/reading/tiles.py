@@ -30,7 +30,7 @@ class TiledSample:
     ordinals
         Rows of the chunk table that hold the tiles.
     entry
-        Shapes of the sample and of a tile in the tile index. 3.9.52 may leave outdated ones, so the chunks' headers
+        Shapes of the sample and of a tile in the tile index. 3.9.52 may leave outdated entries, so the chunks' headers
         decide (FORMAT.md 15.6).
     """
 
@@ -55,7 +55,7 @@ class TiledSample:
             return False
         last = len(self._ordinals) - 1
         if len(self._reader.state.table.sums(self._ordinals[last])):
-            return True  # our own writer keeps its entries up to date; each tile is checked when read
+            return True  # lakebed keeps its tile entries up to date, and each tile is checked when it is read
         return self._tile_shape(last) == _extent(box(shape, tile, last))
 
     def _was_chosen(self, shape: Shape, tile: Shape) -> bool:
@@ -131,8 +131,8 @@ class TiledSample:
             for axis in range(len(self.shape))
         )
         inner = self._assembled(numbers, window)
-        # The subscript is relative to the sample's origin, so apply it to a view of the whole shape that holds only the
-        # window.
+        # The subscript counts from the origin of the sample, so apply it to a view of the whole shape that only has
+        # the data of the window.
         return shifted(inner, subscript, window, self.shape)
 
     def _blank(self) -> NDArray[Any]:
@@ -147,7 +147,7 @@ class TiledSample:
 
     def _joined(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:
         decoder, shape = self._reader.decoder, _extent(window)
-        first = self._tile(numbers[0])  # fails without data, before the whole sample is allocated
+        first = self._tile(numbers[0])  # fails before memory for the whole sample is allocated
         limits.check_sample(shape, first.itemsize, f"tiled sample of tensor {self._reader.name!r}")
         out = np.empty(shape, dtype=decoder.known_dtype())
         for number in numbers:

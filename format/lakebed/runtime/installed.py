@@ -1,4 +1,4 @@
-"""Installed packages: their entry points, and a pyarrow that does not go with NumPy 1."""
+"""Installed packages: their entry points, and the check for a pyarrow that is incompatible with NumPy 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMPY_2 = 26
 
 
 def check_pyarrow(numpy: str) -> None:
-    """Refuse a pyarrow that does not go with this version of NumPy, which is before 2.
+    """Refuse a pyarrow that is incompatible with this version of NumPy, which is before 2.
 
     Raises
     ------
@@ -23,7 +23,7 @@ def check_pyarrow(numpy: str) -> None:
     try:
         found = version("pyarrow")
     except PackageNotFoundError:
-        return  # whoever needs it reports that
+        return  # the code that needs PyArrow reports that it is missing
     if int(found.partition(".")[0]) >= _NUMPY_2:
         raise ImportError(
             f"pyarrow {found} needs NumPy 2, and this is NumPy {numpy}: pip install 'pyarrow<{_NUMPY_2}', or "

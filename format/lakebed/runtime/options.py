@@ -45,7 +45,7 @@ def options_of(plan: Callable[..., Any]) -> list[Option]:
     """Return the options that a function ``plan`` takes."""
     asked = inspect.signature(plan).parameters.values()
     keywords = {one.name: one for one in asked if one.kind in (one.KEYWORD_ONLY, one.VAR_KEYWORD)}
-    # The options alone: other parameters may have types that only type checkers know.
+    # Evaluate only the annotations of options, because those of other parameters may exist only for type checkers.
     annotated = types.SimpleNamespace(
         __annotations__={name: one.annotation for name, one in keywords.items()}
     )

@@ -38,7 +38,7 @@ def bytes_bar(what: str, total: int, *, done: int = 0, shown: bool) -> Iterator[
         yield bar.update
 
 
-_LINE_SECONDS = 60.0  # without a terminal, print a progress line this often
+_LINE_SECONDS = 60.0  # without a terminal, seconds between two lines of progress
 
 
 @contextmanager

@@ -32,7 +32,8 @@ from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.versions.updates import CommitHead, DropBranch, SwapHead, Update
 
-# A commit waits at least this many seconds for another writer of the branch, since its rows may be published already.
+# Minimum number of seconds that a commit waits for another writer of the branch, because its rows may already be
+# published.
 _PATIENCE = 10.0
 
 _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
@@ -54,7 +55,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
         If another writer holds the branch for longer than some seconds; published rows stay, without a commit.
     """
     if not allow_empty and not session.is_head:
-        raise EmptyCommitError(_NO_CHANGES)  # before a branch is created for the commit
+        raise EmptyCommitError(_NO_CHANGES)  # raise before a branch is created for the commit
     with session.mutex:
         arrived = session.resolve_unknown_commit()
         session.store_held_infos()
@@ -153,7 +154,7 @@ def _refresh_with_tags(session: Session) -> Collection[str]:
     found: set[str] = set()
 
     def read() -> None:
-        with suppress(DatasetCorruptError):  # a branch can be created without tags
+        with suppress(DatasetCorruptError):  # without tags, a branch can still be created
             found.update(read_refs(session.storage).tags)
 
     together(session.storage, [session.refresh, read])
@@ -171,7 +172,7 @@ def adopt(session: Session, name: str) -> None:
     """Replace the content of this branch by that of branch ``name``, and drop that branch: one atomic step."""
     flush_open(session.storage)  # other datasets of this process may have changes for the side branch
     with session.mutex, session.writing() as draft:
-        session.refresh()  # if the lock was held before, the side branch is younger than the tree
+        session.refresh()  # with the lock already held, the session's tree may be older than the side branch
         at = session.tree_at()
         side = open_version(session.storage, at.tree, at.tree.head(name).id)
         parent_id = at.tree.commits[session.snapshot.version_id].parent or FIRST

@@ -1,4 +1,4 @@
-"""One dataset opened at one version: its tree, its snapshot, and the lease that protects the version from collection."""
+"""One dataset opened at one version: its tree, its snapshot, and the lease that prevents collection."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Checkout:
     cache_bytes
         Bound of the chunk cache; None is ``config.CACHE_BYTES``.
     as_of
-        Open the newest commit in the history of that version that is not younger than this, in POSIX seconds.
+        Open the newest commit in the history of that version made at or before this time, in POSIX seconds.
     start
         Tree and content of the version, if both are known already.
     head_of
@@ -78,7 +78,7 @@ class Checkout:
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
         )
         self._position: Position
-        self.known: TreeAt | None = None  # the tree as it was read last, or published
+        self.known: TreeAt | None = None  # the tree that was read or published last
         self._at: TreeAt | None = None
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
         self._collector = Collector(storage)
@@ -117,12 +117,13 @@ class Checkout:
         if version not in tree.commits:
             if branch not in tree.branches:
                 raise VersionReplaced(
-                    f"version {version} of {self.storage.url} was the head of branch {branch!r}, which is gone"
+                    f"version {version} of {self.storage.url} was the head of branch {branch!r}, which was deleted"
                 )
             tree = tree.swap_head(branch, version)
         self.enter(version, tree=tree)
 
-    # Tree and content are replaced together, so that no interrupt leaves one version's tree with another's content.
+    # Replace tree and content in one assignment, so that an interrupt never leaves the tree of one version with the
+    # content of another.
 
     @property
     def tree(self) -> VersionTree:
@@ -171,7 +172,7 @@ class Checkout:
         try:
             return read_version(self.storage, tree, version_id)
         except DatasetCorruptError:
-            # On storages without leases of readers, files of a replaced version may have been collected.
+            # If the storage has no leases of readers, files of a replaced version may have been garbage-collected.
             if traits_of(self.storage).reader_leases or version_id in read_tree_at(self.storage).tree.commits:
                 raise
             raise VersionReplaced(
@@ -190,10 +191,10 @@ class Checkout:
         if tip is not None and tip != here and (self.is_head or not is_there):
             self.enter(tip, tree=at.tree)
         elif not is_there:
-            return  # the version was removed; only the old tree knows its history
+            return  # the version was removed, and only the old tree contains its history
         self._position = self._position._replace(tree=at.tree)
         if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
-            self._at = at  # otherwise the next publish detects that another writer was here
+            self._at = at  # update it; otherwise the next publish would report another writer
         self.source.heads = frozenset(self.tree.branches.values())
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Batch = dict[str, Any]
 
-# Limits of rows and bytes that are read at a time, if rows are not consecutive.
+# Limits of rows and bytes that are read at a time if rows are not consecutive.
 _MOST_ROWS = 1 << 16
 _MOST_BYTES = 1 << 26
 

@@ -24,7 +24,7 @@ from lakebed.storage.base import Storage
 FOLDER = ".lakebed/copy/"
 HEADER = f"{FOLDER}source.json"
 
-# Seconds between writes; a kill can cost this much work.
+# Seconds between writes of the journal; a killed process loses at most this much work.
 _EVERY = 3.0
 
 
@@ -92,7 +92,7 @@ class Journal:
     target
         Destination of the copy.
     origin
-        Its source.
+        Source of the copy.
 
     Attributes
     ----------

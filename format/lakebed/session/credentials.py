@@ -45,7 +45,7 @@ class LinkCredentials:
         self._storage = storage
         self._populated: dict[str, Given] = dict(populated or {})
         self._known: LinkedCreds | None = None
-        self._used: dict[str, int] = {}  # codes of names that the file says are used
+        self._used: dict[str, int] = {}  # name -> code, for names that the file marks as used
         self._mutex = threading.Lock()
 
     def begin_in_child(self) -> None:
@@ -58,9 +58,7 @@ class LinkCredentials:
 
     @property
     def populated(self) -> dict[str, Given]:
-        """Credentials populated in this process; a pickle holds no secrets, and using them in the other process raises
-        an error.
-        """
+        """Credentials populated in this process; a pickle holds no secrets, and its copy raises an error on use."""
         return dict(self._populated)
 
     # -- names -------------------------------------------------------------------------------------------------
@@ -175,11 +173,11 @@ class LinkCredentials:
             return code
         names = self._names()
         if key not in names.names:
-            names = self.names()  # another process may have added it
+            names = self.names()  # another process may have added the name
         names.check(key)
         if key not in names.used:
-            # Record the name as used before publishing the samples: Deep Lake 3.x asks the user for every name in this
-            # list.
+            # Mark the name as used before samples are published, because Deep Lake 3.x asks the user for all used
+            # names.
 
             def used(found: LinkedCreds) -> LinkedCreds:
                 found.check(key)

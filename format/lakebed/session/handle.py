@@ -26,7 +26,7 @@ class FromView:
     Parameters
     ----------
     entry
-        Its entry in the list of views.
+        Entry of the view in the list of views.
     rows
         Numbers of its rows in the commit that it shows, shape (rows,).
     is_writable
@@ -56,8 +56,8 @@ class Handle:
         self.session = session
         self.path = session.storage.url if path is None else path
         self.view: FromView | None = None
-        self._last_left = -1  # the epoch of the last checkout
-        self._left: dict[int, str] = {}  # epoch -> the commit that a checkout left
+        self._last_left = -1  # epoch of the last checkout
+        self._left: dict[int, str] = {}  # epoch -> commit that was left by a checkout
         self._older: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()
         weakref.finalize(self, close_finally, partial(_close, session))
 

@@ -34,10 +34,10 @@ from lakebed.writing.tensor_chunks import samples_of
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-# Chunks up to this size are copied and packed with their neighbours.
+# Chunks up to this size are copied into memory and packed together with their neighbours.
 SMALL = 32_768
 
-# Companions with one entry per row; other companions have one per flat sample.
+# Companions with one entry per row; all others have one entry per flat sample.
 _BY_ROW = ("id", "null")
 
 
@@ -48,9 +48,9 @@ class Held:
     Parameters
     ----------
     reader
-        Reads its samples.
+        Reader of the samples.
     nulls
-        Reads the marks of nulls, if it has any; there may be fewer marks than rows.
+        Reader of the null marks, if the tensor has any; fewer marks than rows are possible.
     written
         For each row whether it was written since the common ancestor; None if comparing samples suffices. Images with a
         lossy chunk compression change a little whenever their chunk is rewritten.
@@ -75,11 +75,11 @@ class Incoming:
     Parameters
     ----------
     draft
-        Takes the rows in.
+        Draft that receives the rows.
     theirs, source
         The version that has the rows, and the source of its chunks.
     is_whole
-        All rows are taken, so that no chunk need be read for the extents of some.
+        All rows are taken, so that no chunk is read only to find the extents of some rows.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Incoming:
     # -- whole tensors -----------------------------------------------------------------------------------------
 
     def create(self, their_key: str, name: str, *, empty: bool = False) -> str:
-        """Create a tensor that only the other version has, with companions and all samples or none; return its new key."""
+        """Create a tensor that only the other version has, with companions and all samples or none; return its key."""
         draft, theirs = self._draft, self._theirs
         was = theirs.tensors[their_key].meta.name or their_key
         moves = structure.moves(theirs.meta, was, name)
@@ -282,9 +282,7 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return kind, draft and reader (None if missing in the other version) of the hidden tensors, except that of
-        nulls.
-        """
+        """Return kind, draft and reader of the hidden tensors except nulls; the reader is None if only we have it."""
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
@@ -380,7 +378,7 @@ class Incoming:
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
         meta, shapes = reader.state.meta, None
-        # The bounds of all linked data, as their own shapes are not known.
+        # The shapes of linked data are not known one by one, so use their bounds.
         if meta.is_link and meta.max_shape:
             shapes = [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
         return Encoded(block, tensor.meta, shapes=shapes, creds=_codes(reader.state, first, end), owned=False)
@@ -446,7 +444,8 @@ def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
 def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
     """Return a mask of the rows whose null needs a mark; a null among single numbers has no bytes and needs none."""
     marks = held.null_marks()[rows]
-    # A tensor of empty samples only has marks for nulls, because empty arrays look the same.
+    # A null among single numbers is an empty sample. In a tensor of arrays it needs a mark, because empty arrays look
+    # the same.
     single = held.reader.is_nullable and list(held.reader.state.meta.max_shape) == [1]
     if single and list(tensor.meta.max_shape) != [1]:
         marks |= held.reader.shapes(rows)[:, 0] == 0
@@ -476,8 +475,8 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
 
     Returns
     -------
-    Our names, followed by those that only the others have; and the number here of each of theirs, int64, or None if all
-    are the same.
+    Our names, followed by names that only the other list has; and our number of each of its names, int64, or None if
+    all numbers are the same.
     """
     names = list(ours)
     numbers = {name: i for i, name in reversed(list(enumerate(names)))}

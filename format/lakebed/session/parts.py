@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 _CLASSES = "class_names"
 
-# Settings that two tensors must share, so that samples of one can become samples of the other.
+# Settings that two tensors must share; otherwise samples of one cannot become samples of the other.
 _SETTINGS = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link")
 
 
@@ -170,7 +170,7 @@ def writing_parts(table: Table) -> Iterator[PartTarget]:
         yield PartTarget(session.storage, session.credentials, base, table.names)
     finally:
         if has_marker:
-            with suppress(StorageError):  # a file that stays is garbage, like the folder
+            with suppress(StorageError):  # if the file stays, it is garbage like its folder
                 session.storage.delete(_marker(folder))
         session.close_part_folder(folder)
         session.release()
@@ -205,7 +205,7 @@ class PartWriter:
         self._allocate = allocate
         self._linking = Linking(target.credentials)
         self._draft = self._new_draft()
-        self._work: Draft | None = None  # the fork that rows are being added to
+        self._work: Draft | None = None  # the fork of the draft to which rows are being added
 
     def _new_draft(self) -> Draft:
         base = self._target.base
@@ -404,7 +404,7 @@ def _adopt_one(draft: Draft, part: Part, source: ChunkSource) -> None:
         mine = draft.tensors.seen[key].state
         rank = len(mine.meta.max_shape)
         if rank not in (0, len(state.meta.max_shape)) and incoming.held(state.key).null_marks().all():
-            # Nulls fit any rank.
+            # All samples are null, and nulls fit any rank: write them again with the rank of the tensor.
             nothing = encode_column([None] * state.length, mine.meta, mine.info, name)
             draft.rows.extend({key: nothing})
             continue

@@ -28,7 +28,7 @@ from lakebed.versions.refs import REFS_KEY
 
 Path = str | os.PathLike[str] | Location
 
-# Datasets and tensors above this number of bytes are removed only if the caller allows it.
+# Datasets and tensors of more than this many bytes are removed only if the caller allows it explicitly.
 LARGE = 1_000_000_000
 
 
@@ -144,7 +144,7 @@ def _check_deletable(storage: Storage, shown: str) -> None:
     try:
         allowed = Session(storage, read_only=True).snapshot.meta.allow_delete
     except FormatError:
-        return  # a dataset that does not open cannot forbid it
+        return  # the dataset cannot be opened, so it cannot forbid its removal
     if not allowed:
         raise DatasetHandlerError(
             f"The dataset at {shown} is marked as allow_delete=false; set allow_delete = True on it first"
@@ -162,7 +162,8 @@ def remove(storage: Storage) -> None:
         kept.forget(folder)
     keys = [key for key, _ in storage.list("")]
     nested = _nested(keys)
-    storage.delete(TREE_KEY)  # first, so that an interrupted removal leaves no dataset that opens
+    # Delete the tree first, so that an interrupted removal leaves no dataset that can be opened.
+    storage.delete(TREE_KEY)
     if nested:
         orphan_files.remove(storage, [key for key in keys if not key.startswith(nested)])
     else:
@@ -175,7 +176,7 @@ def _nested(keys: Sequence[str]) -> tuple[str, ...]:
     return tuple(key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/"))
 
 
-# Files of an interrupted creation, after a kill or on a full disk; no tensor is among them.
+# Files that an interrupted creation leaves (after a kill, or on a full disk); none of them belongs to a tensor.
 _UNBORN = rf"(versions/[0-9a-f]{{40}}/)?(dataset_meta\.json|commit_info\.json|{re.escape(LOCK_NAME)})"
 
 
@@ -193,7 +194,7 @@ def _check_folder(storage: Storage, *, overwrite: bool) -> None:
         keys = []
     nested = _nested(keys)
     if REFS_KEY in keys:
-        storage.delete(REFS_KEY)  # left by an interrupted removal
+        storage.delete(REFS_KEY)  # an interrupted removal left this file
     for key in keys:
         if not key.startswith((".lakebed/", *nested)) and not re.fullmatch(_UNBORN, key):
             raise PathNotEmptyException(

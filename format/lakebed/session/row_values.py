@@ -142,7 +142,7 @@ def moments_of(reader: SampleReader) -> Values | None:
         moments = pa.array(numbers, width).cast(kind)
         try:
             return list(moments.to_pylist())
-        except (OverflowError, ValueError):  # years that Python cannot hold, such as 10,000
+        except (OverflowError, ValueError):  # Python has no dates beyond the year 9999
             return [_moment(one, number) for one, number in zip(moments, numbers, strict=True)]
 
     return values

@@ -47,7 +47,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
 
 
 def _point_links(draft: Draft, names: Iterable[str]) -> None:
-    """Link new tensors to the keys of their companions; a key differs from the name if a renamed tensor has that key."""
+    """Link new tensors to the keys of their companions; a key differs from the name if a renamed tensor has it."""
     keys = draft.schema.meta.tensor_names
     for name in names:
         meta = draft.tensors[keys[name]].meta
@@ -57,7 +57,7 @@ def _point_links(draft: Draft, names: Iterable[str]) -> None:
 
 
 def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> NewTensor:
-    """Plan a tensor with the settings of another, hidden companions included, but without samples.
+    """Plan a tensor with the settings of another, hidden companions included, but no samples.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> 
     companions, infos = {}, {}
     for kind, old in companions_of(schema.meta, source).items():
         if kind == "null":
-            continue  # created with the first null
+            continue  # this companion is created with the first null
         new = companion(name, kind)
         companions[new] = _emptied(schema.tensor(old).meta, new, renamed)
         infos[new] = dict(schema.tensor(old).info)
     meta = _emptied(state.meta, name, renamed).with_(is_link=is_link)
     if state.meta.is_link and unlink and not meta.verify:
-        # Data has companions that unverified links lack: facts about files, and shapes.
+        # Unlike links that are not verified, data has companions for facts about files and for shapes.
         links, made = companions_for(
             htype_named(meta.htype), name, with_info=True, with_shape=True, with_id=False
         )

@@ -119,7 +119,7 @@ class Session(Writer):
             with self.writing() as draft:
                 schema = self.schema()
                 known = {key: state.info for key, state in schema.tensors.items()} | {DATASET: schema.info}
-                # Changes of removed tensors are dropped.
+                # Leave out the changes of tensors that were removed.
                 new = {key: stored_form(live.of(known[key])) for key, live in changed.items() if key in known}
                 for key, info in new.items():
                     if key == DATASET:

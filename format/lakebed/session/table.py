@@ -1,4 +1,4 @@
-"""Tables: tensors, rows and a version, the form in which loaders, queries, views, exporters and workers receive data."""
+"""Tables: tensors, rows and a version, the form of data for loaders, queries, views, exporters and workers."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ class Table:
         if lengths[short] or not lengths[long] or not len(self.index.rows(lengths[long])):
             return self.index.rows(lengths[short])
         raise InvalidInputError(
-            f"tensor {short!r} has 0 rows and {long!r} has {lengths[long]:,}: name only tensors that have rows, as "
-            f"ds[[{long!r}]] and SELECT {long} do, or fill {short!r} up, with None where a value is missing"
+            f"tensor {short!r} has 0 rows and {long!r} has {lengths[long]:,}: name only tensors that have rows, "
+            f"as ds[[{long!r}]] and SELECT {long} do, or fill {short!r} up with None"
         )
 
     def rows_of(self, name: str) -> Rows:

@@ -127,13 +127,14 @@ class Writer(Checkout):
         self._tail_cache = TailCache(storage, self.source)
         self._pid = os.getpid()
         self._lock: Lease | None = None
-        self._passing: Lease | None = None  # a lease that is being taken, or given back
-        # Versions of a publish whose end is unknown: it may have succeeded, or succeed later.
+        self._passing: Lease | None = None  # the lease that is being acquired or released
+        # Versions of the last publish if its outcome is unknown: it may have succeeded, or may still succeed.
         self._unknown_commit: Sequence[Snapshot] = ()
         self._lost: CommitFailed | None = None
         self._holds = 0
-        self._part_folders: tuple[str, ...] = ()  # where others write the parts that this session will adopt
-        self._promised: dict[str, str] = {}  # branch -> the id that its next commit will get
+        # Folders in which other processes write parts that this session will adopt.
+        self._part_folders: tuple[str, ...] = ()
+        self._promised: dict[str, str] = {}  # branch -> id that the next commit on the branch will get
 
     # -- the lock ----------------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class Writer(Checkout):
                     f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
                     "checkout a branch to write"
                 )
-            # A writer on an old commit starts a branch beside it (FORMAT.md 9.4).
+            # A session on an old commit writes to a new branch that begins there (FORMAT.md 9.4).
             self.create_branch(f"auto_{new_id()}")
         finalizer.ready()
         self._pass_on()
@@ -234,7 +235,7 @@ class Writer(Checkout):
         start = self.snapshot
         node = self.tree.commits[start.version_id]
         base = start.version_id if node.is_committed else node.parent or FIRST
-        # An unchanged head holds the same as the commit below it, unless 3.9.52 has written it.
+        # An unchanged head has the same content as the commit below it, unless 3.9.52 has written to the head.
         if not node.is_committed and (start.has_changes or start.origin is None):
             start = self.versions.get(self.tree, base)
         self.start_branch(name, base, inherited(start, new_id()))
@@ -326,7 +327,8 @@ class Writer(Checkout):
                 leaving=leaving and not self.is_held,
             )
         except CommitFailed:
-            # The version below the draft is gone; the next change takes the lock again and reads the present one.
+            # The version below the draft was removed; the next change takes the lock again and reads the current
+            # version.
             self.discard()
             self.unlock()
             raise
@@ -362,7 +364,7 @@ class Writer(Checkout):
         try:
             at = publish(self.storage, self.tree_at(), updates, [head], lease=self._lock)
         except (CommitFailed, CommitStateUnknown, StorageError):
-            self.unlock()  # the next writer that takes the lock finds out how it ended
+            self.unlock()  # the next writer that takes the lock finds out whether the publish succeeded
             raise
         self._published(at, [head])
 
@@ -392,13 +394,13 @@ class Writer(Checkout):
         self._unknown_commit = ()
         draft = self._unpublished.draft
         if draft is not None:
-            # A request still under way must not find other content in the folder that it writes.
+            # Use a new id: a request that is still running may write to the folder of the old one.
             draft.publish_as(new_id())
         return ()
 
     def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
-        # An interrupt may come anywhere. Until the last assignment the end of the publish counts as unknown, and the
-        # next call does all of this again.
+        # An interrupt may come at any point. Until the last assignment, the outcome of the publish counts as unknown,
+        # and the next call repeats this whole method.
         old, head, draft = self.snapshot, versions[-1], self._unpublished.draft
         if draft is not None:
             self._tail_cache.published(head, draft.tensors.new_chunks())
@@ -412,7 +414,8 @@ class Writer(Checkout):
             for folder in self._part_folders:
                 self._lock.protect(folder)
         self._unknown_commit = ()
-        with OnFailure(self._collector.forget):  # the next collection removes what this one left
+        # After an interrupt, the next collection removes what this one left.
+        with OnFailure(self._collector.forget):
             self._collector.published(old, versions, at.tree, self.branch)
 
     # -- letting go --------------------------------------------------------------------------------------------

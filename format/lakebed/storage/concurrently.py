@@ -63,7 +63,7 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
     calls
         Taken one at a time, so that memory for a later call is needed only at its turn.
     workers
-        Most calls under way; None is ``config.REQUESTS``.
+        Maximum number of calls under way; None is ``config.REQUESTS``.
 
     Raises
     ------
@@ -77,12 +77,12 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
         most = min(most, len(waiting))
     threads = []
     for _ in range(most - 1):
-        # With the caller's context, which holds its deadline.
+        # Copy the context of the caller, because it holds the deadline.
         run = copy_context().run
         thread = threading.Thread(target=run, args=(work.run,), name="lakebed-requests", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the interpreter ends, or too many threads exist
+        except RuntimeError:  # the interpreter is exiting, or the process has too many threads
             break
         threads.append(thread)
     work.run()

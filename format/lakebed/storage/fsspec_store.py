@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Objects up to this size are read to learn their etag.
+# Objects up to this size are read as a whole to compute their etag.
 _SMALL = 64 * 1024
 
 _LARGEST = 1 << 62
@@ -91,11 +91,13 @@ class FsspecStorage(Storage):
         try:
             self._fs, root = fsspec.core.url_to_fs(self.url, skip_instance_cache=True, **options)
         except ImportError as error:
-            raise ModuleNotInstalledException(f"{scheme}:// addresses need more: {error}") from error
+            raise ModuleNotInstalledException(
+                f"{scheme}:// addresses need another package: {error}"
+            ) from error
         except OSError as error:
             raise StorageUnavailableError(f"cannot reach {self.url}: {error}", errno=error.errno) from error
         self._root = str(root).rstrip("/")
-        # Few of these file systems support two threads at the same time.
+        # Use one thread at a time, because few of these file systems support several threads.
         self._turn = threading.RLock()
 
     @property
@@ -119,7 +121,7 @@ class FsspecStorage(Storage):
 
     def _ask(self, doing: str, key: str, ask: Callable[[], T]) -> T:
         with self._turn:
-            found = outcome(ask, kind=Exception)  # each protocol has errors of its own
+            found = outcome(ask, kind=Exception)  # each protocol raises its own kinds of errors
         error = found.error
         if error is None or isinstance(error, LakebedError):
             return found.result()
@@ -195,7 +197,7 @@ class FsspecStorage(Storage):
 
         def write() -> None:
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            # The file gets its name when it is complete.
+            # autocommit=False: the file gets its name only when it is complete.
             with self._fs.open(path, "wb", autocommit=False) as file:
                 for part in parts:
                     file.write(part)

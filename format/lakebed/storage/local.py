@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 PRIVATE_FOLDER = ".lakebed"
 
-# O_NONBLOCK: a FIFO in the place of a file must not hang the reader.
+# O_NONBLOCK: opening a FIFO that lies in the place of a file must not block.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ATTEMPTS = 100
@@ -160,7 +160,7 @@ class LocalStorage(Storage):
         """Read several (start, length) ranges of one object, in the given order."""
         fd, size, path = self._open(key)
         try:
-            # Checked first: a read allocates whatever length a damaged index asks for.
+            # Check first, because a read allocates as many bytes as a damaged index claims.
             check_spans(key, spans, size, self._root)
             return [read_at(fd, start, length, path) for start, length in spans]
         finally:
@@ -188,7 +188,7 @@ class LocalStorage(Storage):
         return stat_of(found) if stat_module.S_ISREG(found.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
-        """Iterate over the objects whose keys start with `prefix`, without links, locks and leftovers."""
+        """Iterate over the objects whose keys start with `prefix`; links, locks and temporary files are left out."""
         folder, _, start = prefix.rpartition("/")
         pending = [folder]
         while pending:
@@ -209,7 +209,7 @@ class LocalStorage(Storage):
                 elif entry.is_file(follow_symlinks=False) and not _is_private(below, entry.name):
                     try:
                         stat = stat_of(entry.stat(follow_symlinks=False))
-                    except FileNotFoundError:  # deleted since the folder was read
+                    except FileNotFoundError:  # the file was deleted after the folder was read
                         continue
                     yield below + entry.name, stat
 
@@ -262,7 +262,7 @@ class LocalStorage(Storage):
                 try:
                     is_whole = opened.flush()
                 except OSError:
-                    # Perhaps one of the folders could not be written.
+                    # Writing one of the folders may have failed.
                     self._folders.note_doubtful(path[: path.rindex("/")] for _, path in renames)
                     raise
             for temporary, path in renames:
@@ -297,7 +297,7 @@ class LocalStorage(Storage):
         opened: OpenFiles,
         renames: MutableSequence[tuple[str, str]],
     ) -> bool:
-        """Give a file that holds its content already its name; tell whether that was possible."""
+        """Name a nameless file that holds the content already; tell whether that was possible."""
         from lakebed.storage.files.early_files import NO_LINK
 
         try:
@@ -360,7 +360,7 @@ class LocalStorage(Storage):
         self._unsynced.synced(paths)
 
     def _write_anew(self, key: str, path: str) -> None:
-        """Replace an object by a copy of itself after checking that it still is what was written."""
+        """Replace an object by a copy of itself after checking that its content is unchanged."""
         with self._publishing():
             try:
                 content = self.get(key)
@@ -368,8 +368,8 @@ class LocalStorage(Storage):
                 return
             if not self._unsynced.holds(path, content):
                 raise StorageError(
-                    f"{path} is not what was written there: the disk failed, and its content is lost;"
-                    " discard unpublished changes and write them again, on a disk that works",
+                    f"{path} has other content than was written to it: the disk failed, and its content is lost; "
+                    "discard unpublished changes and write them again, on a disk that works",
                     errno=errno.EIO,
                 )
             self._replace(key, content, later_than(self._present(path)))
@@ -392,14 +392,14 @@ class LocalStorage(Storage):
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
-        """Keep other writers from replacing an object on a condition."""
+        """Keep other writers from conditional puts."""
         lock = self._path(f"{PRIVATE_FOLDER}/publish.lock")
         self._folders.make(lock[: lock.rindex("/")])
         with exclusive(lock):
             yield
 
     def _present(self, path: str) -> Stat | None:
-        """Return size and etag of the present file; opening it makes network file systems look again."""
+        """Return size and etag of the present file; opening it makes network file systems refresh their view."""
         try:
             fd = os.open(path, _READ)
         except (FileNotFoundError, NotADirectoryError):
@@ -466,7 +466,8 @@ class LocalStorage(Storage):
         if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
             made = self._folders.make_inside(folder)
             if not made:
-                check_apart(folder, fresh)  # otherwise another process was faster, and the folder is shared
+                # If nothing was made, another process created the folder first and shares it.
+                check_apart(folder, fresh)
             fresh.update(made)
         new = fresh is not None and folder in fresh
         for _ in range(_ATTEMPTS):
@@ -527,7 +528,7 @@ class _Unsynced:
     """Files that were written without being forced to disk, and those that may be missing there after a failure.
 
     After a forced write has failed, the system may have dropped the data and report success for the next one. Such
-    files are written anew from their content, if checksums show that it still is what was written.
+    files are rewritten from their present content, if checksums show that it is unchanged.
     """
 
     def __init__(self) -> None:
@@ -544,7 +545,7 @@ class _Unsynced:
         self._written.pop(path, None)
 
     def sync_failed(self, paths: Iterable[str]) -> None:
-        """Note files that could not be forced to disk."""
+        """Record files that could not be forced to disk."""
         self._failed.update(paths)
 
     def has_sync_failed(self, path: str) -> bool:
@@ -552,13 +553,13 @@ class _Unsynced:
         return path in self._failed
 
     def synced(self, paths: Iterable[str]) -> None:
-        """Note files that are on the disk."""
+        """Record files that are on the disk."""
         for path in paths:
             self._failed.discard(path)
             self._written.pop(path, None)
 
     def holds(self, path: str, content: Buffer) -> bool:
-        """Tell whether this is what was written to a file; True for an unknown file."""
+        """Tell whether the content is the one that was written to a file; True for an unknown file."""
         is_same = self._written.get(path)
         return is_same is None or is_same(content)
 
@@ -586,6 +587,6 @@ def _is_private(below: str, name: str) -> bool:
 
 
 def _remove(path: str) -> None:
-    # Readers ignore a file that stays behind; the error under way matters more.
+    # If the file cannot be removed, readers ignore it; the error that is already being raised matters more.
     with contextlib.suppress(OSError):
         os.unlink(path)

@@ -25,7 +25,7 @@ from lakebed.storage.base import place_of, traits_of
 from lakebed.storage.files.disk import LockedFile, boot_id, exclusive, lock_file
 
 try:
-    from _blake2 import blake2b  # `hashlib` loads OpenSSL, which nothing else of a local write needs
+    from _blake2 import blake2b  # `hashlib` would load OpenSSL, which local writes do not need otherwise
 except ImportError:  # this interpreter lacks the module
     from hashlib import blake2b
 
@@ -40,7 +40,7 @@ _OWNER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The holder of a lock: process id, host name, and begin (POSIX seconds).
+    """The holder of a lock: process id, host name, and start (POSIX seconds).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Owner:
 
     @classmethod
     def me(cls) -> Owner:
-        """Return this process, holding from now on."""
+        """Return this process as a holder that starts now."""
         return cls(os.getpid(), os.uname().nodename, clock.now(), uuid.getnode(), boot_id().hex())
 
     def to_bytes(self) -> bytes:
@@ -83,7 +83,8 @@ class _HeldLocks:
 
     def reset(self) -> None:
         self._entries: dict[tuple[str, str], tuple[Owner, int, weakref.ref[WriterLock]]] = {}
-        self._mutex = threading.RLock()  # a collection inside of it may end another lock
+        # Reentrant, because a garbage collection during its use may release another lock.
+        self._mutex = threading.RLock()
 
     def enter(self, slot: tuple[str, str], owner: Owner, lock: WriterLock) -> Owner:
         """Return the present owner, which is the given one if the slot was free."""
@@ -95,7 +96,7 @@ class _HeldLocks:
             return found[0]
 
     def _is_left(self, entry: tuple[Owner, int, weakref.ref[WriterLock]]) -> bool:
-        """Tell whether an interrupt ended a call that was about to take the lock: this thread has left it."""
+        """Tell whether an interrupt ended the call of this thread that was about to take the lock."""
         _, thread, reference = entry
         lock = reference()
         return lock is None or (not lock.held and thread == threading.get_ident())
@@ -231,7 +232,7 @@ class WriterLock:
         """Release the lock; no effect if it is not held."""
         file, owner, slot = self._file, self._owner, (self._place, self._branch)
         if file is not None:
-            # Also for children that were forked at the wrong moment, but never by one of them.
+            # Unlock the file even if a child was forked in between, but never from the child.
             if owner is None or owner.pid == os.getpid():
                 file.unlock()
             else:
@@ -256,11 +257,11 @@ class WriterLock:
         self._file = self._owner = None
 
     def _try(self) -> Owner | None:
-        """Take the lock if it is free; return its owner, None if unknown."""
+        """Take the lock if it is free; otherwise return its owner, None if unknown."""
         me = Owner.me()
         slot = self._place, self._branch
         try:
-            # The table also covers file systems whose locks do not separate two openings by one process.
+            # On some file systems, a process can lock a file twice through two openings, so check this table, too.
             other = _held_locks.enter(slot, me, self)
             if other is not me:
                 return other

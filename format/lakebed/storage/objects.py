@@ -47,18 +47,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Largest position that is requested.
+# Largest offset that is requested.
 _LARGEST = 1 << 62
 
-# Ranges of one object that lie closer together are fetched as one.
+# Ranges of one object with a smaller gap than this are fetched by one request.
 _GAP = 64 * 1024
 
-# Smaller bodies arrive in time on any line, so silence means a lost connection.
+# Bodies below this size arrive quickly on any connection, so a pause means that the connection is lost.
 _SMALL = 64 * 1024
 
 _LIST_PAGE = 1000
 
-# Bytes of a stream that are copied at a time.
+# Number of bytes of a stream that are copied at a time.
 _PIECE = 256 * 1024
 
 
@@ -90,7 +90,7 @@ class ObjectStorage(Storage):
         process_hooks.start()
         self._scheme, self._bucket, self._prefix, self._query = scheme, bucket, prefix.strip("/"), query
         self._is_web = scheme in ("http", "https")
-        # On the web the prefix is part of the client's address, before the query.
+        # For a web server, the prefix is part of the address of the client, before the query.
         self._root = f"{self._prefix}/" if self._prefix and not self._is_web else ""
         if self._root and not {"", ".", ".."}.isdisjoint(self._prefix.split("/")):
             raise InvalidInputError(
@@ -140,7 +140,7 @@ class ObjectStorage(Storage):
 
     @property
     def traffic(self) -> Traffic:
-        """Requests of this process that read from it."""
+        """Read requests of this process to this storage."""
         return self._requests.traffic
 
     @property
@@ -163,7 +163,7 @@ class ObjectStorage(Storage):
         self._requests.use(creds)
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the common bucket, the prefix of the other and ours; None if the buckets differ."""
+        """Return a storage of the common bucket, the other storage's prefix and ours; None if the buckets differ."""
         if not isinstance(other, ObjectStorage) or self._is_web or self._server != other._server:  # noqa: SLF001
             return None
         return type(self)(self._scheme, self._bucket, "", self._requests.creds), other._root, self._root  # noqa: SLF001
@@ -230,7 +230,7 @@ class ObjectStorage(Storage):
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given.
 
-        Ranges that lie close together are one request; the others are asked for at the same time.
+        Ranges that lie close together are one request; other ranges are requested at the same time.
         """
         return [bytes(view) for view in self._ranges(key, spans)]
 
@@ -283,7 +283,7 @@ class ObjectStorage(Storage):
         return Tail(b"", found)
 
     def _whole(self, key: str) -> bytes:
-        """Read a whole object of which the server returns no part, as some do if the part is the whole object."""
+        """Read a whole object when the server returns no part of it, as some servers do if the part is the whole."""
         _log.info("%s gave no part of %r: it is read as a whole", self.url, key)
         return self.get(key)
 
@@ -311,14 +311,14 @@ class ObjectStorage(Storage):
         except (
             NoPartError,
             TruncatedReadError,
-        ):  # an empty object has no part; some stores cannot read from the end
+        ):  # an empty object has no parts; some stores do not support reading from the end
             found = existing(self, key)
         return self._exact_tail(key, length, found)
 
     def _exact_tail(self, key: str, length: int, found: Stat) -> Tail:
         length = min(length, found.size)
         tail = self.get_part(key, found.size - length, length)
-        if tail.stat.size != found.size:  # replaced between two requests
+        if tail.stat.size != found.size:  # another process replaced the object between the two requests
             return self._exact_tail(key, length, tail.stat)
         return tail
 
@@ -330,7 +330,7 @@ class ObjectStorage(Storage):
         except KeyNotFound:
             return None
         except SilentError:
-            # An answer to HEAD holds no reason; one to GET does.
+            # An answer to HEAD does not contain the reason of a refusal; an answer to GET does.
             try:
                 return self.get_part(key, 0, 1).stat
             except KeyNotFound:
@@ -341,7 +341,7 @@ class ObjectStorage(Storage):
             raise TruncatedReadError(f"{key!r} in {self.url} ends at byte {found}, before byte {wanted}")
 
     def _stat(self, meta: Any) -> Stat:
-        """Return size and identity, with the tag that `put_if` needs on this store in one spelling."""
+        """Return size and identity, the latter in the one form that `put_if` needs on this store."""
         tag = meta["version"] if self._scheme == "gs" and meta["version"] else meta["e_tag"]
         if not tag:
             tag = f"{meta['last_modified'].timestamp():.6f}-{meta['size']}"
@@ -355,7 +355,7 @@ class ObjectStorage(Storage):
         etag, size = self._write(key, data)
         if etag and size <= config.PART_BYTES:
             return etag
-        # Some stores answer an upload in parts with another etag than the object has afterwards, or with none.
+        # After an upload in parts, some stores return a wrong etag, or none: ask for the etag of the object.
         return existing(self, key).etag
 
     def _write(self, key: str, data: Data, mode: Any = "overwrite") -> tuple[str, int]:
@@ -369,7 +369,8 @@ class ObjectStorage(Storage):
 
         try:
             result = self._change("write", key, ask, slow=size > _SMALL, once=mode != "overwrite")
-        except KeyNotFound as error:  # the object to be replaced is gone, or the bucket does not exist
+        # The object to be replaced does not exist any more, or the bucket does not exist.
+        except KeyNotFound as error:
             if mode != "overwrite":
                 raise PreconditionFailed(f"{key!r} in {self.url} was deleted since it was read") from error
             raise BucketNotFoundError(f"the bucket {self._bucket!r} of {self.url} does not exist") from error
@@ -406,7 +407,8 @@ class ObjectStorage(Storage):
             return self._write(key, data, {"e_tag": f'"{etag}"' if is_quoted else etag})[0]
         if not etag.isdigit():
             raise PreconditionFailed(
-                f"{key!r} in {self.url} is not what was read: {etag!r} is not a generation"
+                f"{key!r} in {self.url} changed since it was read: etag {etag!r} is not a generation number of Google "
+                "Cloud"
             )
         return self._write(key, data, {"version": etag})[0]
 
@@ -460,7 +462,7 @@ class ObjectStorage(Storage):
         try:
             check_key(folder.strip("/") or "a")
         except InvalidKeyError:
-            return  # no key begins like this
+            return  # no key can have this prefix
         found = self._requests.ask(
             "list", prefix, lambda obs, store: obs.list(store, prefix=folder, chunk_size=_LIST_PAGE)
         )

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Data
 
-# A constant date, so that two archives of the same objects are equal.
+# A constant date makes archives of the same objects identical.
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
-# Number of the extra field by which programs align members.
+# Id of the extra field that programs use to align members.
 _PADDING_ID = (0xD935).to_bytes(2, "little")
 
 
@@ -43,7 +43,7 @@ class PackWriter(Storage):
         self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
         self._documents = MemoryStorage()
         self._chunks: dict[str, zipfile.ZipInfo] = {}
-        self._starts: dict[int, int] = {}  # offset of content -> offset of its header
+        self._starts: dict[int, int] = {}  # offset of a member's content -> offset of its header
         self._mutex = threading.Lock()
 
     @property
@@ -78,7 +78,7 @@ class PackWriter(Storage):
             for part in parts:
                 member.write(part)
         self._starts[info.header_offset] = self._file.tell() - size
-        info.extra = b""  # the directory does not repeat the padding
+        info.extra = b""  # the padding is only in the member's own header, not in the directory
         return info
 
     def put(self, key: str, data: Data) -> str:

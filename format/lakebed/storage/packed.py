@@ -53,22 +53,24 @@ COMMENT = "lakebed 1 {begin:020d}"
 """Comment of our archives: offset of the first object that is not a chunk."""
 
 FIXED_HEADER = 30
-"""Bytes of a member's own header before its name."""
+"""Size of a member's own header before its name, in bytes."""
 
-# Members of this size and more begin on a page; smaller ones on a boundary for numbers of any type.
+# Members of at least _LARGE bytes begin on a page; smaller members begin at a multiple of _SMALL_ALIGNMENT, which
+# suits numbers of any type.
 _PAGE = 4096
 _LARGE = 65_536
 _SMALL_ALIGNMENT = 64
-# An extra field without content.
+# Size of an extra field without content.
 _LEAST_PADDING = 4
-# Larger members have another field in their own header, which is read.
+# Members up to this size begin at a place that is computed; for larger ones, their own header is read, which has
+# another field.
 _FOUND_BY_RULE = 1 << 30
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _COMMENT = re.compile(rb"lakebed 1 ([0-9]{20})\Z")
 # Size of the first read; opens most datasets in one request.
 _TAIL = 131_072
-# Largest part without chunks that stays in memory.
+# Size in bytes of the largest part without chunks that is kept in memory.
 _MOST_KEPT = 64 << 20
 _LARGEST_DIRECTORY = 1 << 30
 _CHUNK = re.compile(r"(?:.*/)?chunks/[0-9a-f]{1,16}")
@@ -100,7 +102,7 @@ def padding(base: int, size: int) -> int:
 
 
 class _OpenFile:
-    """A local file as the only object of a storage; it stays the same file if another takes its name."""
+    """A local file as the only object of a storage; it stays the same file if another file takes its name."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -141,7 +143,7 @@ class _OpenFile:
 
 
 class _Window:
-    """The archive as a file for the ``zipfile`` module: its end is in memory, the rest is read by ranges."""
+    """The archive as a file for the ``zipfile`` module: its end is in memory, other parts are read by ranges."""
 
     def __init__(self, outer: Storage | _OpenFile, key: str, url: str) -> None:
         self._read, self._url = partial(outer.get_range, key), url
@@ -151,7 +153,7 @@ class _Window:
         self._at = 0
         told = _COMMENT.search(tail.data[-64:])
         self.documents = int(told[1]) if told else None
-        """Begin of the objects that are not chunks; None in archives of other programs."""
+        """Offset of the objects that are not chunks; None in archives of other programs."""
         if self.documents is not None and self.stat.size - _MOST_KEPT < self.documents < self.begin:
             self.data = self._read(self.documents, self.begin - self.documents) + self.data
             self.begin = self.documents
@@ -247,7 +249,7 @@ class PackedStorage(Storage):
         start = self._start(member)
         kept = self._window.peek(start, member.file_size)
         data = self._outer.get_range(self._key, start, member.file_size) if kept is None else bytes(kept)
-        # Readers compare the checksums of chunks, which are in manifests, themselves.
+        # Do not check chunks here: their readers compare them with the checksums in the manifest.
         if (self._window.documents is None or not is_chunk(key)) and zlib.crc32(data) != member.CRC:
             raise CorruptError(
                 f"{key!r} in {self.url} is damaged: its checksum is wrong; fetch or pack the file again",
@@ -355,15 +357,15 @@ class PackedStorage(Storage):
         )
 
     def put(self, key: str, data: Data) -> str:  # noqa: ARG002
-        """Refuse."""
+        """Refuse to write, because packed datasets are read-only."""
         self._refuse(f"write {key!r}")
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:  # noqa: ARG002
-        """Refuse."""
+        """Refuse to write, because packed datasets are read-only."""
         self._refuse(f"write {key!r}")
 
     def delete(self, key: str) -> None:
-        """Refuse."""
+        """Refuse to delete, because packed datasets are read-only."""
         self._refuse(f"remove {key!r}")
 
 
@@ -388,7 +390,7 @@ def _members(window: _Window, url: str) -> dict[str, zipfile.ZipInfo]:
             raise CorruptError(f"{url} is not a packed dataset: {error}", dataset=url) from error
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise InvalidInputError(
-                f"{info.filename!r} in {url} is compressed or encrypted, so that it cannot be read in place: unzip the "
+                f"{info.filename!r} in {url} is compressed or encrypted, so it cannot be read in place: unzip the "
                 "archive and open the folder, or pack that with lakebed.pack"
             )
         end = info.header_offset + FIXED_HEADER + info.file_size

@@ -1,4 +1,4 @@
-"""Reader leases: a reader of a version holds one of its files shared, and a file that is held is not removed.
+"""Reader leases: a reader holds a shared lock on a file of its version, and a file that is held is not removed.
 
 Nothing is written, so leases work in read-only folders. On local files a lease is a shared lock of the operating system
 (``flock``), which a forked child shares with its parent and which ends with the last process that holds it; in memory
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Storage
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-# Errors of file systems without such locks, or without them for files that are open for reading only.
+# Errors of file systems that do not support such locks, or not for files that are open for reading only.
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.EBADF, errno.ENOSYS))
 _GONE = (FileNotFoundError, NotADirectoryError)
 
@@ -41,13 +41,13 @@ class Lease:
         self._release: Callable[[], object] | None = release
 
     def release(self) -> None:
-        """Let go of the object; a second release is no error."""
+        """Release the object; a second release is no error."""
         release, self._release = self._release, None
         if release is not None:
             release()
 
     def __del__(self) -> None:
-        if hasattr(self, "_release"):  # an interrupt may have cut off `__init__`
+        if hasattr(self, "_release"):  # `__init__` may have been interrupted
             self.release()
 
 
@@ -112,10 +112,11 @@ def share(storage: Storage, key: str) -> Lease | None:
         raise KeyNotFound(f"{key!r} does not exist in {base.url}") from None
     except OSError as error:
         raise storage_error(error, "open", path) from error
-    lease = Lease(partial(os.close, fd))  # closing it in a forked child leaves the lock of the parent alone
+    # Closing it in a forked child does not release the lock of the parent.
+    lease = Lease(partial(os.close, fd))
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # If another process has removed the file since it was opened, this lock protects nothing.
+        # If another process has removed the file since it was opened, locking it protects nothing.
         if os.fstat(fd).st_nlink == 0:
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
     except BlockingIOError:
@@ -129,7 +130,7 @@ def share(storage: Storage, key: str) -> Lease | None:
 
 @contextmanager
 def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
-    """Hold an object alone to remove it, so that it gets no readers meanwhile.
+    """Hold an object exclusively in order to remove it, so that it gets no readers meanwhile.
 
     Yields
     ------
@@ -153,7 +154,7 @@ def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
     free_now: bool | None = True
     try:
         try:
-            # Network file systems grant such a lock only with permission to write.
+            # Network file systems grant an exclusive lock only if the file is open for writing.
             fd = os.open(path, os.O_RDWR | _FLAGS)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except _GONE:

@@ -12,7 +12,7 @@ from lakebed.errors import InvalidInputError
 
 SHOWN = "***"
 
-# A shorter text may be part of any other.
+# Texts shorter than this are not hidden, because they may occur in any other text.
 _SHORTEST = 8
 _travel: ContextVar[bool] = ContextVar("secrets_travel", default=False)
 _all: weakref.WeakValueDictionary[int, Secret] = weakref.WeakValueDictionary()
@@ -82,8 +82,9 @@ def may_travel() -> bool:
 
 
 def hidden(text: str) -> str:
-    """Return a text from elsewhere, such as an answer of a server, without the secrets of this process."""
-    for reference in _all.valuerefs():  # copied into a list, because other threads may make secrets meanwhile
+    """Return a text from another program, such as a server's answer, without the secrets of this process."""
+    # `valuerefs` returns a list, because other threads may make secrets during the loop.
+    for reference in _all.valuerefs():
         secret = reference()
         found = "" if secret is None else secret.reveal()
         if len(found) >= _SHORTEST and found in text:

@@ -1,4 +1,4 @@
-"""Changes of small files by several processes: read, edit, and put unless another process did so meanwhile."""
+"""Changes of small files by several processes: read, edit, and put, repeated if another process changed the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def change_file(
     advice: str,
     holds: Callable[[T], bool] | None = None,
 ) -> tuple[T, T]:
-    """Replace a file by an edited one, durably, without losing concurrent changes of others.
+    """Replace a file by an edited one, durably, without losing concurrent changes of other processes.
 
     Parameters
     ----------
@@ -62,13 +62,14 @@ def change_file(
         try:
             storage.put_if(key, dump(after), None if stat is None else stat.etag)
         except PreconditionFailed:
-            # Another process was faster, or the client of this one has repeated a request without an answer.
+            # Another process was faster, or the client of this process repeated a request that had succeeded without
+            # an answer.
             found = read()
         except StorageError as error:
             try:
                 found = read()
                 if is_made(found):
-                    storage.sync([key])  # a disk may have failed after the new file took its place
+                    storage.sync([key])  # the disk may have failed after the new file replaced the old one
             except (StorageError, CorruptError) as again:
                 raise CommitStateUnknown(
                     f"the answer to a change of {key} of {storage.url} was lost ({error}) and reading again failed "
@@ -82,4 +83,6 @@ def change_file(
         if is_made(found):
             return before, found
         clock.sleep(0.001 * attempt)
-    raise CommitFailed(f"{key} of {storage.url} is rewritten all the time by others; nothing was changed")
+    raise CommitFailed(
+        f"{key} of {storage.url} is rewritten again and again by other processes; nothing was changed"
+    )

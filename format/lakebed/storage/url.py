@@ -23,9 +23,9 @@ SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http
 """Schemes of object stores -> their canonical form."""
 
 PACKED_SUFFIX = ".lake"
-"""End of the names of packed datasets."""
+"""Suffix of the names of packed datasets."""
 
-# A folder with this file is a dataset.
+# The file that marks a folder as a dataset.
 _MARK = "version_control_info.json"
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"
 
@@ -59,7 +59,7 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """Address in the spelling of users, without branch or commit."""
+        """Address as the user wrote it, without branch or commit."""
         return self.path if self.scheme == "file" else f"{self.scheme}://{self.path}"
 
 
@@ -170,7 +170,7 @@ def _check_scheme(scheme: str) -> None:
 
     if is_known(scheme):
         return
-    # The rest of the address may hold a password, so the message leaves it out.
+    # Leave out the rest of the address, because it may contain a password.
     raise UnsupportedUrlError(
         f"no storage for {scheme}:// addresses; use a local path, file://, mem://name, s3://, gs://, az:// or "
         "https://, or pip install fsspec and what that needs for the protocol"

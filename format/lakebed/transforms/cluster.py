@@ -34,18 +34,19 @@ from lakebed.transforms.executors import Executor, Told
 from lakebed.transforms.processes import answer, guarded, pickled_job
 from lakebed.transforms.work import Failure, Job, Outcome, Task, Worker
 
-_TOLD_SECONDS = 0.2  # between reports of the progress
-_MOST_DEATHS = 2  # a task fails once it has killed this many processes: its items are to blame
-_MOST_LOSSES = 10  # a task fails once this many of its nodes were lost
-_PAUSE_SECONDS = 0.5  # before the task of a lost node is restarted, so that the cluster notices the loss
-_CANCEL_SECONDS = 10.0  # for cancelled tasks to end
-_PROBE_SECONDS = 120.0  # for a node to start a process and to open the dataset
+_TOLD_SECONDS = 0.2  # seconds between reports of progress
+_MOST_DEATHS = 2  # number of processes that a task may kill before it fails, because its items are the cause
+_MOST_LOSSES = 10  # number of its nodes that may be lost before a task fails
+# Seconds before the task of a lost node is restarted, so that the cluster notices the loss.
+_PAUSE_SECONDS = 0.5
+_CANCEL_SECONDS = 10.0  # seconds that cancelled tasks have to end
+_PROBE_SECONDS = 120.0  # seconds that a node has to start a process and to open the dataset
 
 
 # -- in the processes of the cluster -----------------------------------------------------------------------------
 
 _kept: tuple[str, Worker] | None = None
-"""The worker of this process's current job, and the job's key."""
+"""Worker of this process's current job, and the key of the job."""
 
 
 def _done(key: str, job: bytes, task: bytes) -> bytes:
@@ -103,7 +104,7 @@ def connect() -> Any:
         return ray
     name = "RAY_USAGE_STATS_ENABLED"
     before = os.environ.get(name)
-    os.environ[name] = "0"  # whatever the user's settings: nobody asked for Ray's reports here
+    os.environ[name] = "0"  # switch off Ray's usage reports, whatever the settings of the user
     try:
         ray.init(include_dashboard=False, logging_level=logging.ERROR)
     finally:
@@ -127,7 +128,7 @@ def cluster(job: Job, count: int) -> Executor:
         If input or output lie on a disk that some node of the cluster does not have.
     """
     ray_module()
-    data = pickled_job(job, secrets=False)  # secrets must not be in Ray's object store
+    data = pickled_job(job, secrets=False)  # secrets must not reach Ray's object store
     ray = connect()
     _check_shared(ray, job)
     return OnCluster(ray, data, count)
@@ -177,7 +178,7 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    is_client = ray.util.client.ray.is_connected()  # this process is then outside of the cluster
+    is_client = ray.util.client.ray.is_connected()  # a client is outside of the cluster
     here = None if is_client else ray.get_runtime_context().get_node_id()
     look = ray.remote(num_cpus=0, max_retries=1)(_seen)
     asked = {}
@@ -194,13 +195,13 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
             raise _not_importable(error) from error
         except ray.exceptions.RayError as error:
             if not isinstance(error, ray.exceptions.GetTimeoutError):
-                continue  # the node is gone
+                continue  # the node is lost
             found[name] = [f"it has not answered for {_PROBE_SECONDS:.0f} seconds"] * len(places)
     return found
 
 
 def _not_importable(error: BaseException) -> BaseException:
-    """Return the error to raise for an error of a task of Ray: `_done` itself raises none."""
+    """Return the error to raise for a failed task of Ray; `_done` itself raises none."""
     text = str(error)
     if "ModuleNotFoundError" not in text and "ImportError" not in text:
         return error
@@ -231,7 +232,8 @@ class OnCluster(Executor):
         self._key = uuid.uuid4().hex
         self._job = ray.put(job)
         self._do = ray.remote(max_retries=0)(_done)
-        self._running: list[_Running] = []  # of all calls of `run`: one may start while another waits
+        # Tasks of all calls of `run`, because a call may start while another one waits.
+        self._running: list[_Running] = []
 
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
         running: deque[_Running] = deque()
@@ -241,7 +243,7 @@ class OnCluster(Executor):
                 task = next(tasks, None)
                 if task is None:
                     break
-                # As bytes: arrays that Ray unpickles itself are read-only, and functions may write to them.
+                # Pass the task as bytes: Ray would make its arrays read-only, but functions may write to them.
                 data: bytes = cloudpickle.dumps(task, protocol=5)
                 entry = _Running(task, data, self._begun(data))
                 running.append(entry)

@@ -35,7 +35,7 @@ class Executor(ABC):
 
     @property
     def most(self) -> int:
-        """Limit of tasks that are running or wait for a slow first one."""
+        """Maximum number of tasks that are running or wait for a slow first one."""
         return 4 * self.workers + 4
 
     @abstractmethod
@@ -106,7 +106,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def at(self) -> int:
-        """Number of the current item."""
+        """Number of the item that is being processed."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -156,7 +156,7 @@ class Pool(Executor):
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
         running: deque[Future[Outcome]] = deque()
         while True:
-            # One task more than workers, so that no worker is idle.
+            # Keep one task more than workers, so that no worker is ever idle.
             while sum(not future.done() for future in running) <= self.workers and len(running) < self.most:
                 task = next(tasks, None)
                 if task is None:

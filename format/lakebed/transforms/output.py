@@ -16,7 +16,7 @@ from lakebed.verbs.one import Key, OneValue, of_row
 # Values of these types are immutable.
 _CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
-# Limit of the samples of a tensor that one call may hold.
+# Maximum number of samples of a tensor that one call may hold in memory.
 _MOST = 65_536
 
 _NOT_SUPPORTED = (
@@ -25,7 +25,7 @@ _NOT_SUPPORTED = (
 )
 
 
-# Overhead of a value in memory.
+# Assumed bytes of memory that a value needs in addition to its content.
 _OBJECT = 64
 _SMALL_ONES = frozenset({int, float, bool, type(None), list, dict, tuple})
 
@@ -55,7 +55,7 @@ class Skipped:
     reason
         Why it is left out.
     rows
-        Number of rows it stands for; 0 is a part of one.
+        Number of rows that were left out; 0 is a part of one row.
     is_change
         The row was not left out, but changed, as `reason` says.
     """
@@ -137,7 +137,7 @@ class SampleOut:
         self._overflow = overflow
         self._limit = limit
         self._nbytes = 0
-        self._sent: dict[str, int] = {}  # samples that overflowed, by tensor
+        self._sent: dict[str, int] = {}  # tensor -> number of samples that were passed on by overflow
         self.overflowed: dict[str, int] = {}
 
     # -- for functions -----------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class SampleOut:
             If the row is not a dictionary.
         """
         if not isinstance(sample, Mapping):
-            sample = getattr(sample, "tensors", sample)  # a row of a dataset
+            sample = getattr(sample, "tensors", sample)  # the sample may be a row of a dataset
         if not isinstance(sample, Mapping):
             raise SampleAppendingError(
                 "Cannot append sample because tensor(s) are not specified. Append a dictionary, as in "
@@ -404,14 +404,14 @@ class RowIn:
 
 
 class ValueIn(OneValue):
-    """One value of such a row; a label knows the names of the classes."""
+    """One value of a row of a pipeline; a label knows the names of the classes."""
 
     __slots__ = ("moment", "value", "words")
 
     def __init__(self, value: Any, words: list[str] | None = None) -> None:
         self.value = value
         self.words = words
-        self.moment: Any = None  # the date or time that a number stands for
+        self.moment: Any = None  # the date or time that the number represents
 
     def _value(self) -> Any:
         value = self.value if self.moment is None else self.moment
@@ -427,7 +427,7 @@ class ValueIn(OneValue):
         """The value as stored, dates and times as such; None if it is missing."""
         if np.ma.is_masked(self.value) or self.moment is None:
             return None if np.ma.is_masked(self.value) else self.value
-        # Nanoseconds of pandas are passed as NumPy's; NumPy has no time zones.
+        # Timestamps of pandas are passed as datetime64, which keeps nanoseconds but has no time zone.
         is_local = getattr(self.moment, "tzinfo", None) is None
         return getattr(self.moment, "asm8", self.moment) if is_local else self.moment
 

@@ -2,7 +2,7 @@
 
 A worker is started as a program; it is not forked and does not import the main module again. So it works from
 notebooks, from a REPL and from scripts without a guard, and inherits no locked lock. Functions are sent by cloudpickle,
-those of the main program by value. A message is its length and a pickle; requests are tasks, answers outcomes. The
+functions of the main program by value. A message is its length and a pickle; requests are tasks, answers outcomes. The
 number of the current item is kept in a file that both processes map, so that an item that kills its worker is known.
 """
 
@@ -35,7 +35,7 @@ from lakebed.transforms.work import Cancelled, Failure, Job, Outcome, Task, Work
 
 _LENGTH = struct.Struct("<Q")
 _ITEM = struct.Struct("<q")
-_LAST_SECONDS = 5.0  # limit of the wait for a process to exit
+_LAST_SECONDS = 5.0  # seconds to wait for a process to exit
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.transforms.processes import serve; serve({file!r})"
@@ -66,10 +66,10 @@ def _receive(stream: IO[bytes]) -> bytes | None:
 
 def serve(file: str) -> None:
     """Do tasks until the driver closes its end, because it died or gives up."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles interrupts
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver handles interrupts
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
-    # Functions print to standard error, and have no standard input.
+    # Standard output carries the answers: let functions print to standard error, and give them no standard input.
     os.dup2(2, 1)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -93,7 +93,7 @@ def serve(file: str) -> None:
 def guarded(call: Callable[..., bytes], *arguments: object) -> bytes:
     """Return the bytes that a call returns; or its error, pickled, which the driver raises.
 
-    An error that cannot be pickled becomes one with its text.
+    An error that cannot be pickled is replaced by one with its text.
     """
     found = outcome(call, *arguments, kind=Exception)
     if not isinstance(found.error, Exception):
@@ -118,7 +118,7 @@ def answer(worker: Worker, data: bytes) -> bytes:
 def _read_all(requests: IO[bytes], inbox: queue.SimpleQueue[bytes]) -> None:
     while (data := _receive(requests)) is not None:
         inbox.put(data)
-    os._exit(0)  # nobody waits for the current task any more
+    os._exit(0)  # nobody waits for the result of the current task any more
 
 
 def _trace(error: BaseException) -> str:
@@ -127,7 +127,8 @@ def _trace(error: BaseException) -> str:
 
 def _sendable(failure: Failure) -> Failure:
     error = failure.error
-    with contextlib.suppress(Exception):  # classes of users may fail in any way when they are unpickled
+    # Exceptions of users may fail in any way when they are pickled or unpickled.
+    with contextlib.suppress(Exception):
         if isinstance(pickle.loads(cloudpickle.dumps(error)), BaseException):  # noqa: S301
             return failure
     told = RuntimeError(f"{type(error).__name__}: {error}")

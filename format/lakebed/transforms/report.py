@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 from lakebed.transforms.output import Skipped
 from lakebed.transforms.work import Failure
 
-# Items in the report; the file has all of them.
+# Maximum number of failed items in the report; the file lists all of them.
 SHOWN_FAILURES = 1000
 
 _PRINTED = 10
@@ -53,7 +53,7 @@ class TransformReport:
     skipped_rows
         Number of rows that were left out of other input samples.
     errors
-        The first 1,000 of both.
+        The first 1,000 skipped items and rows.
     notes
         Notices about added rows: reason -> how often, and which row first.
     file

@@ -1,4 +1,4 @@
-"""The identity of a transform, and the note with which an interrupted one continues.
+"""The identity of a transform, and the note from which an interrupted one continues.
 
 The version tree records the progress of a transform: the checkpoint below the head says how many items are done. The
 note beside the dataset identifies the transform: digests of function, arguments and input, and the first checkpoint of
@@ -23,10 +23,11 @@ from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.transforms.stages import Stage
 
-# Items of an input whose digests are kept, to recognise the rest of an input.
+# Number of items whose digests are recorded, so that a resumed run recognises an input without the items already
+# done.
 _SAMPLES = 64
-_DIGESTED = 100_000  # items, evenly spread, that the digest of an input covers
-_DIGESTED_BYTES = 1 << 20  # of one array
+_DIGESTED = 100_000  # number of evenly spread items that the digest of an input covers
+_DIGESTED_BYTES = 1 << 20  # bytes of an array that its digest covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Plan:
     samples: Mapping[int, str]
 
     def is_rest_of(self, other: Plan, done: int) -> bool:
-        """Whether the input is the rest of another one after its first items."""
+        """Whether the input consists of the remaining items of another input whose first items are done."""
         if other.length is None or self.length != other.length - done:
             return False
         mine = {index + done: digest for index, digest in self.samples.items()}
@@ -63,7 +64,7 @@ class Plan:
 class Note:
     """An unfinished transform: its plan, and the id of its first checkpoint.
 
-    ``last``: id of the head that holds all of its rows, once they are about to be published.
+    ``last`` is the id of the head that will hold all rows, set just before they are published.
     """
 
     plan: Plan
@@ -151,7 +152,7 @@ def plan_of(name: str, stages: Sequence[Stage], data: Any, length: int | None) -
 
 
 def _of_input(data: Any, length: int | None) -> tuple[str, dict[int, str]]:
-    """Return the digest of an input, and those of some of its items."""
+    """Return the digest of an input, and the digests of some of its items."""
     table = data._table() if hasattr(data, "_table") else None  # noqa: SLF001
     found = _Digest()
     if table is not None:
@@ -163,14 +164,15 @@ def _of_input(data: Any, length: int | None) -> tuple[str, dict[int, str]]:
     else:
         rows = data
         found.value([type(data).__name__, length])
-    is_cheap = isinstance(data, list | tuple | range | np.ndarray)  # others may do work for each item
+    # Reading an item of another type may cost work.
+    is_cheap = isinstance(data, list | tuple | range | np.ndarray)
     if not is_cheap and table is None:
         return found.text, {}
     count = len(rows)
     for index in range(0, count, max(1, count // _DIGESTED)):
         found.value(rows[index])
     step = max(1, count // _SAMPLES)
-    # Counted from the end, so that the rest of an input has samples at the same places.
+    # Count from the end, so that an input without its first items has samples at the same places.
     chosen = sorted({count - 1 - at for at in range(0, count, step)})
     return found.text, {index: _Digest.of(rows[index]) for index in chosen}
 

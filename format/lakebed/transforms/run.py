@@ -46,10 +46,10 @@ SCHEDULERS = ("threaded", "serial", "processed", "ray")
 
 # Desired duration of a task: long enough to fill chunks, short enough to end all workers at about the same time.
 _TASK_SECONDS = 2.0
-# The last tasks are smaller, but the end of a part must not take much of the time of its items.
+# The last tasks are shorter, but at least this long: ending a part must be short compared with processing its items.
 _LEAST_SECONDS = 0.25
 _ENDINGS = 5
-# After this many tasks each part finds the dtypes of tensors without one by itself.
+# If a tensor has no dtype after this many tasks, each part finds its own dtype for it.
 _SETTLING_TASKS = 3
 
 
@@ -196,7 +196,7 @@ class _Run:
     settled: Part | None = None
     seconds_per_item: float = 0.0
     ending: float = 0.0  # seconds that the end of a part takes
-    checkpoint: int | None = None  # items in the last checkpoint
+    checkpoint: int | None = None  # number of items in the last checkpoint
 
     def __post_init__(self) -> None:
         self.one_each, self.session = self.in_place, self.table.session
@@ -233,7 +233,7 @@ class _Run:
             OnFailure(self._reset),
         ):
             self._adopt_all(executor, start, target, bar)
-            # Publish before the note is removed; rows that cannot be published are dropped.
+            # Publish before the note is removed; if publishing fails, the unpublished rows are dropped.
             self._publish_last(note)
         if note is not None:
             remove_note(self.session.storage, self.session.branch)
@@ -332,7 +332,7 @@ class _Run:
                 self._before_publish()
                 self._commit(done)
         may_be_none = self.options.skip_ok or self.options.read_only_ok
-        # In a batch all items fail together.
+        # If an item of a batch fails, all items of the batch fail.
         failed = self.report.errors and self.report.skipped < self.report.items
         if not self.report.rows and (self.report.skipped_rows or (failed and not may_be_none)):
             raise AllSamplesSkippedError(
@@ -351,7 +351,7 @@ class _Run:
     def _outcomes(
         self, executor: Executor, start: int, target: PartTarget | None, told: Callable[[], object]
     ) -> Iterator[Outcome]:
-        """Yield the outcomes of tasks in order; the first ones one at a time, until every tensor has a dtype."""
+        """Yield the outcomes of tasks in order; the first tasks run one at a time, until every tensor has a dtype."""
         tasks = self._tasks(start, executor.workers, target)
         if target is not None:
             for _ in range(_SETTLING_TASKS):
@@ -420,7 +420,7 @@ class _Run:
             self.options.before_publish(self.report)
 
     def _publish_last(self, note: Note | None) -> None:
-        """Publish the rows after the last checkpoint; before that, write into the note which head will hold them."""
+        """Publish the rows after the last checkpoint, after writing into the note which head will hold them."""
         session = self.session
         with session.mutex:
             self._before_publish()
@@ -465,7 +465,7 @@ class _Run:
     def _is_same(self, plan: Plan, old: Plan, done: int) -> bool:
         if plan.data != old.data or plan.length != old.length:
             if plan.is_rest_of(old, done):
-                return False  # a slice of the remaining items: another run
+                return False  # the caller passes only the remaining items, which is another run
             raise ResumeError(
                 f"{self.name} stopped after {done} of {old.length} samples of another input ({plan.length} samples "
                 "are given now). Run it with the same input, which continues there, or with the rest of that input; "
@@ -505,7 +505,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
-    """Move the end of a piece to a nearby end of a chunk, so that two workers rarely read the same chunk."""
+    """Move the end of a piece to the nearest end of a chunk, so that two workers rarely read the same chunk."""
     found = bisect_left(ends, stop)
     below = ends[found - 1] if found else 0
     above = ends[found] if found < len(ends) else stop

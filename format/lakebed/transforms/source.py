@@ -1,7 +1,7 @@
 """The input of a transform: its items, cut into pieces that are sent to workers.
 
 Workers read rows of a dataset themselves; a piece of a list or an array carries its items; an object with ``len`` and
-``[i]`` is sent to each worker once, which takes the items from it; other iterables are drawn from here.
+``[i]`` is sent to each worker once, which takes the items from it; items of other iterables are drawn in the driver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakebed.session.table import HasTable, Table
 from lakebed.storage.base import Storage
 from lakebed.transforms.output import ValueIn
 
-# Limit of the bytes of a piece's items, if they are known.
+# Maximum number of bytes of the items of a piece, if their sizes are known.
 PIECE_BYTES = 64_000_000
 
 
@@ -62,7 +62,7 @@ class Source(ABC):
         return ()
 
     def most(self) -> int | None:
-        """Return the most items of a piece; None for no limit."""
+        """Return the maximum number of items of a piece; None for no limit."""
         return None
 
     @property
@@ -91,7 +91,8 @@ class _DatasetRows(Source):
         self._table: Table = facade._table()  # noqa: SLF001
         self._as_dicts = as_dicts
         if not pad:
-            self._table.shared_rows()  # its error names the tensor that is empty beside others
+            # Raises an error that names a tensor that is empty while others have rows.
+            self._table.shared_rows()
         self.length = int(facade.max_len if pad else facade.min_len)
 
     def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002

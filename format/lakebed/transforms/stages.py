@@ -21,14 +21,15 @@ class WholeRows:
     Parameters
     ----------
     nbytes
-        Their approximate size.
+        Approximate size of the rows in bytes.
     """
 
     rows: list[dict[str, Any]]
     nbytes: int
 
 
-# How a function delivers its rows: it adds them to a second argument, or returns them; for one item, or for a batch.
+# How a function delivers the rows of an item or of a batch: it adds them to its second argument ("out"), or returns
+# them.
 Style = Literal["out", "return", "batch"]
 
 
@@ -77,11 +78,12 @@ class Stages:
         self._out = SampleOut(tensors, overflow, limit, copy=self._last.copy)
         self._overflow = overflow
         self._limit = limit
-        # Rows that the function cannot change any more are kept without a copy.
+        # Do not copy rows that the function cannot change any more.
         self._whole = (
             frozenset(tensors) if not first and self._last.style == "return" and not self._last.copy else None
         )
-        self._sent: dict[str, int] = {}  # rows of a batch that were delivered before its end, by tensor
+        # Tensor -> number of rows of a batch that were delivered before its end.
+        self._sent: dict[str, int] = {}
         self.is_batched = self._last.style == "batch"
         self.left_out: list[Skipped] = []
 

@@ -16,12 +16,12 @@ from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 from lakebed.writing.encode.files import RECAST
 
-# Limit of rows that wait to be encoded together, even small ones.
+# Maximum number of rows, even small ones, that wait to be encoded together.
 _MOST_ROWS = 32_768
-# Memory for reading files, which tasks reuse.
+# Buffers for reading files; tasks reuse them.
 _BUFFERS = 4
 _BUFFER_BYTES = 1 << 26
-_SHOWN = 1000  # characters of an item in a message
+_SHOWN = 1000  # maximum number of characters of an item in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Task:
     Parameters
     ----------
     payload
-        The source's data for them.
+        Data of the source for these items.
     settled
         A part of earlier items, which determines the dtypes of tensors that have none yet.
     """
@@ -123,7 +123,7 @@ class Cancelled(Exception):
 
 @dataclass(slots=True)
 class _Waiting:
-    """Items and their rows that wait to be encoded together: as columns, or as the functions returned them."""
+    """Items whose rows wait to be encoded together: as columns, or as the functions returned them."""
 
     _columns: dict[str, list[Any]] = field(default_factory=dict)
     _whole: list[dict[str, Any]] = field(default_factory=list)
@@ -174,8 +174,8 @@ class _Waiting:
 class _LargeItem:
     """A large item, whose rows are written while they are made, and all stay or all go.
 
-    If errors are ignored, single rows of a batch, and rows that stand alone, can be left out: ``lost`` counts them, of
-    all ``rows``.
+    If errors are ignored, single rows of a batch, and independent rows, can be left out: ``lost`` counts these,
+    ``rows`` counts all.
     """
 
     is_begun: bool = False
@@ -192,7 +192,7 @@ class _LargeItem:
 
     def add(self, rows: Rows) -> None:
         if self._error is not None:
-            raise self._error  # once more, because the function caught it and continued
+            raise self._error  # raise the error again, because the function caught it and continued
         if self._writer is None:
             return
         try:
@@ -271,7 +271,7 @@ class Worker:
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
     def _take(self, index: int, item: Any, outcome: Outcome) -> None:
-        """Turn an item into rows, and encode them now or together with those of others."""
+        """Turn an item into rows, and encode the rows now or together with those of other items."""
         large = self._large = _LargeItem()
         self._index, self._item, before = index, item, len(outcome.left_out)
         try:
@@ -303,9 +303,9 @@ class Worker:
         self._wait(index, item, rows)
 
     def _wait(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
-        """Queue rows to be encoded together with those of others."""
+        """Queue rows to be encoded together with those of other items."""
         if not self._waiting.takes(rows):
-            # Only rows with the same tensors can be encoded together, so encode the waiting ones first.
+            # Only rows with the same tensors can be encoded together, so encode the rows that wait first.
             self._encode()
         waiting = self._waiting
         waiting.add(index, item, rows)
@@ -422,7 +422,7 @@ class Worker:
         self._told().left_out.extend((index, row) for row in rows)
 
     def _forget_changes(self, outcome: Outcome) -> None:
-        """Remove changes of rows that could not be written after all."""
+        """Remove the recorded changes of rows that could not be written."""
         gone = {failure.item for failure in outcome.skipped}
         gone |= {one.where for _, one in outcome.left_out if one.rows}
         if gone:
@@ -464,7 +464,7 @@ def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
-    """Return the number and the text of the item that a row of a batch was made from; those given for other rows."""
+    """Return number and text of the item from which a row of a batch was made; for other rows, the given ones."""
     if not isinstance(rows, RowsOfItems):
         return index, item
     at = rows.which[row]
@@ -487,5 +487,6 @@ def item_text(source: Source, task: Task, index: int) -> str | None:
 
 
 def _text(item: Any) -> str:
-    found = str(item[0] if type(item) is list and len(item) == 1 else item)  # for a batch of one, its item
+    # For a batch of one item, show the item.
+    found = str(item[0] if type(item) is list and len(item) == 1 else item)
     return found if len(found) <= _SHOWN else found[:_SHOWN] + "..."

@@ -54,8 +54,8 @@ def listed(names: str | Iterable[str]) -> list[str]:
 class Condition:
     """A condition on each row, made by comparing a column: used in ``ds[...]``, ``filter`` and ``remove``.
 
-    It is no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is computed for the rows that
-    it is used on. Missing values compare as false, and ``~`` of that is true.
+    A condition has no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is computed for the
+    rows on which it is used. Missing values compare as false, and ``~`` makes true of that.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Condition:
     __rand__, __ror__ = __and__, __or__
 
     def asked(self) -> Condition:
-        """Return this condition; a column of bools returns the condition that it is true."""
+        """Return this condition; for a column of bools, return the condition that its value is true."""
         return self
 
     def __invert__(self) -> Condition:
@@ -170,8 +170,8 @@ class Condition:
         if self.is_same is not None:
             return self.is_same
         raise TypeError(
-            f"{self!r} is asked of each row and is no truth value: join conditions with &, | and ~, in brackets; "
-            ".any() and .all() combine all rows"
+            f"{self!r} has a value per row and is not a single truth value: join conditions with &, | and ~, in "
+            "brackets; .any() and .all() combine all rows"
         )
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Compared(Comparing):
         """
         if self.dtype != np.bool_:
             raise InvalidKeyTypeError(
-                f"only a column of bools chooses rows, and {self!r} is none: compare it, as in ds['age'] > 3"
+                f"only a column of bools chooses rows, and {self!r} is not one: compare it, as in ds['age'] > 3"
             )
         return self._condition(" == ", Value(value=True))
 

@@ -106,7 +106,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
 
         Returns
         -------
-        This dataset, with the values stored anew.
+        This dataset, with the values rewritten.
         """
         is_htype = isinstance(type, str) and type in ("text", "json", "list", "generic")
         self.change_type(name, htype=type if is_htype else None, dtype=None if is_htype else type)
@@ -194,7 +194,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         name
             Name of the column.
         new_name
-            Its name in the view.
+            Name of the column in the view.
         """
         return DatasetVerbs.rename_columns(self, {name: new_name})
 
@@ -203,7 +203,7 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
     """Return the settings of a tensor for values, and the values, as a column of Arrow or a dataset if possible."""
     if settings or hasattr(values, "recorded_values") or isinstance(values, np.ndarray | range):
         return settings, values
-    # A column of a result or of polars, or of pandas.
+    # This is a column of a query result, of polars or of pandas.
     if hasattr(values, "to_arrow") or hasattr(values, "to_frame"):
         import pyarrow as pa
 
@@ -219,6 +219,7 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
         return {"dtype": "float64"}, values
     if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
         return settings, values
-    from_dict = import_module("lakebed.importers.tables.from_tables").from_dict  # an upper layer
+    # Imported by name, because it belongs to an upper layer.
+    from_dict = import_module("lakebed.importers.tables.from_tables").from_dict
     made = from_dict({name: list(values)})
     return settings, made[next(iter(made.tensors))]

@@ -53,7 +53,7 @@ class OneValue(Comparing, ABC):
 
     @abstractmethod
     def _is_array(self) -> bool:
-        """Return whether this is an array or a sequence of arrays, which are true, and print as the tensor."""
+        """Return whether this is an array or a sequence of arrays; these are true, and print as the tensor."""
 
     def _shown(self) -> Any:
         """Return the stored value, labels by name."""
@@ -86,7 +86,7 @@ class OneValue(Comparing, ABC):
         value = self._value()
         if other is None:
             return apply is operator.ne and value is not None
-        if isinstance(other, OneValue):  # labels of two columns may have different numbers
+        if isinstance(other, OneValue):  # labels of two columns may have different numbers for the same name
             other = other._value() if self._words() == other._words() else other._shown()
         if value is None or other is None:
             return False
@@ -140,7 +140,7 @@ class OneValue(Comparing, ABC):
         return str(self._shown())
 
     def __format__(self, spec: str) -> str:
-        is_number = spec[-1:] in tuple("bcdeEfFgGnoxX%")  # {:d} formats the number of a label
+        is_number = spec[-1:] in tuple("bcdeEfFgGnoxX%")  # such as {:d}, which formats the number of a label
         if not spec:
             return str(self) if self._is_array() else str(self._shown())
         return format(self._number() if is_number else self._shown(), spec)
@@ -166,7 +166,7 @@ class OneValue(Comparing, ABC):
     isnull, notnull = isna, notna
 
     def isin(self, values: Iterable[Any]) -> Any:
-        """Return whether the value is one of some."""
+        """Return whether the value is one of the given values."""
         if isinstance(values, str | bytes):
             raise InvalidInputError(f"isin takes several values: isin([{values!r}])")
         return any(self.isna() if value is None else bool(np.all(self == value)) for value in values)

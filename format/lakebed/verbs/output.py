@@ -32,8 +32,9 @@ class OutputVerbs(Owner):
     # -- values ------------------------------------------------------------------------------------------------------
 
     def to_list(self) -> list[dict[str, Any]]:
-        """Read all rows as dictionaries, as ``ds.rows()`` gives them one by one."""
-        # ``rows`` of a dataset may be a tensor; those of a result have the keys of groups in lists.
+        """Read all rows as dictionaries, as ``ds.rows()`` yields them one by one."""
+        # Do not use `rows` of a dataset, which may be a tensor of that name, nor of a result, where keys of groups
+        # are lists.
         return list(self._rows_of()) if _is_dataset(self) else self.to_arrow().to_pylist()
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
@@ -44,7 +45,8 @@ class OutputVerbs(Owner):
         Single numbers have the shape (rows,), masked where some are missing; labels are numbers; dates and times
         ``datetime64``. Text, JSON, and samples that differ in shape are arrays of objects.
         """
-        rows: Any = self if _is_dataset(self) else self.query("SELECT *")  # has each key of a group once
+        # The query has each key of a group once.
+        rows: Any = self if _is_dataset(self) else self.query("SELECT *")
         batches = rows.batches(max(len(self), 1), **({"datetimes": True} if _is_dataset(self) else {}))
         found = next(iter(batches), dict.fromkeys(self.tensors, ()))
         return {name: _array(column) for name, column in found.items()}
@@ -79,13 +81,13 @@ class OutputVerbs(Owner):
         return _one_file(self, "jsonl", path, overwrite, options)
 
     def to_parquet(self, path: Path, *, overwrite: bool = False, **options: Any) -> Any:
-        """Write one Parquet file, with files and their features as Hugging Face has them; see :meth:`to_csv`."""
+        """Write one Parquet file, with files and their features as Hugging Face stores them; see :meth:`to_csv`."""
         return _one_file(self, "parquet", path, overwrite, options)
 
     def save_to_disk(self, path: Path, *, overwrite: bool = False) -> Any:
         """Copy the rows to a dataset that ``lakebed.load`` opens.
 
-        For one that ``datasets.load_from_disk`` opens, write ``ds.export("huggingface", path)``.
+        For a dataset that ``datasets.load_from_disk`` opens, use ``ds.export("huggingface", path)``.
 
         Parameters
         ----------
@@ -186,7 +188,7 @@ class OutputVerbs(Owner):
 
 
 def _exporting() -> Any:
-    """Return the module of an upper layer, imported on use: most programs export nothing."""
+    """Return the module of an upper layer, imported on use, since most programs export nothing."""
     return import_module("lakebed.exporters.core.exporting")
 
 
@@ -201,7 +203,7 @@ def _stored(owner: Any) -> Any:
 
 def _one_file(owner: Any, how: str, path: Path, overwrite: bool, options: Mapping[str, Any]) -> Any:
     ds = _stored(owner)
-    # The tensor of splits becomes a column, because a single file has no name for each split.
+    # Write the tensor of splits as a column, because a single file has no separate names for splits.
     is_table = how == "parquet"
     names = (
         list(ds.tensors) if is_table else import_module("lakebed.exporters.tables.delimited").columns_of(ds)

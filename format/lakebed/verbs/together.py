@@ -67,7 +67,7 @@ def concat(rows: Sequence[Any]) -> Any:
 
 
 concatenate_datasets = concat
-"""The name that Hugging Face gives it."""
+"""Name of ``concat`` in Hugging Face ``datasets``."""
 
 
 class Groups:
@@ -137,14 +137,15 @@ class Groups:
         """Return the expression of a reduction of a column."""
         if not isinstance(how, str) or how not in _REDUCTIONS or (not column and how != "size"):
             raise InvalidInputError(
-                f"{name!r} is no reduction of a column, {how!r}: write (column, {'|'.join(_REDUCTIONS)}); a function "
-                "is called with each group by: for key, rows in ds.groupby(...)"
+                f"{name!r} is not a reduction of a column, {how!r}: write (column, {'|'.join(_REDUCTIONS)}); a "
+                "function is called with each group by: for key, rows in ds.groupby(...)"
             )
         said = _REDUCTIONS[how].format(quoted(column) if column else "")
         if column in self._rows and how in ("mean", "avg", "median", "sum", "std", "var"):
             import pyarrow as pa
 
-            found = flattened(self._rows[column][:100].to_arrow())  # the values of a result tell its type
+            # The type of a result's column follows from its values.
+            found = flattened(self._rows[column][:100].to_arrow())
             if pa.types.is_temporal(found.type):
                 raise InvalidInputError(
                     f"groups have no {how} of dates and times, {column!r}: for key, rows in ds.groupby(...): "

@@ -21,9 +21,11 @@ def _reduction(name: str) -> Callable[..., Any]:
 
     def reduction(self: Any, axis: Any = None, **given: Any) -> Any:
         of_numpy = getattr(np, name)
-        if axis is not None or any(value is not None for value in given.values()):  # np.mean(tensor, axis=0)
+        # Called as np.mean(tensor, axis=0).
+        if axis is not None or any(value is not None for value in given.values()):
             return of_numpy(self.numpy(), axis=axis, **given)
-        # np.max(tensor) also calls this method, for the array as in 3.x: labels are numbers, scalars NumPy's.
+        # np.max(tensor) calls this method, too, and passes `out`. As in 3.x it then uses class labels as numbers, and
+        # returns a scalar of NumPy.
         is_numpy = "out" in given
         values = self.to_arrow(labels="numbers" if is_numpy else "names")
         found = _of_arrays(_arrays(self), name) if is_file(values.type) else reduced(values, name)
@@ -46,7 +48,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 class ColumnVerbs(Compared):
-    """Verbs of a tensor or a column of a result; labels count by name, arrays number by number, missing values not."""
+    """Verbs of a tensor or a column of a result; labels count by name, arrays by their numbers, missing values not."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -93,7 +95,7 @@ class ColumnVerbs(Compared):
         found: NDArray[Any] = np.asarray(self.numpy(**({"fill": np.nan} if is_filled else {})), dtype)
         return found.reshape(-1) if found.shape[1:] == (1,) and not self.is_single else found
 
-    astype = to_numpy  # ``ds.cast_column`` changes the stored values
+    astype = to_numpy  # an alias; ``ds.cast_column`` changes the stored values
 
     # -- reductions --------------------------------------------------------------------------------------------------
 
@@ -113,7 +115,7 @@ class ColumnVerbs(Compared):
     isnull, notnull = isna, notna
 
     def isin(self, values: Iterable[Any]) -> Condition:
-        """Return the condition that the value is one of some.
+        """Return the condition that the value is one of the given values.
 
         Parameters
         ----------
@@ -143,7 +145,7 @@ class ColumnVerbs(Compared):
         Raises
         ------
         InvalidInputError
-            If `value` is no single value.
+            If `value` is not a single value.
         """
         column = self._condition()
         if not isinstance(value, VALUES):
@@ -178,9 +180,10 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
     if not is_text(flat.type):
         values = np.asarray(flat)
         try:
-            if values.dtype.kind in "mM" and name == "mean":  # NumPy has no mean of dates
+            if values.dtype.kind in "mM" and name == "mean":  # NumPy cannot compute the mean of dates
                 return values.view(np.int64).mean().round().astype(np.int64).view(values.dtype)
-            if name == "sum" and values.dtype in (np.int64, np.uint64):  # exact, also where 64 bits overflow
+            # Use Python's integers, because the sum may exceed 64 bits.
+            if name == "sum" and values.dtype in (np.int64, np.uint64):
                 return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
             is_wide = values.dtype.kind == "f" and name in ("sum", "mean", "std")
             return getattr(np, name)(values, **({"dtype": np.float64} if is_wide else {}))
@@ -192,7 +195,7 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
 
 
 def flattened(column: pa.ChunkedArray | pa.Array) -> Any:
-    """Return the values of a column, those of all arrays concatenated."""
+    """Return the values of a column; arrays are concatenated."""
     import pyarrow as pa
 
     while pa.types.is_nested(column.type) and not pa.types.is_struct(column.type):

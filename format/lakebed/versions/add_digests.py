@@ -57,7 +57,7 @@ def renew_digests(
     versions: Sequence[str],
     known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None,
 ) -> VersionTree:
-    """Write the manifests of some versions anew from their files; otherwise as :func:`add_digests`."""
+    """Rewrite the manifests of some versions from their files; otherwise as :func:`add_digests`."""
     tree, digests = at.tree, {}
     sums = _Sums(storage, known_sums or {})
     for version_id in versions:
@@ -94,7 +94,7 @@ def _opened(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
 
 
 def _confirm_digest(storage: Storage, version_id: str, digest: str, found: LockFile) -> bool:
-    """Let the lock file of a head name the digest of its manifest, unless it was written since it was ``found``."""
+    """Record the manifest's digest in the lock file of a head, unless that file was written since it was ``found``."""
     if live_owner(storage, version_id, found) is not None:
         return False
     try:

@@ -41,7 +41,7 @@ class Fork:
 
 
 def fork(left: Sequence[CommitNode], right: Sequence[CommitNode]) -> Fork:
-    """Find where two lines of history part; each leads from a version to the root version.
+    """Find where two lines of history part; each line runs from a version to the root version.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def modified_rows(steps: Iterable[Step]) -> Rows:
 def _after(rows: Rows, step: Step) -> Rows:
     diff = step.diff
     if step.is_fresh:
-        # The tensor is new in this step, so count all its rows as added, whatever the record says of single rows.
+        # The tensor is new in this step, so all its rows are added, whatever the record says about single rows.
         return np.arange(step.after, dtype=np.int64)
     ids = None if step.is_exact else step.ids()
     if ids is not None:

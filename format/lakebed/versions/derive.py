@@ -1,4 +1,4 @@
-"""Versions made from others: the beginning of a child, a child that replaces everything, an empty version. Pure."""
+"""Versions derived from others: the start of a child, a child that replaces all content, an empty version. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.versions.state import Snapshot
 
 
 def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
-    """Return the child of a version as it begins: same content, no changes of its own (FORMAT.md 9.2)."""
+    """Return a new child of a version: same content, no changes of its own (FORMAT.md 9.2)."""
     tensors = {
         key: state.with_(table=state.table.inherited(), diff=None, pad=None)
         for key, state in snapshot.tensors.items()
@@ -23,7 +23,7 @@ def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
 
 
 def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
-    """Return ``content`` as a child of ``parent``: every chunk named with its folder, tensors cleared or created."""
+    """Return ``content`` as a child of ``parent``: chunks named with their folders, tensors cleared or created."""
     tensors = {}
     for key, state in content.tensors.items():
         known = key in parent.tensors
@@ -38,7 +38,7 @@ def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
 
 
 def as_commit(snapshot: Snapshot, version_id: str) -> Snapshot:
-    """Return a first version, below an empty root, with the same content: it creates all and names every chunk."""
+    """Return a first version, above an empty root, with the same content: it creates all tensors and chunks."""
     tensors = {}
     for key, state in snapshot.tensors.items():
         length = max(state.meta.length, state.length)

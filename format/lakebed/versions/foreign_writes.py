@@ -19,13 +19,13 @@ from lakebed.versions.locks.marker import LOCK_NAME, LockFile, read_lock
 from lakebed.versions.manifests import digest_time, digests_of
 from lakebed.versions.state import TILES, Snapshot, folder_of
 
-# Heads with more files are not listed; most stores return this many in two requests.
+# Maximum number of files of a head that are listed; most stores return this many in two requests.
 _MOST_LISTED = 2_000
 _MD5 = "[0-9a-f]{32}"
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
-    """Return whether the lock file of a version tells of changes, as for heads on stores without locks."""
+    """Return whether the lock file of a version records changes by 3.9.52, as for heads on stores without locks."""
     return not traits_of(storage).system_locks and _is_open_head(tree, version_id)
 
 
@@ -43,7 +43,7 @@ def is_unmodified(
 ) -> bool:
     """Return whether 3.9.52 has not changed a version since its digest was made.
 
-    Commits never change. On a store without locks of its own, the lock file of each head tells.
+    Commits never change. On a store without locks of its own, the lock file of each head shows it.
 
     With any change of a head, 3.9.52 creates its missing tile encoders, except those of tensors that it clears or
     deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) Without them, a few
@@ -66,7 +66,7 @@ def is_unmodified(
 
 
 def would_tell(manifest: Manifest) -> bool:
-    """Return whether a head that has exactly the files of a manifest cannot have been opened for writing by 3.9.52.
+    """Return whether 3.9.52 cannot have opened a head for writing if its files are exactly those of a manifest.
 
     3.9.52 first creates the missing tile encoders of all tensors, whatever it does then. (Tested for append, extend,
     update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.) If it clears
@@ -130,7 +130,8 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
         names = ChunkIds.from_bytes(manifest.files.get(f"{tensor}/chunks_index/unsharded", b"")).ids
         if len(names) != len(places.sizes):
             raise FormatError(
-                f"{tensor}: the manifest has the places of {len(places.sizes)} chunks, the tensor has {len(names)}"
+                f"{tensor}: the manifest has the places of {len(places.sizes)} chunks, but the tensor has "
+                f"{len(names)} chunks"
             )
         for row in rows:
             _, key = places.folders[int(places.folder_of[row])]
@@ -140,7 +141,7 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
 def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool:
     """Return whether etags agree with the files: those that look like an MD5 all match, or none does.
 
-    Etags of objects uploaded in parts do not look like an MD5; those of encrypted objects do, and are none.
+    Etags of objects uploaded in parts do not look like an MD5. Etags of encrypted objects look like one, but are not.
     """
     import hashlib
 
@@ -177,7 +178,7 @@ def _is_unmodified_folder(
         return True  # without this document, the comparison with the manifest fails
     since, folder = digest_time(tree, version_id), folder_of(version_id)
     meta = meta or DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
-    # 3.9.52 leaves an existing tile encoder alone, so only tensors without one can show its writes.
+    # 3.9.52 does not write an existing tile encoder again, so only tensors without one can show its writes.
     bare = [key for key in meta.tensors if f"{key}/{TILES}" not in manifest.files]
     telling = [key for key in bare if key not in meta.hidden_tensors] or bare
 
@@ -201,7 +202,7 @@ def _is_unmodified_folder(
     for key in telling:
         if is_younger(f"{key}/{TILES}"):
             told = True
-        # An empty tensor need not have one.
+        # An empty tensor may lack this file.
         elif not _is_empty(manifest.files.get(f"{key}/tensor_meta.json", b"")):
             if not is_gone(key):
                 return True
@@ -214,11 +215,11 @@ def _is_unmodified_folder(
 
 
 def _is_other(data: bytes, expected: bytes) -> bool:
-    """Return whether a file differs from the written one in more than one byte."""
+    """Return whether a file differs from the expected content in more than one byte."""
     return len(data) != len(expected) or sum(a != b for a, b in zip(data, expected, strict=True)) > 1
 
 
-@lru_cache(maxsize=256)  # a writer reads the same file twice
+@lru_cache(maxsize=256)  # cached, because a writer reads the same file twice
 def _is_empty(data: bytes) -> bool:
     try:
         return TensorMeta.from_bytes(data).length == 0

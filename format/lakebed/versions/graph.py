@@ -25,7 +25,7 @@ class Drawn:
     Parameters
     ----------
     lines
-        The line with the commit's ``*``, then those that lead to its parents.
+        The line with the commit's ``*``, then the lines that lead to its parents.
     below
         Lines that continue below it, beside further lines of text.
     """
@@ -79,7 +79,8 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
         waiting[at] = None
         star = _row([name is not None for name in waiting], {2 * at: "*"})
         lines = [star, *_connect(waiting, at, list(dict.fromkeys(parents)))]
-        # Keep the column free on the next line: a commit directly below one without parents would look like its parent.
+        # Keep the column free on the next line: a commit without parents would otherwise seem to have the commit
+        # below it as parent.
         avoided = at if len(lines) == 1 else -1
         while waiting and waiting[-1] is None:
             waiting.pop()
@@ -134,7 +135,7 @@ def _path(alive: Sequence[bool], start: int, end: int) -> Iterator[str]:
         yield _row(alive, {first: slash})
         return
     between = range(first + step, last, step)
-    # Draw the bar through free columns; in an occupied column keep the line that is there, so that the bar crosses it.
+    # Draw the bar through free columns; an occupied column keeps its line, so that the bar seems to cross it.
     bar = {} if len(between) == 1 else dict.fromkeys((c for c in between if c % 2 or not alive[c // 2]), "_")
     yield _row(alive, {**bar, first: slash})
     yield _row(alive, {last: slash})

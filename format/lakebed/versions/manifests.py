@@ -1,4 +1,4 @@
-"""Manifests in storage; their digests in the version tree, and the times of those of heads.
+"""Manifests in storage, their digests in the version tree, and the times of the digests of heads.
 
 Manifests of small versions are complete; those of large ones hold the difference from an older one.
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 # Name of the tables of tensors in pages among the objects of a manifest.
 _TABLES = "tables"
-# Manifests below this size in bytes are written as a whole, which saves a read when the version is opened.
+# Manifests below this size in bytes are written as a whole; opening such a version saves one read.
 _SMALL = 65_536
-# Estimated size, in bytes, of the entry of a file or tensor in the header.
+# Estimated size in bytes of the header entry of a file or of a tensor.
 _NAME_BYTES = 100
 
 
@@ -49,8 +49,8 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
     Parameters
     ----------
     sealed
-        Its digest in the version tree. Chunk places of a manifest with this digest are as they were written, and are
-        parsed on access; those of others are checked at once.
+        Digest of the manifest in the version tree. Chunk places of a manifest with this digest are parsed on access;
+        chunk places of other manifests are checked at once.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def tables_of(found: Read) -> Mapping[str, PagedTable]:
 
 
 def origin_of(found: Read) -> Origin:
-    """Return the origin of versions that are made from one that was read."""
+    """Return the origin for versions that are made from one that was read."""
     trees = {key: table.tree for key, table in tables_of(found).items()}
     return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent, trees)
 

@@ -72,7 +72,7 @@ _SOMETIMES = (
     *("chunk_set", "commit_diff", "tensor_info.json", "tiles_index/unsharded"),
     *("sequence_index/unsharded", "creds_index/unsharded", "pad_index/unsharded"),
 )
-"""Files that a tensor has only if they have content."""
+"""Files of a tensor that exist only if they have content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
             meta = _meta_of(found) if digest == found.digest else None
-            # The lock file is missing: another program copied the head without it, or 3.9.52 removed it.
+            # The lock file is missing: another program has copied the head without it, or 3.9.52 has removed it.
             is_doubtful = digest == found.digest and lock is not None and lock.etag is None
             if (digest == found.digest and is_unmodified(storage, tree, manifest, lock, meta)) or (
                 is_doubtful and is_whole_copy(storage, manifest)
@@ -162,7 +162,7 @@ def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFi
 def _read_manifest(
     storage: Storage, tree: VersionTree, version_id: str, digest: str | None
 ) -> tuple[Read | None, LockFile | None]:
-    """Read the manifest of a version, None unless it is valid, and its lock file if that is needed to tell."""
+    """Read a version's manifest, None if it is not valid, and its lock file if needed to validate the manifest."""
     if not has_lock_marker(storage, tree, version_id):
         return _load(storage, version_id, digest), None
     from lakebed.storage.concurrently import concurrently
@@ -279,7 +279,8 @@ def _array_table(
     ids = _chunk_ids(files.get(f"{key}/{INDEX}"), keep=keep)
     if len(ids) != len(places.sizes):
         raise FormatError(
-            f"{key}: the manifest has the places of {len(places.sizes)} chunks, the tensor has {len(ids)}"
+            f"{key}: the manifest has the places of {len(places.sizes)} chunks, but the tensor has {len(ids)} "
+            "chunks"
         )
     return ArrayTable(ids, places)
 
@@ -371,7 +372,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
     try:
         held = described(lambda at, length: storage.get_range(key, at, length), stat.size) if stat else 0
     except FormatError:
-        return state  # a read of the chunk raises the error
+        return state  # reading the chunk raises the error
     missing = table.samples(len(table) - 1) - held
     if not held or missing <= 0:
         return state
@@ -443,7 +444,7 @@ def lease_version(storage: Storage, version: str) -> Lease | None:
         return share(storage, reader_lease_key(version))
     except KeyNotFound:
         if version in read_tree(storage).commits:
-            return None  # the file is missing: opening the version raises a better error
+            return None  # the file is missing, and opening the version raises an error that says more
         raise VersionReplaced(
             f"version {version} of {storage.url} was replaced and removed while it was being opened; try again"
         ) from None

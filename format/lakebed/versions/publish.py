@@ -59,7 +59,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
             chunk_set = _chunk_set(snapshot.version_id, tensor)
             if chunk_set:
                 files[f"{key}/chunk_set"] = chunk_set.to_bytes()
-        # A hidden tensor needs no record of changes: that of its owner covers them (FORMAT.md 15.3).
+        # A hidden tensor needs no record of changes, because that of its owner covers it (FORMAT.md 15.3).
         if tensor.diff is not None and key not in hidden:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
         for name, data in tensor.encoders().items():
@@ -103,7 +103,7 @@ def publish(
     chunks, spilled
         Chunk files to write, and keys of those that were written earlier but not synced.
     lease
-        Lease of the branch whose head the last version becomes; None if nobody continues to write it.
+        Lease of the branch whose head the last version becomes; None if no writer continues.
     leaving
         The lease is released afterwards.
 
@@ -124,7 +124,7 @@ def publish(
     heads = set(tree.branches.values())
     locked = [v.version_id for v in versions if v.version_id in heads]
     if traits_of(storage).system_locks:
-        # Write the locks first, so that a garbage collector that finds the other files sees that a writer is at work.
+        # Write the locks first: a garbage collector that finds the other files then sees that a writer is active.
         storage.put_many(chain(map(lock_file, locked), chunks, new.items), durable=True)
         storage.sync([*spilled, *new.copied()])
     else:

@@ -51,8 +51,8 @@ SHORTEST_PREFIX = 7
 """Smallest number of characters to abbreviate an id."""
 
 _MOST_NAMES = 20
-# A merge is recorded before its commit becomes part of the history. The record is dropped if the commit is still not
-# part of it after this many seconds.
+# A merge is recorded before its commit is published. If the commit is still not published after this many seconds,
+# the record is dropped.
 _GRACE_SECONDS = 86400.0
 _UP = r"(?s)(.+?)~(\d{0,9})"
 
@@ -75,13 +75,13 @@ def read_refs(storage: Storage) -> Refs:
     except (FormatError, LimitError) as error:
         raise DatasetCorruptError(
             f"{REFS_KEY} of {storage.url} can not be read: {error}. Branches and commits are not affected; remove "
-            "the file to go on without tags",
+            "the file to continue without tags",
             dataset=storage.url,
         ) from error
 
 
 class RefsUpdate(ABC):
-    """A change of tags or merges; ``str`` describes it."""
+    """A change of tags or merges; ``str()`` describes it."""
 
     __slots__ = ()
 
@@ -135,7 +135,8 @@ class SetTag(RefsUpdate):
         known = refs.tags.get(self.tag.name)
         if known is not None and not self.replacing:
             raise TagExistsError(
-                f"there is already a tag {known.name!r}, for {known.commit}; choose another name, or delete it first"
+                f"there is already a tag {known.name!r} for commit {known.commit}; choose another name, or delete "
+                "it first"
             )
         return replace(refs, tags={**refs.tags, self.tag.name: self.tag})
 
@@ -238,7 +239,7 @@ def _pruned(refs: Refs, storage: Storage) -> Refs:
     """Drop merges whose commits have left the history, or did not become part of it within a day."""
     if not refs.merges:
         return refs
-    # Read the tree after the refs, so that it has every recorded merge that is published by now.
+    # Read the tree after the refs, so that every recorded merge that has been published is in the tree.
     known, limit = read_tree(storage).commits, clock.now() - _GRACE_SECONDS
     kept = {id_ for id_ in refs.merges if id_ in known or refs.recorded.get(id_, 0.0) > limit}
     if len(kept) == len(refs.merges):
@@ -276,7 +277,7 @@ def resolve(storage: Storage, tree: VersionTree, address: str, branch: str = MAI
         raise CheckoutError(
             f"Address {address} not found: an address must be text, not {type(address).__name__}"
         )
-    # 3.9.52 may have made a branch with a tilde in its name; tags have none.
+    # A name with a tilde may be a branch that 3.9.52 made; tags cannot have such names.
     is_whole = address in tree.branches or address in tree.commits
     steps = None if is_whole else re.fullmatch(_UP, address)
     name = address if steps is None else steps[1]
@@ -312,7 +313,7 @@ def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str |
     except DatasetCorruptError:
         if not found:
             raise
-        tag = None  # the name is also an id, which can be resolved without tags
+        tag = None  # the name is also an id, which needs no tags
     if tag is not None and tag.commit not in tree.commits:
         raise CheckoutError(
             f"tag {name!r} is for commit {tag.commit}, which is no longer part of the history"
@@ -325,7 +326,7 @@ def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str |
 
 
 def commit_as_of(tree: VersionTree, version_id: str, timestamp: float) -> str:
-    """Return the newest commit, from a version upwards, that is not younger than a time in POSIX seconds.
+    """Return the newest commit, among a version and its ancestors, at or before a time in POSIX seconds.
 
     Raises
     ------

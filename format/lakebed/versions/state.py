@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 # The chunk index of a tensor.
 INDEX = "chunks_index/unsharded"
-# Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
+# Files with the other encoders of a tensor, beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
-# From this many folders on, drop folders without chunks.
+# If a tensor has at least this many folders, folders without chunks are dropped.
 _MANY_FOLDERS = 32
 
 
@@ -54,7 +54,7 @@ def split_chunk(version: str, key: str) -> tuple[str, str] | None:
 
 
 class ChunkTable:
-    """Chunk index of one tensor joined with the places of its chunks; row r covers samples up to ``ids.last[r]``.
+    """Chunk index of one tensor joined with the places of its chunks; row r holds samples up to ``ids.last[r]``.
 
     ``ids`` and ``places`` of a large tensor are in pages; reading either attribute reads all of them.
     """
@@ -159,7 +159,8 @@ class ChunkTable:
             return self
         p, folder_of = self.places, self.places.folder_of[:rows]
         sums = int(p.sum_ends[rows])
-        # Drop folders beyond the last used one; otherwise a tail chunk that is rewritten often would add one each time.
+        # Drop folders after the last one in use; otherwise a tail chunk that is rewritten often would add a folder
+        # each time.
         folders = p.folders[: int(folder_of.max()) + 1] if rows else ()
         layouts = None if p.known_layouts is None else p.known_layouts.cut(0, rows)
         places = ChunkPlaces(folders, folder_of, p.sizes[:rows], p.sums[:sums], p.own[:rows], layouts)
@@ -229,7 +230,7 @@ class ChunkTable:
         return range(first, max(first + 1, int(np.searchsorted(last, wanted, side="right"))))
 
     def same_start(self, other: ChunkTable) -> int:
-        """Return the number of first samples that lie in the same chunks in both tables."""
+        """Return how many samples at the start lie in the same chunks in both tables."""
         rows = min(len(self), len(other))
         p, q = self.places, other.places
         numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*p.folders, *q.folders]))}
@@ -256,7 +257,7 @@ class ChunkTable:
         return ArrayTable(other.ids, replace(other.places, own=np.array(own, np.bool_)))
 
     def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
-        """Return the table with rows of another one at its end, whose chunks stay in place and count as own ones."""
+        """Return the table with rows of another one at its end; their chunks stay in place and count as own ones."""
         if stop <= first:
             return self
         p, q = self.places, other.places
@@ -324,7 +325,7 @@ def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
     before = len(column)
     found = np.empty(before + len(values), column.dtype)
     found[:before] = column
-    # A single value is the usual case; making an array of it would take longer than copying it.
+    # Most calls add a single value, and making an array of it would take longer than assigning it.
     if len(values) == 1:
         found[before] = values[0]
     else:
@@ -407,7 +408,7 @@ class TensorState:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The stored version from which others are made: what need not be written again.
+    """The stored version from which others are made; files that are unchanged need not be written again.
 
     Parameters
     ----------
@@ -416,7 +417,7 @@ class Origin:
     wholes
         Whole manifests that may serve as a base once their versions are committed, the newest first.
     spent
-        Bytes of the manifests written since the oldest of those.
+        Bytes of the manifests written since the oldest whole one.
     trees
         Pages of large tensors by key; their chunk index is not among the files.
     """
@@ -438,7 +439,7 @@ class Snapshot:
     tensors: Mapping[str, TensorState]
     diff: DatasetDiff | None = None
     origin: Origin | None = field(default=None, compare=False, repr=False)
-    """The stored version from which this one is made, or which it is; None if unknown."""
+    """The stored version from which this one is made, or this version if it is stored; None if unknown."""
 
     def key_of(self, name: str) -> str | None:
         """Return the key of the tensor with that name, or None."""
@@ -483,7 +484,8 @@ class Snapshot:
 
     def names(self, *, hidden: bool = False) -> list[str]:
         """Return the names of the visible tensors (or of all), in creation order."""
-        # If 3.9.52 merges a branch with the old name of a renamed tensor, it lists the key under both names.
+        # When 3.9.52 merges a branch that has a renamed tensor under its old name, it lists the key of the tensor
+        # under both names.
         names: dict[str, list[str]] = {}
         for name, key in self.meta.tensor_names.items():
             names.setdefault(key, []).append(name)

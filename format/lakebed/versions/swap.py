@@ -24,7 +24,7 @@ from lakebed.versions.updates import FenceIs, Updates, apply, changed_branches, 
 __all__ = ["TreeAt", "node_files", "read_tree_at", "swap"]
 
 
-# Number of lost races in a row after which a writer gives up.
+# Number of lost races in a row after which a publish fails.
 _ATTEMPTS = 50
 
 # Seconds between attempts to read the tree after a lost answer.
@@ -57,7 +57,7 @@ def swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> T
 
 
 def _note(text: str, url: str, updates: Updates) -> None:
-    """Log the updates if the program has imported logging; loading it takes as long as writing three files."""
+    """Log the updates if the program has imported logging; importing it takes as long as writing three files."""
     if "logging" in sys.modules:
         import logging
 
@@ -65,7 +65,7 @@ def _note(text: str, url: str, updates: Updates) -> None:
 
 
 class _Line:
-    """Updates as a line of text, which is made only if it is logged."""
+    """Updates as a line of text, which is formatted only if it is logged."""
 
     def __init__(self, updates: Updates) -> None:
         self._updates = updates
@@ -85,7 +85,7 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
             if _took_effect(at.tree, tree, now.tree):
                 return ensure_durable(storage, now)  # an earlier attempt succeeded, but its answer was lost
             _check_requirements(storage, at.tree, tree, now.tree, error)
-            # Another branch was published, so the same updates can be applied to its tree.
+            # Only another branch was published in the meantime, so apply the updates to the new tree.
             _note("%s: applied again, as another branch was published: %s", storage.url, updates)
             tree = with_tombstones(now.tree, apply(now.tree, updates), clock.now())
             storage.put_many(node_files(now.tree, tree), durable=True)
@@ -95,7 +95,9 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
             if _took_effect(at.tree, tree, now.tree):
                 return ensure_durable(storage, now)
             raise
-    raise CommitFailed(f"{storage.url} is rewritten all the time by other processes; nothing was published")
+    raise CommitFailed(
+        f"{storage.url} is rewritten again and again by other processes; nothing was published"
+    )
 
 
 def _read_again(
@@ -123,13 +125,13 @@ def _read_again(
 
 
 def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
-    """Return the tree after syncing it: the disk may have failed after the new tree took its place."""
+    """Sync the tree and return it: the disk may have failed after the new tree took its place."""
     try:
         storage.sync([TREE_KEY])
     except StorageError as error:
         raise CommitStateUnknown(
-            f"what was published to {storage.url} is there, but may be gone after a power cut: {error}. "
-            "Mend the disk, then flush() again."
+            f"the changes were published to {storage.url}, but may be lost after a power cut: {error}. Repair the "
+            "disk, then flush() again."
         ) from error
     stat = storage.stat(TREE_KEY)
     return now if stat is None or stat.etag == now.etag else read_tree_at(storage)

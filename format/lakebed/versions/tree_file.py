@@ -28,8 +28,8 @@ _COMMIT_KEY = "commit_info.json"
 
 ADVICE = "`lakebed repair URL --plan` shows what can be saved"
 
-# Bytes to read from the end of the tree. Locally this is enough for some forty branches; over a network, reading four
-# hundred versions takes no longer.
+# Number of bytes that are read from the end of the tree: locally enough for some forty branches; over a network
+# enough for four hundred versions, which takes no longer.
 _TAIL_BYTES = 16_384
 _TAIL_BYTES_REMOTE = 131_072
 
@@ -54,8 +54,8 @@ def read_tree(storage: Storage) -> VersionTree:
 def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
     """Read the version tree, and the identity of the stored object.
 
-    The end of the file has everything that opening and publishing need, however long the history; the rest is read when
-    an older version is needed.
+    The end of the file has everything that opening and publishing need, however long the history; earlier parts are
+    read when an older version is needed.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def error_if_deleted(storage: Storage) -> DatasetNotFoundError | None:
 
 
 def _instead(storage: Storage) -> str:
-    """Return advice for a place without a dataset, which depends on the other files there."""
+    """Return advice for a place without a dataset, depending on the files found there."""
     if Path(storage.url).is_file():
         return "It is a file: lakebed.read(path) reads one, lakebed.import_from('auto', path, dest) imports a table."
     with suppress(StorageError):
@@ -126,7 +126,7 @@ def _instead(storage: Storage) -> str:
 
 @contextmanager
 def _reading(storage: Storage) -> Iterator[None]:
-    """Raise the errors of a missing or damaged version tree with the address of the dataset."""
+    """Add the address of the dataset to errors about a missing or damaged version tree."""
     try:
         yield
     except KeyNotFound:
@@ -147,5 +147,5 @@ def _reading(storage: Storage) -> Iterator[None]:
 
 
 def located(error: LimitError, where: str, url: str) -> LimitError:
-    """Return the error of a limit with the place where it was exceeded."""
+    """Return the error about a limit with the place where the limit was exceeded."""
     return LimitError(f"{where} can not be opened: {error}", limit=error.limit, dataset=url)

@@ -81,7 +81,7 @@ def _end(error: Exception) -> Any:
 
 
 def _lines() -> Iterator[bytes]:
-    """Yield the lines of standard input, unbuffered: a thread in Python's buffer would keep the process alive."""
+    """Yield the lines of standard input, unbuffered, because a thread that waits in Python's buffer prevents exit."""
     rest = b""
     while part := os.read(0, 1 << 16):
         *lines, rest = (rest + part).split(b"\n")
@@ -98,7 +98,7 @@ def _follow_parent(server: Any, lake: Lake, lines: Iterator[bytes]) -> None:
     server.should_exit = True
     threading.Event().wait(_ENDING_SECONDS)
     lake.close()
-    os._exit(0)  # a request is still reading
+    os._exit(0)  # end the process although a request is still reading
 
 
 if __name__ == "__main__":

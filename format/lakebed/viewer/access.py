@@ -37,7 +37,7 @@ class Access:
     Parameters
     ----------
     token
-        Required by all addresses except the page itself.
+        Token that all addresses except the page itself require.
     host, port
         Address at which the server listens.
     proxied
@@ -55,7 +55,7 @@ class Access:
         self._headers = [(b"content-security-policy", policy.encode()), *_HEADERS]
 
     def ticket(self, path: str, at: str, q: str) -> str:
-        """Return the ticket that opens a video or sound without the token: for a decoded path, version and query."""
+        """Return the ticket that opens a video or sound without the token, for a decoded path, version and query."""
         return self._mac(f"{path}?at={at}&q={q}")
 
     def _mac(self, message: str) -> str:
@@ -76,7 +76,7 @@ class Access:
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
-                return  # the connection is closed
+                return  # returning closes the connection
             refused = self._refused(scope)
 
             async def sent(message: Message) -> None:
@@ -101,7 +101,7 @@ class Access:
         if len(hosts) != 1 or not (self._proxied or self._is_own(hosts[0])):
             return 403, "the address in Host is not that of this viewer"
         if not scope["path"].startswith("/v1"):
-            return None  # the page, which holds no data
+            return None  # the page itself holds no data, so it needs no token
         is_other = not self._proxied and headers.getlist("origin") not in ([], [f"http://{hosts[0]}"])
         if is_other or {*headers.getlist("sec-fetch-site")} - {"same-origin", "none"}:
             return 403, "another page asked"
@@ -128,7 +128,7 @@ class Access:
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an address as a number, which no name server can redirect; None for names."""
+    """Return an address literal as a number, which no name server can redirect; None for names."""
     try:
         return ipaddress.ip_address(name)
     except ValueError:

@@ -96,7 +96,8 @@ class Server:
         """Make a route whose answer is computed in a thread, once one is free and if the client still waits."""
 
         async def answered(request: Request) -> Response:
-            body = await _body(request)  # first: the next message then tells whether the client has gone
+            # Read the body first, because the next message then tells whether the client is gone.
+            body = await _body(request)
             given = {**request.query_params, "range": request.headers.get("range")}
             asked = Asked.of(request.path_params, _object(body) if method == "POST" else given)
             request.state.text = asked.text
@@ -216,7 +217,7 @@ class Server:
         return Response(status_code=303, headers={"location": f"../../#token={self._access.token}{state}"})
 
     async def _page(self, request: Request) -> Response:
-        """Return a file of the page; only files of its own folders are found."""
+        """Return a file of the page; only files in the folders of the page are found."""
         name = request.path_params["file"] or "index.html"
         path = self._files.get(name)
         if path is not None and path.suffix in _TYPES:
@@ -252,7 +253,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer an error with the library's message, and nothing else."""
+    """Answer an error with the library's message only."""
     if isinstance(error, HTTPException):
         return failure("missing", "there is nothing at this address", error.status_code)
     named = (told for type_, told in _KINDS.items() if isinstance(error, type_))
@@ -262,7 +263,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     message = str(error) or kind
     if not isinstance(error, QueryError):
         return failure(kind, message, status)
-    message = message.partition("\n")[0]  # the page marks the place itself
+    message = message.partition("\n")[0]  # the page marks the position itself
     text = getattr(request.state, "text", None)
     if not text or error.line is None or error.column is None:
         return failure(kind, message, status)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from lakebed.errors import InvalidInputError
 
-LARGEST = 16_383  # largest side of a picture that all browsers show
+LARGEST = 16_383  # largest side that all browsers can display
 _MOST_ROWS = 512
 _LONGEST_NAME = 200
 

@@ -90,7 +90,7 @@ Found = tuple[Opened, str, int] | NDArray[Any]
 
 
 def keep(kept: dict[Key, V], key: Key, value: V, most: int) -> V:
-    """Store a value as the most recent, and drop the least recently used ones."""
+    """Store a value as the most recently used, and drop the least recently used ones."""
     kept.pop(key, None)
     kept[key] = value
     while len(kept) > most:
@@ -109,7 +109,7 @@ class Lake:
     Parameters
     ----------
     given
-        Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, the
+        Settings from the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, the
         permitted targets of links, ``patience``, the timeout of requests, ``temporary``, a folder to remove at the end.
 
     Attributes
@@ -123,7 +123,7 @@ class Lake:
         config.LINK_HOSTS = (*config.LINK_HOSTS, *given.get("link_hosts", ()))
         for name, seconds in given.get("patience", {}).items():
             setattr(config, name, seconds)
-        # The credentials come from the parent process, through a pipe.
+        # The parent process sends the credentials through a pipe, so they can be unpickled.
         creds = given.get("creds")
         self._creds = None if creds is None else pickle.loads(base64.b64decode(creds))  # noqa: S301
         self._path = path
@@ -145,7 +145,7 @@ class Lake:
                 is_file and not Path(self._place.path).is_dir()
             ):
                 raise
-            self.is_single = False  # its datasets are listed at the first request
+            self.is_single = False  # the address is a folder, whose datasets are listed at the first request
         else:
             self._number(self._place.shown.rstrip("/").rpartition("/")[2], self._place)
 
@@ -238,7 +238,8 @@ class Lake:
                 version = version if known == tree else ""
             found = self._open.get((number, version))
             if found is None:
-                found = self._opened(number, at)  # an earlier one knows fewer of the other versions
+                # Open it anew: a dataset opened earlier may not know the newest versions.
+                found = self._opened(number, at)
                 self._heads |= {(number, at): (tree, found.version)} if tree else {}
             return keep(self._open, (number, found.version), found, _MOST_OPEN)
 
@@ -251,7 +252,9 @@ class Lake:
             If the list has no such name.
         """
         if name not in self._numbers:
-            raise InvalidInputError("it is not a dataset of this lake, and queries here ask no others")
+            raise InvalidInputError(
+                "it is not a dataset of this lake; queries in the viewer can only use those"
+            )
         return self.open(self._numbers[name], at)
 
     def _tree(self, number: int) -> str:
@@ -292,4 +295,4 @@ class Lake:
                 self._open.pop((opened.number, opened.version), None)
             raise
         except LakebedError:
-            return  # the error that led here then tells more
+            return  # the error that led here says more than this one

@@ -28,7 +28,8 @@ _MOST_NUMBERS = 1 << 27
 _WINDOW = 512
 _BANDS = 128
 _COLUMNS = 1000
-_FULL = (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31)  # the loudest possible value
+# Largest values of floats, and of integers of 8, 16, 24 and 32 bits.
+_FULL = (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31)
 
 
 class File:
@@ -39,7 +40,7 @@ class File:
     size : int
         Number of its bytes.
     type : str
-        Its media type.
+        Media type of the file.
     """
 
     def __init__(self, found: Found) -> None:
@@ -82,7 +83,7 @@ def ranged(header: str | None, size: int) -> tuple[int, int] | None:
     if found is None or not (found[1] or found[2]):
         if header.strip().startswith("bytes") and "," not in header:
             raise IndexError(header)
-        return None  # several parts, or other units: answer with the whole
+        return None  # answer with the whole file if several parts, or other units, are requested
     if not found[1]:
         start, stop = max(0, size - int(found[2])), size
     else:
@@ -101,7 +102,7 @@ def pieces(file: File) -> Any:
 def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
     """Return the place of a video or a sound."""
     if isinstance(found, np.ndarray):
-        raise InvalidInputError("what a query computes is not a film or sound")
+        raise InvalidInputError("a column that a query computes is not video or sound")
     opened, name, row = found
     tensor = opened.tensor(name)
     if tensor.base_htype not in htypes or tensor.is_sequence:
@@ -129,7 +130,7 @@ def sound(found: Found) -> dict[str, Any]:
     facts = sample.sample_info
     rate = int(facts.get("sample_rate") or 0) if isinstance(facts, dict) else 0
     if rate <= 0:
-        raise InvalidInputError(f"it is not on record how fast the sound of tensor {name!r} in row {row} is")
+        raise InvalidInputError(f"the sample rate of tensor {name!r}, row {row} is not recorded")
     mono = values.mean(axis=1) if values.size else np.zeros(0, np.float32)
     loudest = float(np.abs(mono).max(initial=0.0))
     mono = mono / next((full for full in _FULL if loudest <= full), loudest)
@@ -158,6 +159,6 @@ def _spectrogram(mono: NDArray[np.float32]) -> dict[str, Any] | None:
     starts = np.linspace(0, len(mono) - _WINDOW, count).astype(np.int64)
     windows = mono[starts[:, np.newaxis] + np.arange(_WINDOW)] * np.hanning(_WINDOW)
     power = np.abs(np.fft.rfft(windows, axis=1))[:, : 2 * _BANDS].reshape(count, _BANDS, 2).max(axis=2)
-    loud = 20 * np.log10(np.maximum(power / (_WINDOW / 4), 1e-5))  # -100 to 0 dB
+    loud = 20 * np.log10(np.maximum(power / (_WINDOW / 4), 1e-5))  # limited to -100 to 0 dB
     pixels = np.clip((loud + 100) * 2.55, 0, 255).astype(np.uint8).T
     return {"width": count, "height": _BANDS, "data": base64.b64encode(pixels.tobytes()).decode()}

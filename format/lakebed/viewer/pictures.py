@@ -1,4 +1,4 @@
-"""Pictures of images, frames, slices and tiles, decoded at reduced size if shown small; masks as maps of labels."""
+"""Pictures of images, frames, slices and tiles, decoded at reduced size if displayed small; masks as maps of labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakebed.viewer.schema import layers
 
 _MOST_PIXELS = 1 << 27
 _MOST_NUMBERS = 1 << 24
-_ENOUGH = 2048  # pixels per axis from which the limits of an image are estimated
+_ENOUGH = 2048  # longest side of the reduced image whose smallest and largest values set the contrast
 _QUALITY = 85
 _CORES = max(1, min(8, os.cpu_count() or 1))
 
@@ -143,7 +143,7 @@ def _layer(
         if len(shape) < 2 or 0 in shape:
             continue
         there = shape[1] * (part[1].stop - part[1].start) / whole[1]
-        if asked.w > 1.01 * there + 1:  # halves of odd sides are rounded down
+        if asked.w > 1.01 * there + 1:  # a scale of 1/2 rounds odd sides down, hence the tolerance
             continue
         (top, bottom), (left, right) = (
             (round(one.start * now / before), round(one.stop * now / before))
@@ -167,7 +167,7 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
     if size == (height, width) or tensor.is_sequence:
         try:
             data = sample.tobytes()
-        except NotImplementedError:  # in tiles
+        except NotImplementedError:  # the sample is stored in tiles
             return None
         if size == (height, width):
             is_file = (asked.box, asked.low, asked.high) == (None, None, None)
@@ -175,7 +175,7 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
         files: Any = [((slice(0, shape[0]), slice(0, shape[1]), slice(0, 3))[: len(shape)], data)]
     else:
         files = opened.session.reader(tensor.key, tensor.key).files(row, part)
-    # Edges of tiles lie between the reduced pixels.
+    # Edges of tiles do not fall on reduced pixels, so make a picture of twice the size first.
     finer = _fitted(height, width, 2 * asked.w) if sample.is_tiled else size
     down, across = finer[0] / height, finer[1] / width
     made = np.empty((*finer, 3) if shape[2:] == [3] else finer, np.uint8)
@@ -190,12 +190,12 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
         box = np.array([[top - place[0].start, left - place[1].start, bottom - top, right - left]], np.int32)
         tile = np.array([[*(of.stop - of.start for of in place), 1][:3]], np.uint32)
         if room.size and regions.decode_regions([content], tile, box, [room])[0]:
-            return False  # damaged, or in a colour space that must be converted
+            return False  # the file is damaged, or its colour space must be converted
         made[y, x] = room
         return True
 
     rest = iter(files)
-    with ThreadPoolExecutor(_CORES) as pool:  # threads are worth it only for several tiles
+    with ThreadPoolExecutor(_CORES) as pool:  # several tiles are decoded by several threads
         while some := list(islice(rest, 2 * _CORES)):
             if not all(map(is_done, some) if len(some) == 1 else pool.map(is_done, some)):
                 return None
@@ -203,7 +203,7 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
 
 
 def _shows_as_stored(data: bytes, height: int, width: int) -> bool:
-    """Tell whether a browser shows the pixels that the library reads: it neither rotates them nor converts colours."""
+    """Tell whether a browser displays the same pixels as the library reads: no rotation, no colour conversion."""
     try:
         file = Image.open(io.BytesIO(data), formats=["JPEG"])
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
@@ -224,7 +224,7 @@ def _slice(opened: Opened, name: str, row: int, asked: Asked) -> Picture:
     at = 0 if tensor.is_sequence else asked.frame
     count = scans.slices(scan.shape, tensor.base_htype, scan.dtype)
     if at >= count:
-        raise NotFoundError(f"there is no slice {at}, there are {count}")
+        raise NotFoundError(f"there is no slice {at}: the sample has {count} slices")
     if usual and (asked.low is None or asked.high is None):
         asked = replace(asked, low=usual[0], high=usual[1])
     pixels = scans.one(scan, tensor.base_htype, at)
@@ -236,7 +236,7 @@ def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
     shape = shape_of(sample)
     if _is_framed(shape, kind, sample.base_htype):
         if asked.frame >= shape[0]:
-            raise NotFoundError(f"there is no frame {asked.frame}, there are {shape[0]}")
+            raise NotFoundError(f"there is no frame {asked.frame}: the sample has {shape[0]} frames")
         sample = sample[asked.frame]
         del shape[0]
     rows, columns = _part(shape, asked)
@@ -244,7 +244,7 @@ def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
     step = math.ceil(math.sqrt(height * width / _MOST_PIXELS))
     if step > 1 and (not asked.w or step > width // asked.w):
         raise LimitError(f"the picture has {height} x {width} pixels: ask for a part of it, or a smaller one")
-    if sample.is_tiled and asked.w:  # read no more pixels than the display needs
+    if sample.is_tiled and asked.w:  # read only as many pixels as the display needs
         step = max(step, width // (2 * asked.w))
     if asked.box is not None or step > 1:
         sample = sample[rows.start : rows.stop : step, columns.start : columns.stop : step]
@@ -252,7 +252,7 @@ def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
 
 
 def _is_framed(shape: list[int], kind: str, htype: str | None) -> bool:
-    """Tell whether the first axis is that of frames."""
+    """Tell whether the first axis counts frames."""
     if kind == "video" or len(shape) == 4:
         return True
     return kind == "array" and len(shape) == 3 and shape[2] > 4 and htype in ("generic", None)
@@ -267,7 +267,7 @@ def _part(shape: list[int], asked: Asked) -> tuple[slice, slice]:
 
 
 def _fitted(height: int, width: int, wanted: int) -> tuple[int, int]:
-    """Return the height and width of a picture within the largest width, and with no side too long."""
+    """Return height and width of a picture, limited by the largest width and a maximum length of sides."""
     scale = min(1.0, (wanted or width) / width, LARGEST / height, LARGEST / width)
     return max(1, round(height * scale)), max(1, round(width * scale))
 
@@ -321,7 +321,8 @@ def _mask(pixels: NDArray[Any], htype: str | None, asked: Asked) -> Picture:
         labels = flat.astype(np.int64).astype(np.uint32)
     rows, columns = map(int, labels.shape)
     height, width = _fitted(rows, columns, asked.w)
-    if (height, width) != (rows, columns):  # the nearest: labels have nothing between them
+    # Take the nearest label, because a mean of two labels has no meaning.
+    if (height, width) != (rows, columns):
         ys = ((np.arange(height) + 0.5) * (rows / height)).astype(np.int64)
         xs = ((np.arange(width) + 0.5) * (columns / width)).astype(np.int64)
         labels = labels[ys[:, np.newaxis], xs]

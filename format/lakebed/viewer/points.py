@@ -13,8 +13,8 @@ from lakebed.errors import InvalidInputError
 from lakebed.viewer.cells import kind_of
 
 _MOST_ROWS = 1_000_000
-_PIECE = 1 << 24  # numbers in memory at a time
-_WORK = 1 << 30  # limit of multiplications to find the basis
+_PIECE = 1 << 24  # maximum number of values in memory at a time
+_WORK = 1 << 30  # maximum number of multiplications to compute the basis
 _FEWEST = 100
 _MOST_SAMPLED = 20_000
 

@@ -107,11 +107,11 @@ class Answers:
         with self._mutex:
             key = asked.number, asked.q
             if key not in self._kept:
-                raise NotFoundError("the answer of this query is no longer there: ask again")
+                raise NotFoundError("the answer of this query is not kept any more: run the query again")
             return keep(self._kept, key, self._kept[key], _MOST_ANSWERS)
 
     def save(self, opened: Opened, name: str, text: str | None, rows: Sequence[int]) -> str:
-        """Save rows, or those of a query, as a view; return its id.
+        """Save rows, or the rows of a query, as a view; return the view's id.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class Answers:
         kind, name = text[: len(_VIEW)], text[len(_VIEW) :]
         if kind == _GIVEN:
             if name not in self._lake.rows:
-                raise NotFoundError("these rows are no longer known: show them again")
+                raise NotFoundError("these rows are not kept any more: show them again")
             return opened, opened.ds.max_view[list(self._lake.rows[name])]
         if kind != _VIEW:
             return None
@@ -211,7 +211,7 @@ def _told(opened: Opened, owner: Opened | None, found: Any, text: str | None) ->
 
 
 def _source_of(relation: Relation, name: str) -> str | None:
-    """Return the tensor that a column shows unchanged; None if it is computed."""
+    """Return the tensor that a column shows unchanged; None if the column is computed."""
     if isinstance(relation, Projected):
         node = relation.outputs[name]
         return _source_of(relation.base, node.name) if isinstance(node, Input) else None
@@ -283,7 +283,7 @@ def _word(value: Any) -> str:
 
 
 def rows(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """Return `Rows` of an answer, of all columns if none are named."""
+    """Return rows of an answer, of all columns if none are named, as JSON (`Rows` of types.ts)."""
     start = asked.start
     places = range(start, max(start, min(start + asked.count, answer.told["rows"])))
     kinds = {one["name"]: one["kind"] for one in answer.told["columns"]}
@@ -333,7 +333,7 @@ def located(answer: Answer, name: str, place: int) -> Found:
     if answer.rows is not None and name in answer.sources:
         return answer.opened, answer.sources[name], int(answer.rows[place])
     value = answer.found.column(name)[place].value()
-    array = np.asarray(None if isinstance(value, list) else value)  # a list may hold values of any type
+    array = np.asarray(None if isinstance(value, list) else value)  # a list may hold values of several types
     if array.dtype.kind not in "biuf":
         raise NotFoundError(f"column {name!r:.200} holds no numbers in row {place}")
     return array

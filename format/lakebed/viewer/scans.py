@@ -22,7 +22,7 @@ from lakebed.viewer.lake import Opened
 
 HTYPES = ("dicom", "nifti")
 _MOST_KEPT = 1 << 29
-_ENOUGH = 1 << 20  # numbers from which percentiles are estimated
+_ENOUGH = 1 << 20  # number of values from which percentiles are estimated
 _lock = threading.Lock()
 
 Window = tuple[float, float]
@@ -98,14 +98,14 @@ def _percentiles(middle: NDArray[Any]) -> Window:
     low, high = np.percentile(numbers, (1, 99)).tolist()
     if middle.dtype.kind != "f":
         low, high = math.floor(low), math.ceil(high)
-    if low == high:  # most values are equal
+    if low == high:  # nearly all values are equal
         low, high = float(numbers.min()), float(numbers.max())
     return low, high if high > low else low + 1
 
 
 def _plain(facts: dict[str, Any], name: str) -> Any:
     found = facts.get(name)
-    # For DICOM, name, tag and type are stored with the value.
+    # DICOM fields are stored with name, tag, type and value: take the value.
     found = found.get("value") if isinstance(found, dict) else found
     return found[0] if isinstance(found, list) and found else found
 

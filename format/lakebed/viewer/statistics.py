@@ -39,7 +39,7 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
         return found | _texts(known, name)
     arrays = [
         np.asarray(value) for value in known if not isinstance(value, list)
-    ]  # its values may be of any type
+    ]  # leave out lists, whose values may be of several types
     if (
         known
         and len(arrays) == len(known)
@@ -54,7 +54,7 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
 
 def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None) -> dict[str, Any]:
     """Return the statistics of a tensor, for some rows or all; of many rows, an even sample is read."""
-    # Drop rows beyond the end of a short tensor, as is done when all rows are asked for.
+    # A tensor may be shorter than others: leave out rows beyond its end, as for all rows.
     rows = None if rows is None else rows[rows < len(tensor)]
     total, kind = len(tensor) if rows is None else len(rows), kind_of(tensor)
     most = _MOST_NUMBERS if kind in ("scalar", "label") and not tensor.is_sequence else _MOST_TEXTS
@@ -124,7 +124,8 @@ def _histogram(
         low, high = low - 0.5, high + 0.5
     with np.errstate(over="ignore", invalid="ignore"):
         edges = np.linspace(low, high, bins + 1)
-    if not np.all(np.diff(edges) > 0):  # numbers that are too large leave no edges between them
+    # The numbers are so large that edges between them cannot be represented.
+    if not np.all(np.diff(edges) > 0):
         return None
     heights, edges = np.histogram(numbers, bins=bins, range=(low, high), weights=counts)
     return {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}

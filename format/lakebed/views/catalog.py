@@ -1,4 +1,4 @@
-"""The list of a dataset's saved views, `queries.json`, and changes of it beside other writers.
+"""The list of a dataset's saved views, `queries.json`, and its changes, which are safe beside other writers.
 
 3.9.52 reads the list, edits it and writes it back unconditionally while it holds `queries.lock`. So a change takes that
 lock first, in the same layout and for the same time, and then replaces the list by a conditional put, which guards
@@ -31,12 +31,13 @@ LOCK = "queries.lock"
 
 _log = logging.getLogger(__name__)
 
-# Time after which 3.9.52 considers a lock of the list expired.
+# Seconds after which 3.9.52 considers a lock of the list of views as expired.
 _VALID_SECONDS = 10.0
-# Limit of the wait for a lock that other processes take again and again; the lock of a killed process expires earlier.
+# Maximum number of seconds to wait for a lock that other processes take again and again; the lock of a killed process
+# expires earlier.
 _PATIENCE = 60.0
 _PAUSE = 0.05
-# Pauses after which 3.9.52 checks that a lock it wrote is still its own, on disks and on stores.
+# Seconds after which 3.9.52 checks whether a lock that it wrote is still its own: on disks, and on stores.
 _CONFIRM_LOCAL, _CONFIRM_REMOTE = 0.01, 0.5
 
 _mutex = threading.Lock()
@@ -107,7 +108,7 @@ def _locked(storage: Storage) -> Iterator[None]:
     finally:
         try:
             storage.delete(LOCK)
-        except StorageError as error:  # the lock expires
+        except StorageError as error:  # if the lock cannot be removed, it expires
             _log.warning("%s of %s could not be removed: %s", LOCK, storage.url, error)
 
 
@@ -118,7 +119,7 @@ def _take(storage: Storage) -> None:
         stat, found = storage.stat(LOCK), _content(storage)
         if not is_live_foreign(found, clock.now()):
             mine = DatasetLock.own(clock.now(), _VALID_SECONDS).to_bytes()
-            # After a failure, the content tells whether another process was faster, or only the answer was lost.
+            # If the write fails, the content tells whether another process was faster, or only the answer was lost.
             with suppress(PreconditionFailed):
                 storage.put_if(LOCK, mine, None if stat is None else stat.etag)
             clock.sleep(pause)
@@ -126,7 +127,8 @@ def _take(storage: Storage) -> None:
                 return
         if clock.monotonic() > give_up:
             raise LockedException(
-                f"another process changes the list of saved views of {storage.url} all the time ({LOCK}); try again"
+                f"other processes change the list of saved views of {storage.url} again and again ({LOCK}); try "
+                "again"
             )
         clock.sleep(_PAUSE)
 

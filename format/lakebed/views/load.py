@@ -82,7 +82,7 @@ def load(storage: Storage, name: str, credentials: LinkCredentials) -> Opened:
                     f"the data of view {name!r} are missing at {storage.url}/{entry.folder}: {error}; delete the view",
                     dataset=storage.url,
                 ) from error
-            entry = again  # the view was replaced meanwhile
+            entry = again  # another process has replaced the view in the meantime
 
 
 def _opened(storage: Storage, entry: SavedView, credentials: LinkCredentials) -> Opened:
@@ -104,7 +104,7 @@ def _unmasked(rows: NDArray[np.uint64], entry: SavedView) -> NDArray[np.uint64]:
 
 
 def rows_of(data: Session) -> NDArray[np.uint64]:
-    """Return the row numbers in the data of a view, shape (rows,).
+    """Return the row numbers that the data of a view holds, shape (rows,).
 
     Raises
     ------
@@ -166,9 +166,10 @@ def entry_in(session: Session) -> SavedView | None:
 
 
 def follow(data: Session, entry: SavedView, location: Location) -> Opened:
-    """Open a view that is stored at a place of its own.
+    """Open a view that is stored at a separate address.
 
-    Its dataset must be on the same machine, or in the same bucket: a view of others must not lead anywhere else.
+    The dataset of the view must be on the same machine, or in the same bucket: a view from elsewhere must not lead to
+    other places.
 
     Raises
     ------

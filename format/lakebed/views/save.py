@@ -73,7 +73,7 @@ class Kept:
     rows
         Row numbers in the commit, shape (rows,).
     entry
-        Its entry for the list.
+        Entry of the view for the list.
     """
 
     rows: NDArray[np.uint64]
@@ -186,7 +186,8 @@ def save(view: Kept, session: Session, wish: Wish, store: Callable[[], SavedView
 
     def edit(views: SavedViews) -> SavedViews:
         mine = views.find(entry.id)
-        if mine is None or mine.doc != entry.doc:  # else an earlier put succeeded, and its answer was lost
+        # Otherwise an earlier put has succeeded, and only its answer was lost.
+        if mine is None or mine.doc != entry.doc:
             _refuse_taken(views, entry.id, is_taken=is_taken)
         replaced[:] = [] if mine is None or mine.folder == entry.folder else [mine]
         return views.with_entry(entry)
@@ -223,7 +224,8 @@ def _claimed(storage: Storage, view: Kept) -> SavedView:
         try:
             storage.put_if(f"{folder}{TREE}", files.pop(TREE), None)
         except PreconditionFailed:
-            # Another process took the folder, or our put succeeded and its answer was lost: then it becomes garbage.
+            # Another process took the folder; or the put succeeded, its answer was lost, and the folder becomes
+            # garbage.
             entry = elsewhere(view.entry)
             continue
         storage.put_many([(f"{folder}{key}", data) for key, data in files.items()])
@@ -244,7 +246,7 @@ def elsewhere(entry: SavedView) -> SavedView:
 
 
 def save_at(view: Kept, dest: Path, *, overwrite: bool) -> str:
-    """Store a view at a place of its own, where it can be opened like a dataset.
+    """Store a view at a separate address, where it can be opened like a dataset.
 
     Raises
     ------
@@ -259,7 +261,7 @@ def save_at(view: Kept, dest: Path, *, overwrite: bool) -> str:
     tree = files.pop(TREE)
     storage.put_many(files.items())
     try:
-        storage.put_if(TREE, tree, None)  # last, so that an incomplete view cannot be opened
+        storage.put_if(TREE, tree, None)  # write the tree last, so that an incomplete view cannot be opened
     except PreconditionFailed as error:
         message = f"another process has just made a dataset at {location.shown}"
         raise DatasetViewSavingError(message) from error
@@ -305,13 +307,14 @@ def named(storage: Storage, name: str) -> SavedView:
 def remove_data(storage: Storage, entry: SavedView) -> None:
     """Remove the data of a view that is no longer in the list, but not those of other views, whatever their ids."""
     views = read_views(storage)
-    if entry.folder == FOLDER:  # an empty id, which 3.9.52 allows: remove only the files of a view
+    # 3.9.52 allows an empty id, for which this folder holds all views: remove only the files of this one.
+    if entry.folder == FOLDER:
         keys = [key for key, _ in storage.list(FOLDER)]
         mine = [key for key in keys if key.removeprefix(FOLDER).partition("/")[0] in _OF_DATA]
         orphan_files.remove(storage, mine)
         return
-    # Lock files are not listed and go first. Until the last of the other files is gone, the folder is not free, and no
-    # process writes into it.
+    # Remove lock files first, because they are not listed. As long as other files exist, the folder counts as used,
+    # and no process writes into it.
     storage.delete_prefix(f"{entry.folder}.lakebed/")
     listed = [key for key, _ in storage.list(entry.folder)]
     orphan_files.remove(storage, [key for key in listed if not _is_of_another(views, key, entry)])

@@ -14,19 +14,19 @@ from lakebed.versions.state import TensorState
 
 RowNumbers = Sequence[int] | NDArray[np.integer]
 
-# Limit of the updated rows that a version lists; with more it only records that the tensor was transformed. The list
-# takes 8 bytes per row in a file that every publish writes again, for each tensor and companion, and 3.9.52 makes a
-# Python set of it (about 60 bytes per row) whenever it opens the dataset. From 1 MB and 7 MB per tensor on, knowing the
-# rows costs more than reading all of them.
+# Maximum number of updated rows that a version lists; if there are more, it only records that the tensor was
+# transformed. Every publish writes the list again, with 8 bytes per row, for each tensor and companion, and 3.9.52
+# makes a Python set of it (about 60 bytes per row) whenever it opens the dataset. With more rows, knowing them costs
+# more than reading all rows.
 MOST_LISTED = 100_000
 
 
 def touched(state: TensorState) -> CommitDiff:
-    """Return the tensor's diff, a fresh one if nothing changed since the last commit."""
+    """Return the tensor's diff; a new one if nothing changed since the last commit."""
     if state.diff is not None:
         return state.diff
-    # For sequences the format counts flat samples here. If most sequences are empty, rows outnumber samples, and 3.9.52
-    # would count below zero when it removes rows.
+    # For sequences the format counts flat samples here. If most sequences are empty, there are more rows than
+    # samples, and 3.9.52 would reach negative numbers when it removes rows: start at the larger number.
     first = max(state.meta.length, state.length)
     return CommitDiff(first=first, last=first)
 
@@ -55,7 +55,7 @@ def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.ui
     """Return the union of two sets of rows, ascending."""
     if not len(known) and bool((more[1:] > more[:-1]).all()):
         return more
-    # Both are mostly sorted, which makes a stable sort fast; numpy.unique would hash all of them.
+    # Both arrays are mostly sorted, which makes a stable sort fast; numpy.unique would hash all values.
     rows = np.concatenate([known, more])
     rows.sort(kind="stable")
     found: NDArray[np.uint64] = rows[np.concatenate([np.ones(1, np.bool_), rows[1:] != rows[:-1]])]
@@ -63,13 +63,13 @@ def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.ui
 
 
 def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:
-    """Record that samples from ``row`` on were replaced, by ``more`` samples more than before (may be negative)."""
+    """Record that samples from ``row`` on were replaced by ``more`` more samples than before (may be negative)."""
     first = diff.first + more if row < diff.first else diff.first
     return _with_range(diff, first, diff.last + more)
 
 
 def _with_range(diff: CommitDiff, first: int, last: int) -> CommitDiff:
-    """Set the range of added samples, within possible bounds even if another writer's diff is inexact."""
+    """Set the range of added samples, limited to possible bounds in case another writer's diff is inexact."""
     first = max(0, first)
     return replace(diff, first=first, last=max(first, last))
 
@@ -93,7 +93,7 @@ def with_removed(diff: CommitDiff, rows: RowNumbers, ids: NDArray[np.uint64] | N
 
 
 def _moved_up(rows: NDArray[np.uint64], gone: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Renumber rows for the removal of others, which ascend; leave out the removed rows."""
+    """Renumber ascending rows for the removal of ``gone``, which ascends, too; removed rows are left out."""
     rows = np.sort(rows)
     at = np.searchsorted(gone, rows)
     left = gone[np.minimum(at, len(gone) - 1)] != rows
@@ -104,7 +104,7 @@ def _moved_up(rows: NDArray[np.uint64], gone: NDArray[np.uint64]) -> NDArray[np.
 def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Number rows as in the previous version, which has the deleted ones too."""
     before = np.sort(deleted)
-    # before[j] - j is the present number of the first row after the j-th deleted one.
+    # before[j] - j is the current number of the first row after the j-th deleted row.
     present = before - np.arange(len(before), dtype=np.uint64)
     return rows + np.searchsorted(present, rows, side="right").astype(np.uint64)
 

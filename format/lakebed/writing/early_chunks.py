@@ -32,7 +32,7 @@ STEP = 1 << 20
 """Bytes written by one call; they fit into the second-level cache of a processor."""
 
 MOST = 8
-"""Limit of full chunks that wait for their names; encoding the samples of several takes as long as of one."""
+"""Maximum number of full chunks that wait for names; encoding the samples of several takes as long as of one."""
 
 xxh3 = xxhash.xxh3_64_intdigest
 
@@ -63,14 +63,14 @@ class EarlyChunk:
         The step that is being filled: uint8, shape (STEP,), aligned to a page. The next chunk may use it once this one
         is settled.
     dtype, shape
-        Those of every sample.
+        Dtype and shape of every sample.
     capacity
-        Samples that the chunk is to hold.
+        Number of samples of the full chunk.
 
     Attributes
     ----------
     count
-        Samples that it holds.
+        Number of samples so far.
     sums
         The xxh3-64 of each.
     """
@@ -109,8 +109,8 @@ class EarlyChunk:
         self._buffer = buffer
         self._at = len(self._header)
         buffer[: self._at] = np.frombuffer(self._header, np.uint8)
-        # End of the file. The bytes from here to `_at` are in the buffer, at the offsets that they have in their step
-        # of the file.
+        # End of the written part of the file. The bytes from here to `_at` are in the buffer, at their offset within
+        # the current step of the file.
         self._written = 0
         self._blocks: list[int] = []
         self._state, self._in_block = xxhash.xxh3_64(), 0
@@ -142,7 +142,7 @@ class EarlyChunk:
         """Copy a contiguous sample into the file; if that fails, return None and take no more, but keep all samples."""
         if not self._is_whole:
             return None
-        self._is_whole = False  # in case an error or an interrupt ends this halfway
+        self._is_whole = False  # an error or an interrupt may end this method halfway
         source, total, done = value.reshape(-1).view(np.uint8), xxhash.xxh3_64(), 0
         at, size, buffer = self._at, self._size, self._buffer
         while done < size:
@@ -150,13 +150,13 @@ class EarlyChunk:
             length = min(STEP - first, size - done)
             copy = buffer[first : first + length]
             native.copy_bytes(copy, source[done : done + length])
-            total.update(copy.data)  # sum the copy, since another thread may change the source
+            total.update(copy.data)  # sum the copy, because another thread may change the source
             at, done = at + length, done + length
             if first + length == STEP:
                 try:
                     self._write(STEP)
                 except StorageError:
-                    return None  # ordinary writing meets the same error and raises it
+                    return None  # ordinary writing then raises the same error
         self.sums.append(total.intdigest())
         self._at, self.count = at, self.count + 1
         self._is_whole = True
@@ -190,7 +190,7 @@ class EarlyChunk:
         return self._written >= self._at
 
     def is_chunk(self, samples: Sequence[object]) -> bool:
-        """Return whether these are all samples of the full chunk, in order, and the file is complete."""
+        """Return whether these are all samples of the full chunk, in order, and all bytes are in the file."""
         if not (self._is_whole and self.is_full and self.file.is_mine and len(samples) == self.capacity):
             return False
         return all(
@@ -207,7 +207,7 @@ class EarlyChunk:
             If the storage fails.
         """
         if not self.is_settled:
-            self._is_whole = False  # an error or a Ctrl-C may come at any point
+            self._is_whole = False  # an error or a Ctrl-C may come at any point below
             self._write(self._at - self._written)
             self._is_whole = True
 
@@ -257,7 +257,7 @@ class EarlySample:
     chunk
         The chunk.
     number
-        Which of its samples.
+        Number of the sample in the chunk.
     """
 
     __slots__ = ("chunk", "number")
@@ -266,7 +266,7 @@ class EarlySample:
         self.chunk, self.number = chunk, number
 
     def read(self) -> NDArray[Any]:
-        """Return a copy of it; errors as in `EarlyChunk.read`."""
+        """Return a copy of the sample; errors as in `EarlyChunk.read`."""
         return self.chunk.read(self.number)
 
 
@@ -290,8 +290,8 @@ class EarlyChunks:
         self._buffer: NDArray[np.uint8] | None = None
         self._chunk: EarlyChunk | None = None
         self._shape: tuple[int, ...] | None = None
-        self._full = 0  # chunks that wait for their names
-        self._left = 0  # samples that should still wait in memory; negative: no limit
+        self._full = 0  # number of full chunks that have no name yet
+        self._left = 0  # number of samples that should still wait in memory; if negative, no limit
 
     def is_due(self, *, soon: bool) -> bool:
         """Return whether the samples should be encoded now: they fill a chunk that began in memory, or many others.
@@ -318,7 +318,7 @@ class EarlyChunks:
             self._left -= 1
             return None
         if chunk.is_full:
-            if not chunk.is_settled:  # a Ctrl-C came in between
+            if not chunk.is_settled:  # a Ctrl-C came before the chunk was settled
                 self._leave()
                 return None
             chunk = self._chunk = self._new(value, chunk.capacity)
@@ -332,7 +332,7 @@ class EarlyChunks:
             self._full += 1
             try:
                 chunk.settle()
-            except StorageError:  # naming the chunk meets the same error, and reports it
+            except StorageError:  # naming the chunk reports the same error later
                 self._leave()
         return kept
 
@@ -341,9 +341,9 @@ class EarlyChunks:
         self._shape, self._left = value.shape, -1
         low, high = tensor.meta.min_shape, tensor.meta.max_shape
         if self._missed or tuple(low) != value.shape or tuple(high) != value.shape:
-            return  # chunks of several shapes have headers of unknown length
+            return  # if shapes differ, the length of the header is not known in advance
         limit, waiting = tensor.chunk_limit, tensor.pending.nbytes
-        cost = value.nbytes + POSITION_ROW  # as chunks are cut
+        cost = value.nbytes + POSITION_ROW  # count like the code that cuts chunks
         rest, whole = (limit - waiting) // cost, limit // cost
         if waiting and rest > 0:
             self._left = rest
@@ -356,7 +356,8 @@ class EarlyChunks:
         if file is None:
             return None
         if self._buffer is None:
-            self._buffer = placed(STEP, 0, fresh)  # not shared with forked children: see `settle`
+            # `fresh` memory is not shared with forked children: see `settle`.
+            self._buffer = placed(STEP, 0, fresh)
         return EarlyChunk(file, self._buffer, value.dtype, value.shape, capacity)
 
     def _leave(self) -> None:

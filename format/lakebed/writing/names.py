@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.errors import InvalidTensorGroupNameError, InvalidTensorNameError, LakebedError
 
-# 3.9.52 sets these attributes of a dataset while opening it, and would treat that as an update of a tensor or group.
+# Attributes that 3.9.52 sets while it opens a dataset. If a tensor or group had such a name, 3.9.52 would try to
+# update it.
 _UNOPENABLE = frozenset({"index", "version_state"})
 
-# Other attributes of the 3.x Dataset class. 3.x creates no tensors of these names, but opens, reads and changes them.
+# Other attributes of the Dataset class of 3.x. 3.x refuses to create tensors with these names, but opens, reads and
+# changes existing ones.
 ATTRIBUTES = frozenset(
     """add_creds_key allow_delete append branch branches checkout clear_cache client commit commit_id commits connect
     copy create_group create_tensor create_tensor_like dataloader delete delete_branch delete_group delete_tensor
@@ -26,7 +28,7 @@ ATTRIBUTES = frozenset(
     visualize""".split()
 )
 
-# Names of the format's own files and folders, with which the folder of a tensor or group would collide.
+# Names of files and folders of the format, with which the folder of a tensor or group would collide.
 _FILES = frozenset(
     """versions .lakebed .queries chunks commit_info.json dataset_diff dataset_info.json dataset_lock.lock
     dataset_meta.json linked_creds.json queries.json queries.lock version_control_info version_control_info.json
@@ -109,7 +111,7 @@ def _unstorable(name: str) -> str | None:
 
 @contextmanager
 def any_name() -> Iterator[None]:
-    """Return names for tensors that the user did not name, such as columns; none is in :data:`ATTRIBUTES`."""
+    """Allow any names for tensors inside the block, for names that users did not choose, such as columns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the tensor is ds", UserWarning)
         yield

@@ -36,7 +36,7 @@ class Blocks(Sequence[Block]):
 
     def append(self, block: Block, nbytes: int) -> None:
         """Add a block that takes ``nbytes`` bytes in a chunk; see :func:`cost`."""
-        if len(self._all) > self._count:  # blocks of a dropped fork
+        if len(self._all) > self._count:  # a dropped fork has added blocks to the shared list
             self._all = self._all[: self._count]
         self._all.append(block)
         self._count += 1
@@ -59,7 +59,7 @@ class Blocks(Sequence[Block]):
 
 
 def cost(block: Block) -> int:
-    """Return the bytes of a block in a chunk: data and position rows."""
+    """Return the number of bytes that a block takes in a chunk: data and position rows."""
     return block.nbytes + (0 if isinstance(block.sizes, int) else 12 * block.count)
 
 
@@ -81,7 +81,7 @@ class PendingEdits:
     """Replaced and removed samples of one chunk table.
 
     Methods take rows numbered after all edits so far; they are kept as numbered in the table. Replacements made before
-    the last fork are shared with its original; those of rows that were removed since are ignored.
+    the last fork are shared with its original; replacements of rows removed since then are ignored.
     """
 
     nbytes: int = 0
@@ -106,7 +106,7 @@ class PendingEdits:
     def original(self, row: int) -> int:
         """Return the number of a row in the table."""
         removed = self._removed
-        # removed[j] - j is the present number of the first row after the j-th removed one.
+        # removed[j] - j is the current number of the first row after the j-th removed row.
         return row + bisect_right(range(len(removed)), row, key=lambda j: removed[j] - j)
 
     def at(self, row: int) -> Piece | None:

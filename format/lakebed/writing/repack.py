@@ -35,7 +35,7 @@ class _Repacking:
         self._load = load
         self._write = write
         self._merge = merge
-        self._row = 0  # row of the table that holds sample _at
+        self._row = 0  # row of the table that contains sample `_at`
         self._at = 0
         self._open: tuple[int, Block] | None = None
         self._waiting: list[Block] = []

@@ -24,7 +24,7 @@ from lakebed.errors import InvalidOperationError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Characters to be escaped in a JSON string.
+# Characters that must be escaped in a JSON string.
 _ESCAPED = r'["\\\x00-\x1f]'
 
 
@@ -102,7 +102,7 @@ def widened(block: Block, old: np.dtype[Any], new: np.dtype[Any]) -> Block:
     values: NDArray[Any] = np.frombuffer(block.joined(), old)
     if old.kind in "iu" and new.kind == "f" and len(values):
         most = 2 ** (np.finfo(new).nmant + 1)
-        # The smallest integer has no positive counterpart, so compare the signs separately.
+        # The absolute value of the smallest integer overflows, so compare both ends separately.
         if int(values.max()) > most or int(values.min()) < -most:
             raise InvalidOperationError(
                 f"integers beyond {most:,} would lose digits as {new}; text keeps them"

@@ -1,8 +1,8 @@
 """Replace or remove many samples: each of their chunks is rewritten once, one after the other.
 
 One walk over the chunk table makes the plan for the new one. Neighbouring chunks that change are packed together, so
-that they stay full. The rest at the end of such a run joins a small neighbour, or makes the last chunk a little larger
-than others: otherwise every change would leave another small chunk.
+that they stay full. Samples left over at the end of such a run join a small neighbour, or make the last chunk a little
+larger; otherwise every change would leave another small chunk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan, may_join
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
 
-# For at least this many samples, one walk over the chunks is cheaper than an edit of each.
+# From this many samples on, rewriting the chunks one after the other is cheaper than editing each sample.
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]
@@ -113,7 +113,7 @@ class Walk:
         self._at = row + 1
 
     def end(self) -> Plan:
-        """Keep the rest, and return the plan."""
+        """Keep the remaining chunks, and return the plan."""
         self._keep(len(self._table))
         self._flush()
         return self.plan

@@ -328,7 +328,7 @@ def _settings(
         elif key == STRICT and kind.name == "class_label":
             if not isinstance(value, bool):
                 raise TensorMetaInvalidHtypeOverwriteValue(f"{STRICT} is True or False, not {value!r}")
-            if value:  # tensors of 3.x, and those without this setting, lack the key
+            if value:  # if false, leave the key out, as tensors of 3.x do
                 info[key] = True
         else:
             raise TensorMetaInvalidHtypeOverwriteKey(

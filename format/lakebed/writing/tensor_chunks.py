@@ -32,8 +32,8 @@ from lakebed.writing.pending import Blocks, PendingEdits, Splice
 from lakebed.writing.repack import compacted, replan
 from lakebed.writing.replace_samples import Allocate, fresh
 
-# Merge a small last chunk into the next one if that at least halves the bytes still to be merged. Then each byte is
-# rewritten a logarithmic number of times, and a tensor keeps few small chunks.
+# A small last chunk is merged into the next one if that at least halves the bytes still to be merged: then each byte
+# is rewritten a logarithmic number of times, and a tensor has few small chunks.
 _SMALL_TAIL = 1_000_000
 
 Read = Callable[[TensorState, int], bytes | memoryview]
@@ -76,7 +76,7 @@ class TensorChunks:
     new_chunks
         Chunk files that are not in storage yet.
     packed_bytes
-        Bytes of those.
+        Bytes of the new chunks.
     pending
         New samples that are in no chunk yet.
     """
@@ -102,7 +102,8 @@ class TensorChunks:
         self._edits = PendingEdits()
         self._owns_pending = self._owns_edits = True
         self._tiles = state.tiles.entries if len(state.tiles.indices) else {}
-        self._new_tiles: set[int] = set()  # rows of the table that the state's tile index does not have yet
+        # Rows of the table with tiles that are not in the tile index of the state yet.
+        self._new_tiles: set[int] = set()
 
     def fork(self) -> Self:
         """Return a copy to change, which may be given up; this one may not change any more."""
@@ -338,7 +339,7 @@ class TensorChunks:
             return None
         waiting = sum(b.nbytes for b in self.pending)
         if self._codec is not None and size:
-            # The limit counts uncompressed bytes, and the chunk has fewer: assume samples like the waiting ones.
+            # The limit counts uncompressed bytes, but this size is compressed: estimate it by the samples that wait.
             samples = sum(b.count for b in self.pending)
             size = max(size, waiting * table.samples(row) // max(samples, 1))
         if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:

@@ -230,7 +230,7 @@ def test_a_column_that_would_be_taken_for_another_is_refused_and_can_be_left_out
     tmp_path: Path, name: str
 ) -> None:
     schema = {"properties": {"id": {"type": "integer"}, name: {"type": "string"}}}
-    with pytest.raises(ConfigError, match="called like what the connector keeps"):
+    with pytest.raises(ConfigError, match="has a name that the connector uses"):
         open_stream(lake(tmp_path), plan(schema=schema))
     sync(tmp_path, plan(schema=schema, choices=StreamChoices(exclude=(name,))), {"id": 1, name: "x"})
     assert column(tmp_path / "users", "id") == [1]

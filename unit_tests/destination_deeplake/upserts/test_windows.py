@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 import lakebed
-from destination_deeplake.upserts.windows import whole, windows
+from destination_deeplake.upserts.windows import taken, whole, windows
 
 
 def test_labels_are_numbers() -> None:
@@ -19,3 +20,13 @@ def test_labels_are_numbers() -> None:
     assert first == 0
     assert [columns[name].to_pylist() for name in ("n", "kind")] == [[0, 1, 2], [1, 0, 1]]
     assert [columns["n"].to_pylist() for _, columns in windows(ds, ["n"])] == [[0, 1, 2]]
+
+
+def test_neighbouring_rows_are_taken_without_a_copy() -> None:
+    column = pa.array(["a", "bc", "def", "g"])
+    neighbours = taken({"t": column}, np.array([1, 2]))["t"]
+    assert neighbours.to_pylist() == ["bc", "def"]
+    assert neighbours.buffers()[2].address == column.buffers()[2].address
+    for rows in ([2, 1], [0, 2, 3], [3], [1, 1], []):
+        found = taken({"t": column}, np.array(rows, np.int64))["t"]
+        assert found.to_pylist() == [column[row].as_py() for row in rows]

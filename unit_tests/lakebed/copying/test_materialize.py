@@ -267,5 +267,5 @@ def test_the_command(ds: lakebed.Dataset, files: Path, tmp_path: Path) -> None:
 
 
 def test_creds_are_those_of_a_destination(ds: lakebed.Dataset) -> None:
-    with pytest.raises(InvalidOperationError, match="creds are those of the destination: name one"):
+    with pytest.raises(InvalidOperationError, match="creds are for the destination: name a destination"):
         ds.materialize(creds={"aws_access_key_id": "a", "aws_secret_access_key": "b"})

@@ -138,7 +138,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.create_tensor("x", dtype="int33"), "Invalid value 'int33' for tensor meta key 'dtype'"),
     (
         lambda ds: ds.create_tensor("x", htype="image", sample_compression="jpg2"),
-        "'jpg2' is no compression; choose one of avi, bmp",
+        "'jpg2' is not a compression; choose one of avi, bmp",
     ),
     (
         lambda ds: ds.create_tensor("x", htype="image", sample_compression="jpeg", chunk_compression="jpeg"),

@@ -152,7 +152,7 @@ def test_pictures_of_pillow(ds: lakebed.Dataset) -> None:
     assert ds[0].mask.pil().getpixel((12, 12)) == 255
     with pytest.raises(InvalidOperationError, match=r"image\[0\]\.pil"):
         ds.image.pil()
-    with pytest.raises(InvalidOperationError, match="no pictures"):
+    with pytest.raises(InvalidOperationError, match="no images"):
         ds[0].text.pil()
     with pytest.raises(InvalidOperationError, match="not a picture"):
         ds[0].when.pil()

@@ -56,7 +56,7 @@ def test_the_place_comes_first_and_may_be_left_out(make: Any, data: Any, tmp_pat
     assert lakebed.load(tmp_path / "lake").a.to_arrow().to_pylist() == [1, None] * 2
     with pytest.raises(DatasetExistsError):
         make(str(tmp_path / "lake"), data)
-    with pytest.raises(IngestionError, match=r"has a place, .* and no data"):
+    with pytest.raises(IngestionError, match=r"got a place, .* but no data"):
         make(tmp_path / "other")
 
 
@@ -276,7 +276,7 @@ def test_load_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(load("imagefolder", data_dir="photos")) == 2
     assert load("lake").to_dict() == {"a": [4]}
     assert load("t.csv").a.tolist() == [1, 2]
-    with pytest.raises(IngestionError, match=r"split=None is none of those of data_files: train"):
+    with pytest.raises(IngestionError, match=r"split=None is not a split of data_files: train"):
         load("csv", data_files={"train": "t.csv"})
     with pytest.raises(IngestionError, match=r"ingest_huggingface\(datasets\.load_dataset\('imdb'\), dest\)"):
         load("imdb")

@@ -262,7 +262,7 @@ def test_a_format_that_is_found_out_takes_its_options_behind_the_source(photos: 
     assert wrong.exit_code == 2
     assert "--link" in wrong.output
     nothing = CliRunner().invoke(main, ["import", "auto", str(tmp_path / "nothing"), "lake", "--link"])
-    assert (nothing.exit_code, "nothing is at" in nothing.output) == (1, True)
+    assert (nothing.exit_code, "does not exist" in nothing.output) == (1, True)
 
 
 def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_same(

@@ -210,8 +210,8 @@ def test_train_and_val_that_are_the_same_are_taken_once(tmp_path: Path) -> None:
     ("data", "message"),
     [
         ("train: x\nnames: [", "cannot be read"),
-        ("train: nowhere\nnames: [a]", "nothing that is named"),
-        ("train: ../../etc\nnames: [a]", "nothing that is named"),
+        ("train: nowhere\nnames: [a]", "none of the named folders"),
+        ("train: ../../etc\nnames: [a]", "none of the named folders"),
         ("train: images\nnames: {x: a}", "not the number of a class"),
         ("train: images\nnames: {9999999999: a}", "is not between"),
         ("train: images\nnames: [a]\nkpt_shape: [1, 7]", "kpt_shape"),

@@ -206,7 +206,7 @@ def test_clauses_have_the_answers_of_python(asked: tuple[lakebed.Dataset, list[d
         ("WHERE id > 3", r"begin with SELECT \*"),
         ("SHOW TABLES", "summary"),
         ("SELCT *", "did you mean SELECT"),
-        ("SELECT * WHERE id = 3; SELECT * WHERE id = 4", "one query at a time"),
+        ("SELECT * WHERE id = 3; SELECT * WHERE id = 4", "runs one query"),
     ],
 )
 def test_mistakes_are_told_with_what_to_do(text: str, message: str) -> None:

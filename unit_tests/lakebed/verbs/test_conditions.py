@@ -77,7 +77,7 @@ def test_conditions_are_joined_and_turned_around(ds: lakebed.Dataset) -> None:
 
 def test_a_condition_is_no_truth_value(ds: lakebed.Dataset) -> None:
     condition = ds["age"] > 3
-    with pytest.raises(TypeError, match=r"Condition\(\"age\" > 3\) is asked of each row"):
+    with pytest.raises(TypeError, match=r"Condition\(\"age\" > 3\) has a value per row"):
         bool(condition)
     with pytest.raises(TypeError, match="join conditions with &"):
         _ = condition and ds["kind"] == "cat"

@@ -200,7 +200,10 @@ class Racing(FaultyStorage):
 
 def test_a_file_that_never_rests_is_an_error(storage: MemoryStorage) -> None:
     """Nobody tries for ever."""
-    with clock.replaced(VirtualClock()), pytest.raises(CommitFailed, match="rewritten all the time") as found:
+    with (
+        clock.replaced(VirtualClock()),
+        pytest.raises(CommitFailed, match="rewritten again and again") as found,
+    ):
         set_tag(Racing(storage), TAG)
     assert found.value.updates == f"set tag 'v1' to {TAG.commit[:12]}"
     assert "v1" not in read_refs(storage).tags

@@ -109,7 +109,7 @@ def query(
 
 
 def _value(text: str) -> Any:
-    """Return a parameter as the number that it is, else as text."""
+    """Return a parameter as a number if it is one, else as text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -128,7 +128,7 @@ def _pair(text: str) -> tuple[str, Any]:
             return name, json.loads(value)
         except ValueError as error:
             raise click.BadParameter(
-                f"the value of {name!r} is no JSON: {error}", param_hint="--param"
+                f"the value of {name!r} is not JSON: {error}", param_hint="--param"
             ) from None
     return name, _value(value)
 

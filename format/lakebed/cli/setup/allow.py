@@ -33,7 +33,7 @@ def allow(folder: str | None, listed: bool, remove: bool, as_json: bool) -> None
     elif kept.disallow(folder):
         say(f"links are no longer followed because of {folder}")
     else:
-        raise click.ClickException(f"{folder} is not allowed, and no dataset with links of yours")
+        raise click.ClickException(f"{folder} is not allowed, and is not a dataset with links of your own")
 
 
 def _list(*, as_json: bool) -> None:

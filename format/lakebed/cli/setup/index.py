@@ -40,7 +40,7 @@ def index(
     if (tensor is None) != (kind is None):
         raise click.UsageError("give TENSOR and KIND, hnsw or bm25")
     if metric is not None and (kind != "hnsw" or drop or update):
-        raise click.UsageError("--metric goes with an index of kind hnsw that is made")
+        raise click.UsageError("--metric is only for making an index of kind hnsw")
     known = name if tensor is None else name or f"{tensor}_{kind}"
     if drop:
         if known is None:

@@ -145,7 +145,7 @@ class CopyMethods(DatasetBase):
         from lakebed.copying.materialize import copy_resolved, resolve_in_place
 
         if dest is None and creds is not None:
-            raise InvalidOperationError("creds are those of the destination: name one")
+            raise InvalidOperationError("creds are for the destination: name a destination, too")
         how = {"ignore_errors": ignore_errors, "progressbar": progressbar}
         if dest is None:
             table = self._copied_table(tensors)

@@ -177,13 +177,13 @@ class RowMethods(DatasetBase):
     def discard(self) -> None:
         """Drop all unpublished changes: rows, values, tensors and info are as after the last `flush`.
 
-        A ``with`` block keeps the writer's lock.
+        Inside a ``with`` block, the writer's lock is kept.
         """
         self._session.discard()
         self._session.epoch += 1
 
     def maybe_flush(self) -> None:
-        """Publish all changes, unless inside a ``with`` block, which does so at its end."""
+        """Publish all changes, unless inside a ``with`` block, which publishes them at its end."""
         if not self._session.is_held:
             self._session.flush()
 

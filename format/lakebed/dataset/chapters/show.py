@@ -116,7 +116,7 @@ class TensorShowMethods(TensorBase):
                 f"pil() takes one sample: {self._name}[0].pil(); lakebed.show(...) draws several"
             )
         if self._reader.storing is not Storing.ARRAY or self._state.meta.is_sequence:
-            raise InvalidOperationError(f"tensor {self._name!r} holds no pictures")
+            raise InvalidOperationError(f"tensor {self._name!r} holds no images")
         value = next(iter(self._selection.values()))
         if value is None:
             raise InvalidOperationError(f"the sample of tensor {self._name!r} is null")

@@ -62,7 +62,7 @@ class SequenceIndex:
         if len(start) and (int(start[0]) or not np.array_equal(start[1:], ends[:-1])):
             raise FormatError(f"{_WHAT}: a row does not start where the one before it ends")
         if len(ends) and int(ends[-1]) > tables.LARGEST_INDEX:
-            raise FormatError(f"{_WHAT}: {int(ends[-1])} items are beyond every limit")
+            raise FormatError(f"{_WHAT}: {int(ends[-1])} items are more than the format allows")
         return cls(items, start, last)
 
     def to_bytes(self) -> bytes:

@@ -35,7 +35,9 @@ def read(data: bytes | memoryview, offset: int, width: int, columns: int, what: 
     limits.check("MAX_ENCODER_BYTES", len(data), what)
     size = len(data) - offset
     if size % (width * columns):
-        raise FormatError(f"{what} has {size} bytes after its header, no multiple of {width * columns}")
+        raise FormatError(
+            f"{what} has {size} bytes after its header, which is not a multiple of {width * columns}"
+        )
     table = np.frombuffer(data, f"<u{width}", offset=offset).reshape(-1, columns)
     return [np.ascontiguousarray(table[:, i], np.uint64) for i in range(columns)]
 
@@ -70,7 +72,7 @@ def check_last(last: Column, what: str, *, repeats: bool = False) -> None:
     if len(after) and bool((after < before).any() if repeats else (after <= before).any()):
         raise FormatError(f"{what} is damaged: the last indices of its rows do not increase")
     if int(last[-1]) > LARGEST_INDEX:
-        raise FormatError(f"{what}: the last index {int(last[-1])} is beyond every limit")
+        raise FormatError(f"{what}: the last index {int(last[-1])} is larger than the format allows")
 
 
 def column(values: Any) -> Column:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """A destination, which any thread may write to.
+    """A destination to which any thread may write.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Target:
         """Return a path for a library to write a file or folder of this name to; :meth:`finish` uploads it."""
         parts = name.split("/")
         if not self.single_file and any(part in ("", ".", "..") for part in parts):
-            raise ExportError(f"{name!r} is no name of a file below {self.shown}")
+            raise ExportError(f"{name!r} is not the name of a file below {self.shown}")
         with self._lock:
             if name in self._names:
                 raise ExportError(f"two files would have the name {name!r}")
@@ -117,11 +117,11 @@ class Target:
 
     @property
     def folder(self) -> str:
-        """Folder for a library to write any files to; :meth:`finish` uploads them."""
+        """Folder into which a library may write files; :meth:`finish` uploads them."""
         return self._staging
 
     def free(self, name: str) -> str:
-        """Reserve a safe name like this one: ``a/b.jpg``, or ``a/b-2.jpg`` if it is taken.
+        """Reserve a safe name similar to the given one: ``a/b.jpg``, or ``a/b-2.jpg`` if the name is taken.
 
         Names come from datasets: parts such as ``..`` and a leading ``/`` are dropped.
         """

@@ -260,7 +260,7 @@ def _value(tensor: lakebed.Tensor, one: _Field) -> bytes:
         if not tensor.shape or 0 in tensor.shape:
             if kind == "file":
                 return b""
-            raise ExportError("it has no pixels or samples, which no file can hold")
+            raise ExportError("it is empty, and a file needs at least one pixel or sample")
         return bytes(file_of(tensor))
     if encoding == "str":
         return str(tensor.text()).encode()

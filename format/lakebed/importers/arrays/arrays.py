@@ -1,4 +1,4 @@
-"""Arrays side by side, one row of each at a time: the part that NumPy, HDF5, Zarr, bcolz and Dask share.
+"""Arrays side by side, one row of each at a time: the common part of importers of NumPy, HDF5, Zarr, bcolz and Dask.
 
 Arrays whose first axis has the length that most arrays have become tensors, with rows along this axis. Small arrays of
 other shapes are kept in the info of the dataset; larger ones are reported. Arrays are read in blocks of some megabytes.
@@ -55,12 +55,12 @@ class Sliced:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """Shape of the array."""
         return tuple(self.data.shape or ())
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Its dtype."""
+        """Dtype of the array."""
         found = self.data.dtype
         return np.dtype(object) if found.kind == "T" else found
 
@@ -234,8 +234,8 @@ def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
     size = sum(_nbytes(part) for part in parts)
     if size > max(_SMALL, _MOST_PER_BYTE * source.nbytes):
         raise IngestionError(
-            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if they are what they "
-            "seem, name those that are wanted, arrays=[...] (--arrays)"
+            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if that is true, name "
+            "the arrays to import, arrays=[...] (--arrays)"
         )
 
 
@@ -317,7 +317,7 @@ def converted(values: Any, kind: str) -> Any:
 
 def _text(value: Any) -> str | None:
     if isinstance(value, np.ndarray):
-        raise IngestionError("arrays of texts have no tensor: a text for each row was expected")
+        raise IngestionError("an array of texts in each row cannot be stored; a single text per row can")
     return None if value is None else text_of(value, "an array")
 
 

@@ -87,8 +87,8 @@ def _check(source: Source) -> None:
         dtype = str(source.json(name, _MOST_BYTES).get("dtype"))
         if not _PLAIN.fullmatch(dtype) or dtype.strip("|<>=") in ("None", "object", "O", "O8"):
             raise IngestionError(
-                f"{name} of {source.shown}: arrays of {dtype!r} are not taken: objects are pickles, which would run "
-                "code"
+                f"{name} of {source.shown}: arrays of {dtype!r} are not imported, because objects are stored as "
+                "pickles, and reading these can run code"
             )
 
 
@@ -104,7 +104,7 @@ def opened(path: str) -> Any:
 
 
 def found_in(found: Any) -> Found:
-    """Return the columns of a table, or the one array."""
+    """Return the columns of a table, or the only array."""
     is_table = hasattr(found, "names")
     arrays = {name: Sliced(found[name]) for name in found.names} if is_table else {ALONE: Sliced(found)}
     attributes = {name: attributes_of(dict(iter(one.data.attrs))) for name, one in arrays.items()}

@@ -115,7 +115,7 @@ class _Array:
 def _opened(
     source: Source, stack: ExitStack, wanted: Sequence[str] | None = None
 ) -> tuple[Mapping[str, _Array], list[Problem]]:
-    """Open the arrays of a source; return those that opened, and the problems of those that did not.
+    """Open the arrays of a source; return the arrays that opened, and the problems of the others.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _opened(
 def _check_count(source: Source, count: int) -> None:
     if count > _MOST_ARRAYS:
         raise IngestionError(
-            f"{source.shown} holds {count:,} arrays; {_MOST_ARRAYS:,} are the most that are taken"
+            f"{source.shown} holds {count:,} arrays; at most {_MOST_ARRAYS:,} can be imported"
         )
 
 

@@ -61,7 +61,7 @@ _CHUNKS = "lz4"
 _MEDIA = ("image", "audio", "video")
 
 SUPPOSED = {"audio": "wav", "video": "mp4", "image": "png", "dicom": "dcm"}
-"""Kind of file to assume if no file is known."""
+"""Kind of file to assume if no file of a known kind was found."""
 
 _FEATURES = {"Image": "image", "Audio": "audio", "Video": "video"}
 
@@ -107,7 +107,7 @@ class Wishes:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> Wishes:
-        """Return the wishes of a user."""
+        """Return the wishes from the options of a user."""
         return cls(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
 
     @property
@@ -149,7 +149,7 @@ class Column:
 
 @contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Turn the many errors that Arrow raises at damage into one.
+    """Turn the many errors that Arrow raises on damaged data into one.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def check_rows(count: int, nbytes: int, where: str) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table: the context, or a part of it, of workers.
+    """The columns of a table: the context of workers, or a part of it.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def table_of(
     wishes.check(schema.names)
     if len(set(schema.names)) < len(schema.names):
         double = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise IngestionError(f"two columns are called {double!r}")
+        raise IngestionError(f"two columns have the name {double!r}")
     features = _features(schema)
     if first is not None:
         first = next((piece for _, piece in _sound(first) if not isinstance(piece, str)), None)
@@ -318,7 +318,7 @@ def table_of(
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the storage type of an extension type: which extensions Arrow knows depends on the program's imports."""
+    """Return the storage type of an extension type, since the program's imports decide which ones Arrow knows."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
     return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
@@ -334,7 +334,7 @@ def _storage(values: Any) -> Any:
 def tensor_name(column: str, taken: set[str]) -> str:
     """Return the name of a column's tensor: the column's, with ``_`` for characters that names cannot hold.
 
-    ``_`` is appended to names with which Deep Lake 3 could not open the dataset, and to those of groups.
+    ``_`` is appended to names with which Deep Lake 3 cannot open the dataset, and to names that groups have.
     """
     text = _NOT_IN_NAMES.sub("_", column).encode("utf-8", "replace").decode()
     parts = [part.strip().encode()[:_LONGEST_PART].decode("utf-8", "ignore") for part in text.split("/")]
@@ -362,7 +362,7 @@ def _is_refused(name: str) -> bool:
 def _sound(batch: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
     """Yield runs of valid rows with the number of their first row; for a damaged row, the reason.
 
-    Damaged files may place texts and lists outside of memory, which crashes the first that looks at them.
+    Damaged files may place texts and lists outside of memory: reading such values crashes the process.
     """
     if not isinstance(batch, pa.RecordBatch):
         yield start, batch
@@ -476,7 +476,7 @@ def _media_of(
 ) -> tuple[str, TensorPlan]:
     is_struct = pa.types.is_struct(kind)
     if htype not in _MEDIA:
-        raise IngestionError(f"column {name!r} is said to hold {htype!r}; media are {', '.join(_MEDIA)}")
+        raise IngestionError(f"column {name!r} was requested as {htype!r}; possible are {', '.join(_MEDIA)}")
     if not (is_text(kind) or _is_binary(kind) or is_struct):
         raise IngestionError(f"column {name!r} of {kind} holds neither files nor paths")
     given = values.to_pylist() if values is not None else []

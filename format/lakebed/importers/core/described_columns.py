@@ -42,7 +42,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def innermost(kind: pa.DataType) -> tuple[pa.DataType, int]:
-    """Return the type inside of lists of lists, and the depth of the lists."""
+    """Return the innermost type of nested lists, and their depth."""
     depth = 0
     while is_list(kind):
         kind, depth = kind.value_type, depth + 1
@@ -214,7 +214,7 @@ def _array(values: Any, said: Described, *, is_full: bool = False) -> NDArray[An
     while pa.types.is_nested(values.type):
         lengths = pc.unique(pc.list_value_length(values)).to_pylist()
         if values.null_count or len(lengths) > 1 or (is_full and not any(lengths)):
-            raise IngestionError("lists of several lengths, or nulls, stand where an array was")
+            raise IngestionError("an array was expected, but the lists differ in length or contain nulls")
         extents.append(lengths[0] if lengths else 0)
         values = pc.list_flatten(values)
     if values.null_count:
@@ -245,7 +245,7 @@ def _files_in(values: Any) -> Iterator[bytes]:
 
 
 def kind_of_files(said: Described, files: Iterable[bytes], wish: str | None = None) -> str | None:
-    """Return the kind of some files if it differs from that of the tensor, as links may lead to any.
+    """Return the kind of some files if it differs from that of the tensor; links may lead to files of any kind.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One import from its plan to its report: create tensors, let workers make rows, remember, commit.
+"""One import from its plan to its report: create tensors, let workers make rows, record progress, commit.
 
 ``ds.info["imports"]`` records the source and the progress of each import. Calling an import again resumes one that was
 killed, and does not repeat one that is complete. The last rows and the state "done" are published together; after a
@@ -279,7 +279,7 @@ def _copied(
     Raises
     ------
     IngestionError
-        If only a part of it was asked for, or ``dest`` is an open dataset.
+        If only a part of it was requested, or ``dest`` is an open dataset.
     """
     copied = getattr(importer.functions, "copied", None)
     if copied is None:
@@ -329,7 +329,8 @@ def _separately(
     """
     if not splits.names:
         raise IngestionError(
-            "the source has no splits to make datasets of: give shares, as in train=0.8/val=0.2"
+            "separate= makes a dataset per split, but the source has no splits: give shares, as in "
+            "train=0.8/val=0.2"
         )
     if isinstance(dest, Dataset):
         raise IngestionError("separate= makes datasets below an address, not in an open dataset")
@@ -434,15 +435,15 @@ class _Import:
         return ds, not there
 
     def _lacks_commit(self, last: Mapping[str, Any], ds: Dataset) -> bool:
-        """Return whether this import was killed just before its commit: nothing else was committed since."""
+        """Return whether this import was killed just before its commit, with no other commit since."""
         is_this = last.get("state") == "done" and last.get("identity") == self._identity()
         return is_this and self._how.commit and last.get("below", "") == ds.commit_id
 
     def _check_same(self, last: Mapping[str, Any], path: str) -> None:
         if last.get("identity") != self._identity():
             raise IngestionError(
-                f"an import of {last.get('source')} into {path} was interrupted; import that source again with the "
-                "same options, which goes on there, or begin anew with overwrite=True (--overwrite)"
+                f"an import of {last.get('source')} into {path} was interrupted; import that source again with "
+                "the same options to resume, or begin anew with overwrite=True (--overwrite)"
             )
 
     def _identity(self) -> str:
@@ -459,8 +460,8 @@ class _Import:
                 continue
             if one.name in columns:
                 raise IngestionError(
-                    f"column {one.name!r} is tensor {columns[one.name]!r} of {ds.path}, as an earlier release called "
-                    f"it: rename it first, ds.rename_tensor({columns[one.name]!r}, {one.name!r})"
+                    f"column {one.name!r} is the tensor {columns[one.name]!r} of {ds.path}, which an earlier "
+                    f"release named: rename it first, ds.rename_tensor({columns[one.name]!r}, {one.name!r})"
                 )
             created = create_tensor(ds, one)
             for start in range(0, rows, _NULLS):
@@ -541,7 +542,7 @@ class _Import:
         ds.info[INFO] = [*before, {**last, **told}]
 
     def _over(self, ds: Dataset) -> dict[str, Any]:
-        """Return the state of an import whose rows are all written; ``below`` is the commit before its own."""
+        """Return the record of an import whose rows are all written; ``below`` is the commit before its own."""
         told = {"state": "done", "finished": datetime.now(UTC).isoformat(timespec="seconds")}
         return {**told, "below": ds.commit_id} if self._how.commit else told
 
@@ -558,7 +559,7 @@ class _Import:
 
 
 def create_tensor(ds: Dataset, one: TensorPlan) -> Tensor:
-    """Create a planned tensor, under any name."""
+    """Create a planned tensor; names that warn users elsewhere are allowed."""
     with any_name():
         created = ds.create_tensor(one.name, **one.arguments)
     for key, value in one.info.items():

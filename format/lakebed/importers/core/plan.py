@@ -68,7 +68,7 @@ def tensor(
     name, htype, arguments
         As for ``create_tensor``; arguments that are None are left out.
     info
-        Its info.
+        Info of the tensor.
     is_list
         Samples are lists of numbers: an empty list stays a list, and does not become a null, even if none has two.
     """
@@ -231,7 +231,7 @@ def media(
 
 @dataclass(frozen=True)
 class Media:
-    """Makes values of files of the source: bytes, or links.
+    """Maker of values for files of the source: bytes, or links.
 
     Parameters
     ----------

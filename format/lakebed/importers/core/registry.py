@@ -1,4 +1,4 @@
-"""The formats that data sets are imported from; other packages add theirs by the entry point ``lakebed.importers``.
+"""The formats from which data sets are imported; other packages add formats by the entry point ``lakebed.importers``.
 
 :mod:`lakebed.importers.core.plan` lists the functions of the module of a format.
 """
@@ -82,5 +82,5 @@ def recognised(source: Source) -> tuple[Format, str]:
         if found is not None:
             return importer, found
     raise IngestionError(
-        f"{source.shown} is of no format that is recognised; name it, one of: {', '.join(sorted(known))}"
+        f"the format of {source.shown} is not recognised; name it, one of: {', '.join(sorted(known))}"
     )

@@ -52,7 +52,7 @@ class ImportReport:
     reasons
         Number of rows that were left out, by reason.
     left_out
-        The first 100 of them: {"where": ..., "reason": ...}.
+        The first 100 rows left out: {"where": ..., "reason": ...}.
     changes
         Changes in rows that were written: {change: {"count": ..., "first": ...}}.
     file

@@ -37,13 +37,13 @@ T = TypeVar("T")
 
 
 def split_of(name: str) -> str:
-    """Return the split that the last such word of a path names; "" if no word does."""
+    """Return the split named by the last word in a path that names one; "" if no word does."""
     words = re.split(r"[-_./]", name.lower())
     return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
 
 
 def split_of_stem(name: str, files: Sequence[str]) -> str:
-    """Return the split that the stem of a file is, as in ``train.csv``; "" for others, and for the only file."""
+    """Return the split named by the stem of a file, as in ``train.csv``; "" for other names, and for an only file."""
     return SPLITS.get(stem_of(name), "") if len(files) > 1 else ""
 
 
@@ -143,7 +143,7 @@ def chosen(text: str | Sequence[str] | Mapping[str, float] | None) -> dict[str, 
     shares = [share for share in found.values() if share is not None]
     if shares and (len(shares) < len(found) or min(shares) <= 0 or abs(sum(shares) - 1) > _TOLERANCE):
         raise InvalidInputError(
-            f"the shares of splits are all given, positive, and add up to 1, not {text!r}"
+            f"the shares of splits must all be given, be positive and add up to 1, unlike {text!r}"
         )
     return found
 

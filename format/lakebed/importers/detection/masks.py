@@ -16,7 +16,7 @@ from lakebed.errors import FormatError, ModuleNotInstalledException
 
 _MOST_PIXELS = 1 << 29
 _PACKED = re.compile(rb"(?:[P-o]{0,5}[0-O])*")
-"""Complete numbers of up to six characters: pycocotools reads beyond the end of any other text."""
+"""Complete numbers of up to six characters; on other texts, pycocotools reads beyond the end."""
 
 
 def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]:
@@ -30,11 +30,14 @@ def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]
     try:
         runs = np.array([int(count) for count in counts], np.int64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"its run lengths are no numbers: {error}") from error
+        raise FormatError(f"its run lengths are not numbers: {error}") from error
     pixels = height * width
     is_within = not len(runs) or (runs.min() >= 0 and runs.max() <= pixels)
     if not is_within or int(runs.sum()) != pixels or len(runs) > pixels + 1:
-        raise FormatError(f"its run lengths cover {runs.sum()} of {pixels} pixels")
+        raise FormatError(
+            f"its run lengths must be 0 or more, at most {pixels + 1}, and add up to {pixels} pixels; these "
+            f"{len(runs)} add up to {runs.sum()}"
+        )
     return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(height, width)
 
 
@@ -80,7 +83,7 @@ def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
 
 
 def _at_most(counts: bytes, height: int, width: int) -> NDArray[np.uint8] | None:
-    """Return a mask whose first pixels the counts fill; None if they go beyond it."""
+    """Return a mask whose first pixels the counts fill; None if the counts exceed the mask."""
     try:
         found: NDArray[np.uint8] = pycocotools().decode({"size": [height, width], "counts": counts})
     except ValueError:

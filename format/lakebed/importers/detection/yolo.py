@@ -42,7 +42,7 @@ TASKS: Mapping[str, str] = {
 COORDS = {"type": "fractional", "mode": "CCWH"}
 
 _MOST_BYTES = 1 << 28
-"""Limit on the size of a label file; 100,000 polygons of 20 points take 40 MB."""
+"""Maximum size of a label file; 100,000 polygons of 20 points take 40 MB."""
 _BOX = 5
 """Numbers of a line with a box."""
 _MOST_CLASS = 0xFFFFFFFF  # limit of class numbers, because labels are stored as uint32
@@ -191,8 +191,9 @@ def plan(
     unlabelled = sum(item.labels is None for item in items)
     if unlabelled == len(items):
         raise IngestionError(
-            f"no image of {source.shown} has a label file, the first is {items[0].image}: they are looked for in "
-            "labels/ in place of images/ in its path, and beside it; labels=... (--labels) is another folder"
+            f"no image of {source.shown} has a label file; the first image is {items[0].image}. Label files are "
+            "expected beside the image, or in labels/ in place of images/ in its path; name another folder by "
+            "labels=... (--labels)"
         )
     problems = layout.problems
     problems += [*files.unused(source), *beside_set(source)]
@@ -361,7 +362,7 @@ def _take(reader: Reader, words: Sequence[str], found: _Objects) -> str | None:
     if number != int(number) or not 0 <= number <= _MOST_CLASS:
         raise ValueError(f"{words[0]} is not a class")
     if reader.names is not None and number >= len(reader.names):
-        raise ValueError(f"class {int(number)} is beyond the {len(reader.names):,} names")
+        raise ValueError(f"class {int(number)} has no name: there are {len(reader.names):,} names")
     confidence = math.nan
     if reader.confidence and _has_confidence(reader, len(values)):
         confidence = values.pop()

@@ -43,7 +43,7 @@ def ingest_yolo(
     data_directory
         Folder of the images, and of their label files.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     class_names_file
         File with a class on each line.
     annotations_directory
@@ -120,7 +120,7 @@ def _items(source: Source, files: LabelFiles, allow_no_annotation: bool) -> list
     without = [item.image for item in items if item.labels is None]
     if without and not allow_no_annotation:
         raise IngestionError(
-            f"{len(without):,} of {len(items):,} images have no label file, the first is {without[0]}; "
+            f"{len(without):,} of {len(items):,} images have no label file, such as {without[0]}; "
             "allow_no_annotation=True takes them as images without objects"
         )
     return items

@@ -26,11 +26,11 @@ SPECIAL = re.compile(rb"__\w+__\Z")
 
 
 class Value(Protocol):
-    """A value that is read when it is asked for."""
+    """A value that is read on request."""
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Size of the value in bytes."""
 
 
 class Database(NamedTuple):
@@ -39,7 +39,7 @@ class Database(NamedTuple):
     Parameters
     ----------
     name
-        Its name; "" for the main one.
+        Name of the database; "" for the main one.
     order
         Sort key of its keys; None for their bytes.
     entries
@@ -63,7 +63,7 @@ class Store(Protocol):
 
     @property
     def limit(self) -> int:
-        """Limit on the bytes of all keys and values together; more means damage."""
+        """Maximum number of bytes of all keys and values together; more means damage."""
 
     def database(self, name: str) -> Database:
         """Return a database; "" is the main one."""
@@ -181,7 +181,7 @@ class Scan:
 
     @property
     def has_columns(self) -> bool:
-        """True if its keys are words with numbers, and each word is a column."""
+        """True if the keys are words with numbers, and each word is a column."""
         words = self.words
         if not words or self.database.order is not None or not self.is_ordered or self.has_duplicates:
             return False
@@ -213,7 +213,7 @@ def scanned(
             else:
                 scan.add(*entry)
             if scan.nbytes > store.limit:
-                raise IngestionError(f"{name} is damaged: its entries are longer than the file")
+                raise IngestionError(f"{name} is damaged: its entries take more bytes than the file has")
         if wanted not in (None, database.name):
             continue
         count = scan.whole.count + len(scan.special or ())
@@ -246,8 +246,9 @@ def laid_out(
     for scan in scans:
         if scan.has_duplicates or not scan.is_ordered or scan.database.order is not None:
             raise IngestionError(
-                f"{file}: the database {scan.database.name!r} cannot be put beside the others, because its keys are "
-                f"not unique texts in order: import it alone (database={scan.database.name}), and the others likewise"
+                f"{file}: the database {scan.database.name!r} cannot be imported together with the other "
+                "databases, because its keys are not unique texts in order: import each database alone "
+                f"(database={scan.database.name})"
             )
     if scans:
         streams = [
@@ -262,7 +263,9 @@ def _of_one(scan: Scan, layout: str, name: str) -> tuple[list[Stream], list[byte
     names = [_word(word) for word in scan.words or ()]
     is_fit = names and len(set(names)) == len(names) and scan.is_ordered and not scan.has_duplicates
     if layout == "columns" and (not is_fit or scan.database.order is not None):
-        raise IngestionError("the keys are not words with numbers, each once, as columns need")
+        raise IngestionError(
+            "layout='columns' needs keys made of a word and a number, such as image-000001, without duplicates"
+        )
     if scan.words and (layout == "columns" or (layout == "auto" and scan.has_columns)):
         streams = [Stream(database, word, _word(word), False) for word in scan.words]
         return streams, *_together(list(scan.words.values()))

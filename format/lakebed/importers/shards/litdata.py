@@ -246,7 +246,7 @@ def _names(told: Any, count: int) -> list[str]:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise IngestionError(f"the index has no tree of values: {error}") from error
     if len(found) != count:
-        raise IngestionError(f"the index has a tree of {len(found):,} values, and {count:,} formats")
+        raise IngestionError(f"the index has a tree of {len(found):,} values, but {count:,} formats")
     names: list[str] = []
     for path in found:
         name = path or "sample"
@@ -280,7 +280,7 @@ _MAX_FRAME_BYTES = 1 << 30
 def _samples(
     source: Source, shard: Shard, start: int, stop: int, *, by_sample: bool
 ) -> Iterator[bytes | IngestionError]:
-    """Yield samples of a chunk, however it is compressed."""
+    """Yield samples of a chunk with any kind of compression."""
     if not shard.compression:
         with source.open(shard.name) as file:
             head = file.read(_HEAD.size)
@@ -307,7 +307,7 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
         ahead = _HEAD.size + 4 * (count + 1) + _FRAME.size * frames
         if version != 1 or count != shard.samples or ahead > size:
             raise IngestionError(
-                f"its head tells {count:,} samples in {frames:,} frames of version {version}"
+                f"its header claims {count:,} samples in {frames:,} frames of version {version}"
             )
         offsets = np.frombuffer(file.read(4 * (count + 1)), "<u4").tolist()
         table = [_FRAME.unpack(file.read(_FRAME.size)) for _ in range(frames)]
@@ -337,7 +337,7 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
                         )
             at = end
         if at < stop:
-            raise IngestionError("its frames end before its samples do")
+            raise IngestionError("its frames do not cover all of its samples")
 
 
 def _parts(data: bytes, count: int, *, is_bare: bool) -> list[bytes]:
@@ -352,7 +352,7 @@ def _are_bare(seen: Sequence[bytes], config: Mapping[str, Any]) -> bool:
 
 
 def _some(seen: Sequence[bytes], count: int, *, is_bare: bool) -> list[list[bytes]]:
-    """Return some of each value."""
+    """Return some values of each kind of value in samples."""
     values: list[list[bytes]] = [[] for _ in range(count)]
     for sample in seen:
         try:

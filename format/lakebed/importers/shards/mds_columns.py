@@ -55,7 +55,7 @@ class Into:
     Parameters
     ----------
     tensor, kind, content
-        Its tensor, how its values are stored, and the content of files.
+        Tensor of the column, storage of its values, and content of its files.
     told
         Description of its values by our exporter, which has nulls: ``npy``, ``file``, ``number`` or ``text``.
     dtype
@@ -116,7 +116,7 @@ def array_of(data: bytes, told: str) -> NDArray[Any]:
     Parameters
     ----------
     told
-        Rest of the encoding: "", ``float32`` or ``float32:2,3``.
+        Remainder of the encoding: "", ``float32`` or ``float32:2,3``.
 
     Raises
     ------
@@ -140,7 +140,9 @@ def array_of(data: bytes, told: str) -> NDArray[Any]:
         at += 1 + len(text)
     dtype = np.dtype(name).newbyteorder("<")
     if prod(shape) * dtype.itemsize != len(data) - at or min(shape, default=0) < 0:
-        raise IngestionError(f"an array of {name} and shape {tuple(shape)} is not {len(data) - at:,} bytes")
+        raise IngestionError(
+            f"an array of {name} and shape {tuple(shape)} does not fit its {len(data) - at:,} bytes"
+        )
     return np.frombuffer(data, dtype, offset=at).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 

@@ -33,7 +33,7 @@ from lakebed.transforms.output import Skipped
 INDEX = "index.json"
 
 FAILURES = (LakebedError, ValueError, TypeError, OverflowError, struct.error)
-"""Errors of damaged values."""
+"""Exceptions that damaged values raise."""
 
 # Name of a compression in the index -> its name in PyArrow.
 _COMPRESSIONS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli", "snappy": "snappy"}
@@ -57,13 +57,13 @@ class Shard(NamedTuple):
     Parameters
     ----------
     name
-        Its name in the source.
+        Name of the file in the source.
     samples
         Number of its samples, by the index.
     nbytes
-        Its size in bytes, unpacked.
+        Size of the shard in bytes, unpacked.
     compression
-        Its name in the index; empty if it is not compressed.
+        Name of the compression in the index; empty if the shard is not compressed.
     hashes, unpacked_hashes
         (algorithm, digest in hex) of the file, and of its bytes once unpacked.
     layout
@@ -105,7 +105,7 @@ def inside(folder: str, name: str) -> str:
 
 
 def first_index(source: Source) -> tuple[dict[str, Any], str]:
-    """Return the first index, and the words for its folder; both empty if the source has none."""
+    """Return the first index, and the description of its folder; both empty if the source has none."""
     for folder in folders_of(source)[:1] if source.is_folder else ():
         return index_of(source, folder) or {}, f" in {folder}" if folder else ""
     return {}, ""
@@ -187,7 +187,7 @@ def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
 
 
 def items_of(shard: Shard) -> Iterator[Item]:
-    """Yield the parts of a shard that workers take."""
+    """Yield the parts of a shard that workers process."""
     parts = 1
     if not shard.compression and not shard.hashes:
         parts = max(1, min(shard.samples, shard.nbytes // _ITEM_BYTES))
@@ -252,7 +252,7 @@ def samples(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
         head = _read(file, 0, 4, size)
         count = int.from_bytes(head, "little")
         if count != shard.samples:
-            raise IngestionError(f"it has {count:,} samples, and {shard.samples:,} in the index")
+            raise IngestionError(f"it has {count:,} samples, but the index says {shard.samples:,}")
         stop = min(stop, count)
         table = _read(file, 4 * (1 + start), 4 * (stop - start + 1), size)
         offsets: NDArray[np.uint32] = np.frombuffer(table, "<u4")
@@ -272,7 +272,7 @@ def samples(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
 def rows_of(
     item: Item, found: Iterator[bytes | IngestionError], made: Callable[[bytes], Any]
 ) -> Iterator[Any]:
-    """Yield the rows of samples; a damaged shard costs those of the samples that were not read yet."""
+    """Yield the rows of samples; a damaged shard costs the rows of the samples that were not read yet."""
     number = item.start
     try:
         for sample in found:
@@ -313,7 +313,7 @@ def parts_of(data: bytes, sizes: Sequence[int | None]) -> list[bytes]:
         found.append(data[at : at + length])
         at += length
     if at != len(data):
-        raise IngestionError(f"its values take {at:,} bytes, and the sample has {len(data):,}")
+        raise IngestionError(f"its values take {at:,} bytes, but the sample has {len(data):,}")
     return found
 
 

@@ -142,7 +142,7 @@ def number_of(data: bytes, dtype: str) -> Any:
     """
     of = np.dtype(dtype).newbyteorder("<")
     if len(data) != of.itemsize:
-        raise IngestionError(f"{len(data):,} bytes are no {dtype}")
+        raise IngestionError(f"{len(data):,} bytes are not one value of {dtype}")
     return np.frombuffer(data, of)[0]
 
 

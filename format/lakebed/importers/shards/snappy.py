@@ -1,4 +1,4 @@
-"""Blocks of snappy, which begin with their unpacked length: a number with seven bits in each byte."""
+"""Blocks of snappy, which begin with their unpacked length: a number with seven bits per byte."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unsnapped(packed: bytes, limit: int) -> bytes:
 
     size, _ = varint(packed[:10], 0)
     if size > limit:
-        raise IngestionError(f"it unpacks to more than the {limit:,} bytes that it may: to {size:,}")
+        raise IngestionError(f"it unpacks to {size:,} bytes, more than the {limit:,} that are allowed")
     try:
         found: bytes = pa.decompress(packed, decompressed_size=size, codec="snappy", asbytes=True)
     except (pa.ArrowException, OSError, ValueError) as error:

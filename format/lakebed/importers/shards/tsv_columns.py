@@ -7,7 +7,7 @@ label: a number, or a name of a label map   ``labels``
 hw: JSON, or two numbers                    ``hw``
 JSON; text                                  ``json``; ``text``
 
-The majority of the lines that are looked at decides; other lines are refused.
+The majority of the inspected lines decides; other lines are refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BOXES = {"type": "pixel", "mode": "LTRB"}
 
 
 class Field(NamedTuple):
-    """A column of a file: its place, how it is read, its tensors, the content of its bytes."""
+    """A column of a file: its place, its type, its tensors, the content of its bytes."""
 
     at: int
     how: str
@@ -69,7 +69,7 @@ def values_of(field: Field, data: bytes, classes: Sequence[str]) -> Sequence[Any
         return (np.array(_size(data), np.int64),)
     if field.how == "number":
         if not _is_number(data):
-            raise IngestionError("a class is not a number, as others are")
+            raise IngestionError("a class is not a number, although those of other rows are")
         return (np.int64(int(data)),)
     return (value_of(_bytes(data) if field.how == "media" else data, field.content),)
 
@@ -86,7 +86,9 @@ def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequenc
     """Return boxes, labels, and the other entries of objects."""
     found = document(data)
     if not _are_objects(found, has_boxes=has_boxes):
-        raise IngestionError("a label is not a list of objects with class and rect, as others are")
+        raise IngestionError(
+            "a label is not a list of objects with class and rect, although those of other rows are"
+        )
     labels = [_class(one["class"], classes) for one in found]
     rest = [{key: value for key, value in one.items() if key not in ("class", "rect")} for one in found]
     beside = rest if any(rest) else None
@@ -132,11 +134,11 @@ def _size(data: bytes) -> tuple[int, int]:
         height, width = found["height"], found["width"]
         if type(height) is int and type(width) is int and 0 <= height < 1 << 31 and 0 <= width < 1 << 31:
             return height, width
-    raise IngestionError("a size is no height and width, as others are")
+    raise IngestionError("a size is not a height and a width, although those of other rows are")
 
 
 def magic(field: bytes) -> Kind | None:
-    """Return the kind of media of a field by its beginning; None if it is none."""
+    """Return the kind of media of a field by its first characters; None if it holds no known media."""
     if len(field) < _FEWEST_CHARACTERS:
         return None
     head = field[:_MAGIC_CHARACTERS].rstrip(b"=")
@@ -162,7 +164,7 @@ def field_of(
     Parameters
     ----------
     at, name
-        Its place in the lines, and its name.
+        Place of the column in the lines, and its name.
     values
         Some of its values.
     """

@@ -59,7 +59,7 @@ class Table:
     shards
         A file for each shard; None where a shard has none.
     by_row
-        Its lines are numbered like the rows, not like the lines of a shard.
+        The lines are numbered like the rows, not like the lines of a shard.
     """
 
     role: str
@@ -163,7 +163,7 @@ def sequence_of(source: Source, tables: Tables) -> NDArray[np.int64] | None:
         raise IngestionError(f"{name} is not a list of numbers of lines: {error}") from error
     shards = len(tables.tables[0].shards)
     if columns not in (1, 2) or len(numbers) % columns or (columns == 1 and shards > 1):
-        raise IngestionError(f"{name} should have a line, or a shard and a line, for each row")
+        raise IngestionError(f"{name} must have a line number, or a shard and a line number, for each row")
     found = numbers.reshape(-1, columns)
     if columns == 1:
         return np.column_stack([np.zeros(len(found), np.int64), found[:, 0]])
@@ -191,14 +191,14 @@ def class_names(source: Source, name: str) -> list[str]:
             try:
                 found = [str(key) for key, _ in sorted(entries.items(), key=lambda pair: int(pair[1]))]
             except (TypeError, ValueError) as error:
-                raise IngestionError(f"{name} gives classes no numbers: {error}") from error
+                raise IngestionError(f"{name} does not give numbers to classes: {error}") from error
         else:
             found = [str(one) for one in entries] if isinstance(entries, list) else []
     else:
         found = [line.split("\t")[0].strip() for line in data.decode("utf-8", "replace").splitlines()]
         found = [one for one in found if one]
     if not found or len(set(found)) < len(found):
-        raise IngestionError(f"{name} should name classes, each once")
+        raise IngestionError(f"{name} must name each class once")
     return found
 
 
@@ -248,7 +248,7 @@ def _shards(source: Source, split: str, shards: list[dict[str, str]], bases: lis
     lists = [shard.get(_LINELIST) for shard in shards]
     if any(lists) and len(shards) > 1:
         raise IngestionError(
-            f"{lists} tell lines of shards: import the shards one by one, or name them in a YAML file"
+            f"{lists} refer to lines of shards: import the shards one by one, or name them in a YAML file"
         )
     sequence = lists[0]
     for beside in (f"{bases[0]}.linelist", f"{bases[0]}.shuffle.txt"):
@@ -297,7 +297,7 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
     Raises
     ------
     IngestionError
-        If one is missing, or, with ``of``, if it is no list.
+        If one is missing, or, with ``of``, if it is not a list.
     """
     lines: list[str] = []
     if source.files[name] <= _MOST_LIST_BYTES:
@@ -373,7 +373,7 @@ def _described(source: Source, name: str) -> Tables:
 def _check_shards(table: Table, first: Table, name: str) -> None:
     if not table.by_row and len(table.shards) != len(first.shards):
         raise IngestionError(
-            f"{name}: {table.role} has {len(table.shards):,} shards, and {first.role} {len(first.shards):,}"
+            f"{name}: {table.role} has {len(table.shards):,} shards, but {first.role} has {len(first.shards):,}"
         )
 
 
@@ -392,7 +392,7 @@ def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
 
 
 def _numbers(data: bytes) -> NDArray[np.int64]:
-    """Return the decimal numbers of a text, parsed in parts to save memory: as an object, a number takes more."""
+    """Return the decimal numbers of a text, parsed in parts to save memory: a number takes more space as an object."""
     found, start = [np.zeros(0, np.int64)], 0
     while start < len(data):
         stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)
@@ -402,7 +402,7 @@ def _numbers(data: bytes) -> NDArray[np.int64]:
 
 
 def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
-    """Return how an index contradicts its file; "" if it fits at the places that were compared."""
+    """Return how an index contradicts its file; "" if both agree at the places that were compared."""
     last = int(offsets[-1])
     if last >= size:
         return f"it goes beyond the {size:,} bytes of the file"

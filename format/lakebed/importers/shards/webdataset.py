@@ -200,7 +200,7 @@ class _Header(tarfile.TarInfo):
             raise tarfile.ReadError(f"neither a header nor the end of the file: {error}") from error
         named = found.type not in (*tarfile.REGULAR_TYPES, tarfile.GNUTYPE_SPARSE)
         if (named and found.size > _MAX_NAME_BYTES) or found.size < 0:
-            raise IngestionError(f"the tar file has a header of {found.size:,} bytes, which is damage")
+            raise IngestionError(f"the tar file is damaged: it has a header of {found.size:,} bytes")
         return found
 
 
@@ -225,7 +225,7 @@ def _members(tar: tarfile.TarFile, shard: str, limit: int) -> Iterator[tarfile.T
 
 
 def _limit(source: Source, shard: str) -> int:
-    """Return the most bytes that a shard can unpack to."""
+    """Return the maximum number of bytes to which a shard can unpack."""
     return _MAX_RATIO * source.files[shard] + _MAX_NAME_BYTES
 
 
@@ -284,7 +284,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a name begins with a dot, as those that macOS adds: WebDataset skips such files."""
+    """Return whether a name begins with a dot, like files that macOS adds: WebDataset skips such files."""
     return name.rpartition("/")[2].startswith(".")
 
 

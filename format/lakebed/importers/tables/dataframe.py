@@ -180,7 +180,7 @@ def rows(item: range, context: _Context) -> Iterator[Any]:
 
 
 def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]:
-    """Yield the rows of a batch with the values of the other columns; row by row if a row cannot be made."""
+    """Yield the rows of a batch with the values of the other columns; row by row if one row cannot be made."""
     if not context.beside:
         yield from context.rows(batch, where)
         return
@@ -274,7 +274,8 @@ def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise IngestionError(f"{source.shown} is not a table that Arrow knows: {error}") from error
     raise IngestionError(
-        f"{source.shown} is not a table: pandas, polars, PyArrow or whatever hands out Arrow was expected"
+        f"{source.shown} is not a table: a table of pandas, polars, PyArrow or another library that exports Arrow "
+        "data was expected"
     )
 
 

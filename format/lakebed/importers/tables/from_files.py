@@ -27,7 +27,7 @@ def read_csv(path: Path, dest: Path | Dataset | None = None, **options: Any) -> 
     path
         Path or address of the file.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     options
         Options of ``lakebed.import_from("csv", ...)``, such as ``delimiter=";"``.
 
@@ -99,7 +99,7 @@ def load_dataset(
     split
         Split that is imported; None imports all. Files without names are all of ``"train"``.
     dest
-        Destination of the import; an open dataset is appended to.
+        Destination of the import, or an open dataset, to which rows are appended.
     options
         Options of ``lakebed.import_from``.
 
@@ -118,7 +118,7 @@ def load_dataset(
         how = _BUILDERS.get(name, name)
         if isinstance(found, Mapping):
             if split is None or split not in found:
-                raise IngestionError(f"split={split!r} is none of those of data_files: {', '.join(found)}")
+                raise IngestionError(f"split={split!r} is not a split of data_files: {', '.join(found)}")
             found, split = found[split], None
         elif data_files is not None and split == "train":
             split = None
@@ -131,9 +131,9 @@ def load_dataset(
         return load(path)
     if scheme_of(name) == "file" and not os.path.exists(os.path.expanduser(name.removeprefix("file://"))):  # noqa: PTH110, PTH111
         raise IngestionError(
-            f"there is no file, folder or dataset {name!r}. Of Hugging Face's hub: "
-            f"lakebed.ingest_huggingface(datasets.load_dataset({name!r}), dest); "
-            "of a format: load_dataset('csv', data_files=...)"
+            f"there is no file, folder or dataset {name!r}. To load from Hugging Face's hub: "
+            f"lakebed.ingest_huggingface(datasets.load_dataset({name!r}), dest); to load files of a format: "
+            "load_dataset('csv', data_files=...)"
         )
     return _imported("auto", path, dest, {**options, "split": split})
 

@@ -75,7 +75,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
             table, rows = _first(source, opened, part)
             if schema is not None and not schema.equals(table.schema, check_metadata=False):
                 raise IngestionError(
-                    f"{source.shown}: {part} has other columns than what comes before it: import it alone"
+                    f"{source.shown}: {part} has other columns than the parts before it: import it alone"
                 )
             schema = schema or table.schema
             first = first if first is not None else next(iter(table.to_batches()), None)
@@ -201,7 +201,7 @@ def _read(source: Source, name: str) -> Any:
     Raises
     ------
     IngestionError
-        If it is no Arrow file.
+        If it is not an Arrow file.
     """
     path = source.path(name)
     if path is not None:

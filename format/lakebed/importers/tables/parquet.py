@@ -44,7 +44,7 @@ class _Group(NamedTuple):
         return f"{self.file}, row group {self.group}"
 
     def batches(self, source: Source, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield its rows, in batches of at most `rows`."""
+        """Yield the rows of the group, in batches of at most `rows`."""
         with reading(self.file), _opened(source, self.file) as file:
             yield from file.iter_batches(rows, row_groups=[self.group], use_threads=False)
 
@@ -133,8 +133,8 @@ def _same(schema: pa.Schema, found: pa.Schema, name: str) -> pa.Schema:
     for field in schema:
         if other.get(field.name) != field.type:
             raise IngestionError(
-                f"{name}: column {field.name!r} is {other.get(field.name, 'missing')}, and {field.type} in the first "
-                "file: import files of other columns by themselves"
+                f"{name}: column {field.name!r} is {other.get(field.name, 'missing')}, but {field.type} in the "
+                "first file: import files with other columns separately"
             )
     more = sorted(other.keys() - set(schema.names))
     if more:

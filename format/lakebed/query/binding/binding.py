@@ -164,7 +164,7 @@ class Binder(Context):
         return self.apply("EXTRACT", compute, (operand,), NUMBER, node.at, 2.0)
 
     def nested(self, node: syntax.Nested) -> Bound:
-        """Return a subquery used as a value, or EXISTS."""
+        """Return a subquery that is used as a value, or EXISTS."""
         inner = Inner(self, node.query)
         info = FLAG if node.is_exists else inner.one_column(node.at, "a subquery used as a value has")
         if self.is_dry:
@@ -223,7 +223,7 @@ class Binder(Context):
         """Return an array literal."""
         items = [self.bind(item) for item in node.items]
         if not all(isinstance(item, Value | Unknown) for item in items):
-            raise self.error(node.at, "type", "an array literal holds constants, no columns")
+            raise self.error(node.at, "type", "an array literal holds constants, not columns")
         values = [item.value for item in items if isinstance(item, Value)]
         if len(values) < len(items):
             return Unknown()

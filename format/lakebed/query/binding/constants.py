@@ -13,7 +13,7 @@ from lakebed.query.values.info import ANY, JSON, NUMBER, TEXT, Info
 
 
 def constant(value: Any) -> Value:
-    """Return a Python value as a constant; raise `TypeError` for values that the language has not."""
+    """Return a Python value as a constant; raise `TypeError` for types that the language lacks."""
     if isinstance(value, np.datetime64):
         value = None if np.isnat(value) else str(value.astype("datetime64[us]"))
     if isinstance(value, date):
@@ -59,7 +59,7 @@ def array_value(values: Sequence[Any]) -> Value:
     try:
         array = np.asarray(values)
     except ValueError as error:  # the lists differ in length, or are nested too deeply
-        raise TypeError(f"they make no array: {error}") from None
+        raise TypeError(f"they do not form an array: {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError("not all of them are numbers")
     with np.errstate(over="ignore"):

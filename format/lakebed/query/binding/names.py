@@ -1,4 +1,4 @@
-"""Names of columns, of one relation or of the relations that a join puts side by side."""
+"""Names of columns, of one relation or of the relations that a join combines."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Names:
                 text,
                 at,
                 "unknown_column",
-                f"{column!r} is a hidden tensor and no column; query a view that names it: "
-                f"ds[[{column!r}, ...]].query(...)",
+                f"{column!r} is a hidden tensor and not a column; query a view that names it: ds[[{column!r}, "
+                "...]].query(...)",
             )
         known = [e.column for e in self.all_of(table)]
         hint = near(column, known)

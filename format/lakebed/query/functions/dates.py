@@ -27,7 +27,7 @@ Moments = NDArray[np.datetime64]
 
 UNITS = tuple("year quarter month week day dow doy hour minute second millisecond microsecond epoch".split())
 _MOST_ADDED = 1 << 37
-"""Limit of units that DATE_ADD adds: about 270,000 years of minutes."""
+"""Maximum number of units that DATE_ADD adds: about 270,000 years of minutes."""
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -181,7 +181,7 @@ def _truncated(given: Given) -> Column:
     elif unit in codes:
         cut = found.values.astype(f"datetime64[{codes[unit]}]")
     else:
-        raise QueryError(f"DATE_TRUNC does not cut to {unit}", kind="type")
+        raise QueryError(f"DATE_TRUNC does not truncate to {unit}", kind="type")
     return _as_integers(Numbers(cut, found.missing))
 
 

@@ -37,7 +37,7 @@ _SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
 _FORMAT = 1
 _GRACE = 3600.0
 KEPT_BYTES = 1 << 29
-"""Limit of the bytes of segments that the process keeps in memory between queries; mapped files do not count."""
+"""Maximum number of bytes of segments kept in memory between queries; mapped files do not count."""
 
 _KEPT_FILES = 128
 
@@ -68,7 +68,7 @@ class IndexEntry:
     tensor
         Key of the tensor, which renaming does not change.
     whole
-        Number of segments when it was last complete; 0 if it is not yet, -1 if it is not registered yet.
+        Number of segments when it was last complete; 0 if it is not complete yet, -1 if it is not registered yet.
     """
 
     name: str
@@ -135,7 +135,7 @@ def _parsed(data: bytes) -> Registry:
                 raise FormatError(f"index {name!r} has a segment {segment['key']!r}")
         is_named = isinstance(entry["tensor"], str) and entry["kind"] in ("bm25", "hnsw")
         if not is_named or type(entry["settings"]) is not dict or type(entry["whole"]) is not int:
-            raise FormatError(f"index {name!r} is of no known kind")
+            raise FormatError(f"index {name!r} is of an unknown kind")
         segments = tuple(SegmentEntry(**segment) for segment in entry.pop("segments"))
         found[name] = IndexEntry(name=name, segments=segments, **entry)
     return found
@@ -155,7 +155,7 @@ def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry
     Parameters
     ----------
     update
-        Makes the new registry of the current one; may be called again if another writer changes that.
+        Makes the new registry from the current one; called again if another writer changes the current one.
 
     Raises
     ------
@@ -212,7 +212,7 @@ _kept_lock = Lock()
 def read_segment(
     storage: Storage, index: IndexEntry, entry: SegmentEntry, made: Callable[[Segment], Any]
 ) -> Any:
-    """Return the object that `made` makes of a segment, from memory if it was made recently.
+    """Return the object that `made` makes from a segment; from memory if it was made recently.
 
     Raises
     ------
@@ -231,7 +231,7 @@ def read_segment(
         data = storage.map(entry.key) if is_mappable(storage) else storage.get(entry.key)
     except KeyNotFound:
         if entry in read_registry(storage).get(index.name, replace(index, segments=())).segments:
-            raise _damaged(storage, index, "one of its files is gone") from None
+            raise _damaged(storage, index, "one of its files is missing") from None
         raise
     if len(data) != entry.size or xxhash.xxh3_64_hexdigest(data) != entry.sum:
         raise _damaged(storage, index, "one of its files has a wrong checksum")

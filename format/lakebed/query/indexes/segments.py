@@ -70,7 +70,7 @@ class Segment:
             arrays = {}
             for name, (dtype, count, at) in places:
                 if dtype not in _DTYPES or type(count) is not int or type(at) is not int:
-                    raise FormatError(f"array {name!r} of a segment is of no known type")
+                    raise FormatError(f"array {name!r} of a segment is of an unknown type")
                 begin, size = start + length + at, count * np.dtype(dtype).itemsize
                 if min(count, at) < 0 or begin + size > len(view):
                     raise FormatError(f"array {name!r} ends after the segment")

@@ -43,7 +43,7 @@ def parse_uncached(text: str) -> syntax.Query:
     tokens.take_operator(";")
     if tokens.token.kind != "end":
         if tokens.tokens[tokens.next - 1].text == ";":
-            raise tokens.error("one query at a time: something follows the semicolon")
+            raise tokens.error("a call runs one query, but text follows the semicolon")
         raise tokens.unexpected("the end of the query")
     return replace(query, parameters=tokens.parameters, named=tuple(tokens.named.items()))
 

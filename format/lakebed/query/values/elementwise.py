@@ -292,7 +292,9 @@ def _on_documents(operation: Operation, left: Any, right: Any) -> Any:
         return None
     if is_group(left) and is_group(right):
         if len(left) != len(right):
-            raise QueryError(f"groups of {len(left)} and {len(right)} samples", kind="shape")
+            raise QueryError(
+                f"groups of {len(left)} and {len(right)} samples cannot be combined", kind="shape"
+            )
         return [operation(_number(a), _number(b)) for a, b in zip(left, right, strict=True)]
     if is_group(left):
         return [operation(_number(item), _number(right)) for item in left]
@@ -331,7 +333,7 @@ def _even(left: Column, right: Column, operation: Operation) -> Column | None:
 
 
 def _aligned(left: Column, right: Column) -> tuple[Any, Any]:
-    """Return operands of equal rank, so that NumPy broadcasts samples and not rows."""
+    """Return operands of equal rank, so that NumPy broadcasts along axes of samples, not along rows."""
     rank = max(_rank(left), _rank(right))
     return _of_rank(left, rank), _of_rank(right, rank)
 

@@ -34,7 +34,7 @@ from lakebed.query.values.columns import (
 from lakebed.query.values.limits import tick
 
 _VALUES = 1 << 20
-"""Limit of values that are gathered into one matrix; a single sample may have more."""
+"""Maximum number of values that are gathered into one matrix; a single sample may have more."""
 
 Matrix = Callable[[NDArray[np.generic]], NDArray[np.generic]]
 
@@ -120,7 +120,7 @@ def _array(value: Any) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise QueryError("lists of unequal length do not make an array", kind="shape") from error
+        raise QueryError("lists of unequal length do not form an array", kind="shape") from error
     if array.size == 0 and array.dtype == object:
         return array.astype(np.float64)
     if array.dtype.kind in "UO" and not (array.dtype == object and array.ndim == 1):

@@ -195,7 +195,7 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
     if names is not None and name in names:
         table = table.project(f'"{name}"')  # a relation of DuckDB then computes only this column
     if not hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__arrow_c_array__"):
-        raise InvalidInputError(f"a view is made of a relation or a table, not of {type(table).__name__}")
+        raise InvalidInputError(f"a view is made from a relation or a table, not of {type(table).__name__}")
     found = pa.table(table)
     if name not in found.column_names:
         raise InvalidInputError(
@@ -207,7 +207,7 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
         )
     column = found.column(name)
     if not pa.types.is_integer(column.type):
-        raise InvalidInputError(f"column {name!r} holds {column.type}, no row numbers: {hint}")
+        raise InvalidInputError(f"column {name!r} holds {column.type}, not row numbers: {hint}")
     if column.null_count:
         raise InvalidInputError(
             f"column {name!r} has {column.null_count:,} rows without a number, as outer joins make them: "

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from lakebed.reading.remote.ranges import PendingRead, RemoteRanges
     from lakebed.reading.subscripts import Rows
 
-# Limit on read-ahead, in bytes, until the reader has had to wait for the first time.
+# Limit of read-ahead, in bytes, until the reader has waited for data once.
 _FIRST = 16 << 20
-# Number of pieces of read-ahead data for each request that may be under way.
+# Number of pieces into which the read-ahead is divided, per request that may run.
 _PIECES = 4
-# Number of consecutive reads of neighbouring rows after which read-ahead begins: of single rows, and of slices.
+# Number of consecutive reads of neighbouring rows after which read-ahead begins: for single rows, and for slices.
 _STREAK = 3
 _STREAK_OF_SLICES = 1
 
@@ -136,7 +136,7 @@ class Prefetch:
             detector.resume()
 
     def __del__(self) -> None:
-        if getattr(self, "_reads", None):  # an interrupt may have cut off `__init__`
+        if getattr(self, "_reads", None):  # `__init__` may have been interrupted
             self.close()
 
     @property
@@ -159,7 +159,7 @@ class Prefetch:
         stream, window, passing = read.stream, read.window, self._passing
         if is_last or (passing and read.is_whole):
             self._drop(lambda f: f is read)
-        # Keep whole chunks: another reader may be ahead of the one that this prefetch is for, which still takes them.
+        # Keep whole chunks that this reader has passed, because another reader of them may still use them.
         self._drop(lambda f: f.stream == stream and f.window < window and not (passing and f.is_whole))
         self._issue()
 
@@ -196,7 +196,7 @@ class Prefetch:
         try:
             window = next(self._planned, None)
         except (LakebedError, IndexError):
-            # Leave the error to the read of that row, which raises it with the number of the row.
+            # Stop planning here; the read of the bad row raises the error, together with the number of the row.
             window = None
         if window is None:
             self._planned = iter(())

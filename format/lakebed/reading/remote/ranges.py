@@ -35,12 +35,14 @@ Parse = Callable[[memoryview], "Chunk"]
 _LIKELY = 8 << 20
 # Ranges of more bytes are split into parts that are read at the same time.
 _PARTS_ABOVE = 32 << 20
-# Limit of tensors that are read ahead because their rows are read in sequence; beyond it, the oldest read-ahead ends.
+# Maximum number of tensors that are read ahead because their rows are read in sequence; beyond it, the oldest
+# read-ahead ends.
 _MOST_PREFETCHES = 16
-# Copy blocks out of ranges larger than this before keeping them; a kept block would hold the whole range in memory.
+# Blocks from larger ranges are copied before they are kept, because a kept block would hold its whole range in
+# memory.
 _COPIED_ABOVE = 4 * BLOCK
 
-# Number of recent requests that are remembered, and the least number that gives a usual duration.
+# Number of recent requests that are remembered, and the minimum number from which a usual duration is computed.
 _REMEMBERED = 256
 _ENOUGH = 32
 _USUAL = 0.95

@@ -46,7 +46,8 @@ class LazyFuture(Generic[T_co]):
     def __init__(self, call: Callable[[], T_co]) -> None:
         self._call: Callable[[], T_co] | None = call
         self._claim = threading.Lock()
-        # Create an event only when a thread waits: most calls are done before, and an event costs more than the rest.
+        # Create an event only when a thread waits, because most calls end earlier, and an event costs more than all
+        # the rest.
         self._waiting: list[threading.Event] = []
         self._outcome: Outcome[T_co] | None = None
         self.is_done = False
@@ -91,13 +92,13 @@ class _Threads:
     """The threads of this process."""
 
     def __init__(self) -> None:
-        # One True for each task, and one False for each thread that is to end. A finalizer may interrupt a method and
-        # call another one; SimpleQueue and reentrant locks allow that.
+        # Holds True for each task, and False for each thread that must end. A finalizer may interrupt a method and
+        # call another method of this object; SimpleQueue and reentrant locks allow that.
         self._waiting: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._tasks: deque[LazyFuture[object]] = deque()
         self._mutex = threading.RLock()
         self._threads: set[threading.Thread] = set()
-        self._open = 0  # submitted tasks that are not done
+        self._open = 0  # number of submitted tasks that are not done
         self._is_closed = False
 
     def submit(self, task: LazyFuture[object], *, is_urgent: bool = False) -> None:
@@ -118,7 +119,8 @@ class _Threads:
         self._threads.add(thread)
         try:
             thread.start()
-        except RuntimeError:  # out of threads: the threads that wait for results make the calls
+        # No more threads can start: threads that wait for results then make the calls themselves.
+        except RuntimeError:
             self._threads.discard(thread)
 
     def _work(self) -> None:
@@ -161,7 +163,7 @@ _threads = _Threads()
 
 
 def submit(task: LazyFuture[object], *, is_urgent: bool = False) -> None:
-    """Let a free thread make a call soon; otherwise the thread that asks for the result makes it.
+    """Let a free thread make a call soon; otherwise the thread that requests the result makes it.
 
     Parameters
     ----------

@@ -137,7 +137,8 @@ def _row_by_row(
 def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
     try:
         if isinstance(values, np.ndarray) and not state.meta.is_sequence:
-            values = ranked(values, state.meta)  # the same axes as samples that are appended one by one
+            # Give the array the same axes as if its samples were appended one by one.
+            values = ranked(values, state.meta)
         return of_one_length(encode_samples(values, state, linking), state)
     except SampleAppendError as error:
         raise SampleExtendError(

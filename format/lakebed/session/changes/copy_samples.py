@@ -22,7 +22,7 @@ from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 Companion = Callable[[str], SampleReader | None]
 """Function that returns the reader of a hidden companion: ``id``, ``shape``, ``info``, ``null``."""
 
-# Limit of sample bytes in memory.
+# Limit of the bytes of samples in memory.
 _BATCH_BYTES = 16_000_000
 
 
@@ -42,7 +42,7 @@ def columns(source: Source, rows: Rows, target: TensorState) -> Iterator[Column]
     rows
         Row numbers; a row of sequences is a whole sequence.
     target
-        The tensor that takes them in; its metadata goes into the columns.
+        The tensor that receives the samples; its metadata goes into the columns.
     """
     sequence = source.reader.state.sequence
     for batch in _batches(source.reader.state, np.asarray(rows, dtype=np.int64)):
@@ -136,7 +136,7 @@ def _tiled(source: Source, row: int, target: TensorState) -> Encoded:
         tiled = Tiled(sample_shape, tile_shape, lambda: iter(()))
         return replace(_encoded(source, [row], target, block), tiled=tiled)
     sample = reader.tiles_of(row, int(reader.locate(range(row, row + 1))[0][0]))
-    if sample is None:  # the tile index has an outdated entry
+    if sample is None:  # the entry in the tile index is outdated
         return _run(source, [row], target)[0]
     extents = [tuple(s.stop - s.start for s in box) for box in boxes(sample.shape, sample.tile_shape)]
 

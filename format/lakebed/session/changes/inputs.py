@@ -63,7 +63,7 @@ def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) ->
     Parameters
     ----------
     is_new
-        Samples are added; otherwise they replace others.
+        Samples are added; otherwise they replace existing ones.
 
     Raises
     ------
@@ -87,8 +87,9 @@ def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) ->
         )
         return column
     raise SampleAppendError(
-        f"Failed to append to the tensor {meta.name!r}: its vectors have {usual:,} numbers, and a sample has {odd:,}. "
-        "An embedding has vectors of one length, which searches compare; a tensor of htype generic takes any"
+        f"Failed to append to the tensor {meta.name!r}: its vectors have {usual:,} numbers, and a sample has "
+        f"{odd:,}. Searches compare the vectors of an embedding, so all have one length; a tensor of htype "
+        "generic takes any length"
     )
 
 
@@ -109,7 +110,7 @@ def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linkin
         for piece in run if is_stored else [list(run)]:
             encode = encode_sample if is_stored else encode_samples
             columns.append(encode(piece, known, linking))
-            if not state.meta.is_link:  # links have the extents of their data
+            if not state.meta.is_link:  # the extents of a tensor of links are those of the linked data
                 known = after(known, columns[-1].parts)
     return joined_rows(columns, state)
 
@@ -231,7 +232,7 @@ def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
     meta = parts[-1].meta
     for part in parts:
         bounds = part.block.shape_bounds()
-        # The shape of a link itself does not count, only that of its data.
+        # Ignore the shape of a link itself; use the shape of the data that it refers to.
         if bounds is not None and len(meta.max_shape) in (0, len(bounds[1])):
             low, high = meta.widened(bounds)
             meta = meta.with_(min_shape=low, max_shape=high)

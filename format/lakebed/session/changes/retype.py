@@ -1,4 +1,4 @@
-"""Change of a tensor to a wider type, in place: all rows are rewritten chunk by chunk (see `lakebed.writing.retyping`)."""
+"""Change of a tensor to a wider type, in place: all rows are rewritten (see `lakebed.writing.retyping`)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from lakebed.writing.tensor_chunks import samples_of
 
 Info = Mapping[str, Any]
 
-# Limit of rows that are converted at a time; a batch never spans several chunks.
+# Maximum number of rows that are converted at a time; a batch never spans several chunks.
 _ROWS = 262_144
 
-# Entries of an info that describe numbers, and are dropped for texts.
+# Entries of the info that only numbers have; they are removed if the tensor becomes text.
 _OF_NUMBERS = ("logical_type", "class_names")
 
 
@@ -35,7 +35,7 @@ def change_type(session: Session, name: str, htype: str | None, dtype: Any) -> N
     """Change a tensor and its rows to a wider type; see ``Dataset.change_type``."""
     with session.mutex, session.writing() as draft:
         scan = Table(session, {name: name}).scan(name)
-        state = scan.reader.state  # a state whose samples are all in chunks
+        state = scan.reader.state  # in this state, all samples are in chunks
         _check_simple(state, name)
         meta, info = _planned(state, name, htype, dtype)
         if (meta.htype, meta.dtype) == (state.meta.htype, state.meta.dtype):

@@ -25,7 +25,8 @@ class _Closer:
         self.reset()
 
     def reset(self) -> None:
-        # A `put` may interrupt another `put` of the same thread here; other kinds of queues do not allow that.
+        # Use SimpleQueue: here a `put` may interrupt another `put` of the same thread, which other queues do not
+        # allow.
         self._waiting: SimpleQueue[Close | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._mutex = threading.Lock()
@@ -40,7 +41,7 @@ class _Closer:
                 try:
                     thread.start()
                 except RuntimeError:
-                    return  # the interpreter is exiting and collects no more
+                    return  # the interpreter is exiting and collects no more garbage
                 self._thread = thread
 
     def close_later(self, close: Close) -> bool:
@@ -67,19 +68,20 @@ class _Closer:
     def _run(self) -> None:
         while (close := self._waiting.get()) is not None:
             error = outcome(close, kind=Exception).error
-            if error is not None:  # the thread has no caller that could catch it
+            if error is not None:  # log the error, because the thread has no caller to raise it to
                 import logging
 
                 told = "rows of a dataset that nobody holds any more could not be published"
                 logging.getLogger(__name__).error(told, exc_info=error)
-            del close, error  # they would keep the dataset, and its files, alive until the next one is closed
+            # Otherwise these would keep the dataset and its files open until the next dataset is closed.
+            del close, error
 
 
 _closer = _Closer()
 
 
-# The last key is the phase that the collector reported last. The callback is not a Python function: a Ctrl-C during the
-# collection would be raised inside of one, where nothing can catch it, and be lost.
+# The last key is the phase that the collector reported last. The callback is a built-in method: Ctrl-C during a
+# collection would be raised inside of a Python function, where nothing could catch it.
 _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 
 
@@ -107,7 +109,8 @@ def close_finally(close: Close) -> None:
         close()
 
 
-# The collector passes the phase and a dictionary that is not empty: `last` is true, and the phase moves to the end.
+# The collector passes its phase and a non-empty dictionary, which `move_to_end` takes for a true `last`: the phase
+# becomes the last key.
 process_hooks.on_collection(_phases.move_to_end)  # type: ignore[arg-type]
 process_hooks.at_exit(_closer.finish)
 process_hooks.after_fork(_closer.reset)

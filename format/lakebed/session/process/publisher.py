@@ -20,11 +20,11 @@ from lakebed.session.process import finalizer
 from lakebed.session.process.open_sessions import OpenSession
 from lakebed.storage import memory
 
-# Wait at most this many seconds for the thread to leave a dataset. That takes an instant, unless the caller holds the
-# lock that the thread wants.
+# Maximum number of seconds to wait for the thread to leave a dataset. The thread leaves at once, unless the caller
+# holds the lock that the thread waits for.
 _INSTANT = 5.0
 
-# Seconds until the next attempt after a failure, and between checks while a `with` block keeps the rows.
+# Seconds until the next attempt after a failure, and between checks while a `with` block holds back its rows.
 _PAUSE = 1.0
 
 
@@ -41,7 +41,8 @@ class _Watch:
         self._dues: weakref.WeakKeyDictionary[OpenSession, float] = weakref.WeakKeyDictionary()
         self._queue: list[tuple[float, int, weakref.ref[OpenSession]]] = []
         self._number = count()
-        self._mutex = threading.RLock()  # a collection may drop a session while this thread holds it
+        # Reentrant, because the garbage collector may drop a session while this thread holds the lock.
+        self._mutex = threading.RLock()
         self._left = threading.Condition(self._mutex)
         self._at: str | None = None
         self._thread: threading.Thread | None = None
@@ -65,7 +66,7 @@ class _Watch:
         try:
             thread.start()
         except RuntimeError:
-            return  # the interpreter is exiting, and publishes everything
+            return  # the interpreter is exiting, which publishes everything
         self._thread = thread
 
     def _run(self) -> None:
@@ -85,15 +86,15 @@ class _Watch:
                 self._wake.clear()
 
     def leave(self, url: str) -> None:
-        """Wait until the thread refers to no session at an address; a session without other references is closed then."""
+        """Wait until the thread refers to no session at an address; a session without other references then closes."""
         with self._left:
             if threading.current_thread() is not self._thread:
                 self._left.wait_for(lambda: self._at != url, _INSTANT)
         finalizer.drain(_INSTANT)
 
     def _look_after(self, found: weakref.ref[OpenSession]) -> None:
-        """Publish the changes of a session if it is due, and schedule it again if changes are left."""
-        with self._mutex:  # if the session begins to wait again right now, it is added after this
+        """Publish the changes of a session if it is due, and schedule it again if any are left."""
+        with self._mutex:  # a session that begins to wait at this moment is added afterwards
             session = found()
             if session is None:
                 return
@@ -107,7 +108,7 @@ class _Watch:
                 return
         pause = _PAUSE
         error = outcome(session.flush_waiting, kind=Exception).error
-        if error is not None:  # the thread has no caller that could catch it
+        if error is not None:  # log the error, because the thread has no caller to raise it to
             import logging
 
             is_ours = isinstance(error, LakebedError)
@@ -124,7 +125,7 @@ _watch = _Watch()
 
 
 def watch(session: OpenSession) -> None:
-    """Publish the changes of a session once they have waited for the longest time allowed."""
+    """Publish the changes of a session once they have waited as long as allowed."""
     _watch.add(session, config.MAX_UNPUBLISHED_SECONDS)
 
 

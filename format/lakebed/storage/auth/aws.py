@@ -61,7 +61,9 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     if result.get("aws_session_token") and not has_id:
         raise InvalidInputError("creds for S3 hold aws_session_token without the two keys that it belongs to")
     if flag(result, "anonymous") and (has_id or result.get("role_arn") or result.get("profile_name")):
-        raise InvalidInputError("creds for S3 are anonymous and hold keys, a role or a profile: decide")
+        raise InvalidInputError(
+            "creds for S3 are anonymous and also hold keys, a role or a profile: leave one of them out"
+        )
     if has_id and result.get("profile_name"):
         raise InvalidInputError("creds for S3 hold keys and profile_name: give one of them")
     if result.get("external_id") and not result.get("role_arn"):
@@ -72,7 +74,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> CredentialSource | None:
-    """Return the source of the keys that a dictionary, checked by :func:`settings`, asks for; None for no keys."""
+    """Return the source of the keys that a dictionary, checked by :func:`settings`, requests; None for no keys."""
     if flag(chosen, "anonymous"):
         return None
     ca_bundle = _bundle(chosen)
@@ -106,7 +108,7 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
         config["virtual_hosted_style_request"] = True
         endpoint = _with_bucket(endpoint, bucket)
     if endpoint is not None:
-        # Set both, because obstore would prefer the second one from the environment to our first one.
+        # Set both names: obstore would prefer the second one, taken from the environment, to the first one, set here.
         config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
     if flag(chosen, "requester_pays"):
         config["request_payer"] = True

@@ -1,4 +1,4 @@
-"""Access of a client to a store, which lasts when credentials expire."""
+"""Access of a client to a store, which remains valid when credentials expire."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakebed.runtime import clock
 from lakebed.storage.auth.renewal import Renewal
 from lakebed.storage.credentials import Grant
 
-# obstore keeps credentials until five minutes before they expire; for those that expire sooner it asks again with each
-# request, ten times a second at most. It is always told "soon", so that the renewal decides.
+# obstore keeps credentials until five minutes before they expire, and requests them again with each request after
+# that, at most ten times per second. This expiry makes it always ask, so that `Renewal` decides when to renew.
 _SOON = timedelta(seconds=60)
 
-# Seconds for which new credentials count as valid: a refusal meanwhile has another reason.
+# Seconds for which new credentials count as valid; if they are refused in this time, the reason is another one.
 _SETTLED = 30.0
 
 
@@ -66,7 +66,7 @@ class Access:
             grant = self.renewal.grant()
             shaped = self.shape(grant)
         except LakebedError as error:
-            # obstore converts it to a text; callers find the error itself here.
+            # obstore would convert the error to a text; store it, so that callers can raise it unchanged.
             self._failure = error
             raise
         if grant is not self._handed:
@@ -75,12 +75,12 @@ class Access:
         return {**shaped, "expires_at": None if grant.expires is None else datetime.now(UTC) + _SOON}
 
     def failure(self) -> LakebedError | None:
-        """Return the error of the last question for credentials; None if it was answered."""
+        """Return the error of the last request for credentials; None if the request succeeded."""
         return self._failure
 
     @property
     def may_have_ended(self) -> bool:
-        """True if credentials that expired early may explain a refusal without a clear reason.
+        """True if credentials that expired early may explain a refusal without a stated reason.
 
         Not every store reports an expired token as such: Ceph reports a missing permission. Clocks may differ, too.
         """
@@ -94,6 +94,6 @@ class Access:
         Returns
         -------
         bool
-            Whether others were found.
+            Whether other credentials were found.
         """
         return self.renewal is not None and self.renewal.renew(self._handed)

@@ -101,8 +101,8 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
 
 
 def _anonymous(label: str, config: Mapping[str, Any], options: Mapping[str, Any]) -> Access:
-    # For a write the client would ask the metadata of a virtual machine for a token, and wait a minute without one.
-    # With an empty token it neither asks for one nor sends it.
+    # To write, the client would ask the metadata service for a token, and on a machine without one wait for a minute.
+    # With an empty token it neither asks for a token nor sends one.
     anonymous = Renewal(lambda: Grant({"bearer_token": ""}), label)
     return Access(label, {**config, "skip_signature": True}, options, anonymous, lambda _: {"token": ""})
 

@@ -14,15 +14,15 @@ from lakebed.storage.credentials import CredentialSource, Grant, answer_of
 
 log = logging.getLogger(__name__)
 
-# Seconds before the end at which credentials are renewed; those that live for less than four times as long are renewed
-# after three quarters of their life.
+# Seconds before the expiry at which credentials are renewed; if they are valid for less than four times as long, they
+# are renewed after three quarters of that time.
 MARGIN = 300.0
 _SHARE = 0.25
 
-# Seconds for which credentials are used that arrive expired, since the clock of this machine is ahead.
+# If credentials are expired on arrival, the clock of this machine is fast: they are used for this many seconds.
 _AHEAD = 30.0
 
-# Seconds until the next try after a renewal that failed, while the present ones are still valid.
+# Seconds until the next attempt if a renewal fails while the old credentials are still valid.
 _PAUSE = 5.0
 
 
@@ -32,9 +32,9 @@ class _Kept(NamedTuple):
 
 
 class Renewal:
-    """A source that keeps the grant of another until shortly before it expires.
+    """A source that keeps the grant of another source until shortly before it expires.
 
-    While the present credentials are valid, no request waits for new ones: a separate thread asks for them, since the
+    While the present credentials are valid, no request waits for new ones: a separate thread requests them, since the
     callers may be the few threads that serve all requests. If that fails, the present ones stay until they expire.
 
     Parameters
@@ -100,16 +100,16 @@ class Renewal:
 
         try:
             threading.Thread(target=ask, name="lakebed-credentials", daemon=True).start()
-        except RuntimeError:  # the interpreter is about to end
+        except RuntimeError:  # the interpreter is exiting
             busy.release()
 
     def renew(self, rejected: Grant | None) -> bool:
-        """Ask again because the store rejected credentials that should be valid.
+        """Request new credentials, because the store rejected credentials that should be valid.
 
         Parameters
         ----------
         rejected
-            The rejected grant. If a newer one is known already, the source is not asked.
+            The rejected grant. If a newer grant is known already, the source is not called.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Drop the credentials, so that the next use asks for new ones; make the source do so, too."""
+        """Drop the credentials, so that the next use requests new ones; make the source drop its own, too."""
         with self._busy:
             self._forget()
 
@@ -177,7 +177,7 @@ _all: weakref.WeakSet[Renewal] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A thread of the parent may hold the lock; in the child nobody would release it.
+    # A thread of the parent may hold the lock; no thread of the child would ever release it.
     for renewal in list(_all):
         renewal._busy = threading.Lock()  # noqa: SLF001 - same module
 

@@ -14,7 +14,7 @@ from lakebed.storage.auth.keys import plain
 KEYS = ("ca_bundle", "verify", "proxy")
 """Keys of a dictionary of credentials that concern connections, for every store."""
 
-# Seconds to wait for a metadata service that may not exist.
+# Seconds to wait for a metadata service, which may not exist on this machine.
 _METADATA_SECONDS = 1.0
 
 
@@ -41,7 +41,7 @@ def client_options(values: Mapping[str, Any], endpoint: str | None, ca_bundle: s
         if scheme not in ("http", "https"):
             raise InvalidInputError("endpoint_url in creds begins with http:// or https://")
         if scheme == "http":
-            # Without encryption, certificates do not matter, and reading those of the system takes a while.
+            # Without encryption, certificates are not used, and reading those of the system takes long.
             options["allow_http"], ca_bundle = True, None
     if values.get("verify") is False:
         options["allow_invalid_certificates"] = True
@@ -88,9 +88,9 @@ def has_metadata(host: str, path: str, headers: dict[str, str], sign: str | None
     host, path, headers
         Request that the service answers.
     sign
-        Header that its answer has: other clouds answer under the same address.
+        Header that the service's answer has: other clouds answer at the same address.
     """
-    # Without a proxy: the address exists on this machine only.
+    # Do not use a proxy, because the address exists only on this machine.
     connection = http.client.HTTPConnection(host, timeout=_METADATA_SECONDS)
     try:
         connection.request("GET", path, headers=headers)

@@ -46,14 +46,14 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:  # noqa: ARG001
-    """Return None: headers for a web server are part of every connection."""
+    """Return None: the headers for a web server are part of every connection, and need no source."""
     return None
 
 
 def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:  # noqa: ARG001
     """Return the access to a web server."""
     options = client_options(chosen, None, bundle(chosen))
-    # The address itself says whether the connection is encrypted.
+    # The scheme of the address already says whether the connection is encrypted.
     options["allow_http"] = True
     given = headers(chosen)
     if given:

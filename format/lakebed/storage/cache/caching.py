@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Buffer, Data, Stat, Tail
 
 _KEPT = re.compile(r"(?:.*/)?(?:chunks/[0-9a-f]{1,16}|\.lakebed/(?:manifest-|pages/)[^/]+)")
-# Most objects whose identity is remembered.
+# Maximum number of objects whose identity is remembered.
 _REMEMBERED = 65_536
-# Etags of a server that has none.
+# Values that mean that the server has no etags.
 _NO_ETAG = frozenset(("", "None"))
 _WHOLE = -1
 
@@ -108,7 +108,7 @@ class CachedStorage(Storage):
         self._asks = asks
         self._is_kept = kept
         self._known: dict[str, Stat] = {}
-        # Number of calls of `forget`: earlier answers of the origin are not remembered.
+        # Number of calls of `forget`; answers of the origin from before the last call are not remembered.
         self._forgotten = 0
         self._hits = 0
         self._trusted = CachedStorage(origin, files, place, asks=False, kept=kept) if asks else None
@@ -130,7 +130,7 @@ class CachedStorage(Storage):
 
     @property
     def place(self) -> str:
-        """Name that tells the origin from all others."""
+        """Name that identifies the origin among all storages."""
         return place_of(self.origin)
 
     def __repr__(self) -> str:
@@ -199,7 +199,8 @@ class CachedStorage(Storage):
                     return bytes(brought)
             if mine:
                 try:
-                    data = self._whole(item, size)  # another thread may just have fetched it
+                    # Another thread may have fetched the object in the meantime.
+                    data = self._whole(item, size)
                     if data is None:
                         data = self.origin.get(key)
                         self._files.keep(item, _split(data), len(data))
@@ -230,14 +231,14 @@ class CachedStorage(Storage):
             return self.origin.get_ranges(key, spans)
         item, size = found
         if any(not length or (size is not None and start + length > size) for start, length in spans):
-            return self.origin.get_ranges(key, spans)  # which answers or refuses them
+            return self.origin.get_ranges(key, spans)  # let the origin answer or refuse these ranges
         results = [self._here(item, start, length) for start, length in spans]
         missing = [span for span, data in zip(spans, results, strict=True) if data is None]
         if not missing:
             self._hits += 1
             return [data for data in results if data is not None]
         if size is None:
-            # A known size may be outdated; then it is not used.
+            # Use the known size only if all ranges lie within it, because it may be outdated.
             size = self._files.size(item)
             size = None if size is None or any(start + length > size for start, length in spans) else size
         blocks = self._bring(item, key, _wanted(missing, size))

@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-# Seconds between two updates of a file's time, which records its last use.
+# Minimum number of seconds between updates of a file's modification time, which records its last use.
 _NOTED = 10.0
 
 
@@ -142,7 +142,7 @@ class CacheFiles:
         """Read a run of blocks of one file, at least `least` bytes of the last one; None if any are missing."""
         try:
             fd = os.open(self._path(name), _READ)
-        except OSError:  # missing, or not readable
+        except OSError:  # the file is missing or not readable
             return None
         try:
             head = os.pread(fd, HEAD, 0)
@@ -154,7 +154,7 @@ class CacheFiles:
             found = read(_BlockRun(fd, name, first, entries, least))
             if found is not None:
                 _note_use(fd)
-        except OSError:  # a failing disk counts as a missing file
+        except OSError:  # a file on a failing disk counts as missing
             return None
         else:
             return found
@@ -281,7 +281,7 @@ def _parts(first: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
 def _note_use(fd: int) -> None:
     now = time.time()
     if abs(now - os.fstat(fd).st_mtime) > _NOTED:
-        with contextlib.suppress(OSError):  # the user may have no permission
+        with contextlib.suppress(OSError):  # the user may lack the permission to set times
             os.utime(fd, (now, now))
 
 
@@ -300,7 +300,7 @@ def _write(fd: int, name: bytes, blocks: Mapping[int, Buffer], size: int) -> Non
     elif size not in (UNKNOWN, known):
         write_at(fd, start_of(name, size), 0)
     for block, data in sorted(blocks.items()):
-        # Never in place of other blocks: a damaged entry may point into one.
+        # Append the block, never overwrite one: a damaged entry may point into another block.
         write_at(fd, data, end)
         offset, entry = entry_at(block, Entry(sum_of(data, name, block), end, len(data)))
         write_at(fd, entry, offset)

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 SHELVES = 32
 """Number of folders for the files."""
 _PAGE = 4096
-# Bytes of the folders and of the file with the count.
+# Bytes that the folders and the file with the count take themselves.
 _OVERHEAD = (SHELVES + 2) * _PAGE
-# Files that are compared to find the least recently used ones.
+# Number of files that are compared to find the least recently used ones.
 _LOOKED_AT = 1_000
-# Space that is freed at once: this share of the bound, but at most that share of the compared files.
+# Space that is freed at once: the first share of the bound, but no more than the second share of the compared files.
 _FREED, _FREED_OF_SEEN = 1 / 64, 1 / 4
-# If the compared files hold less than this share of their part of the count, the count is wrong.
+# If the compared files hold less than this share of what the count implies for their folders, the count is wrong.
 _DOUBTFUL = 1 / 2
 _PATIENCE = 0.05
 _PAUSE = 0.001
@@ -61,14 +61,14 @@ class _File:
 
 @dataclass(slots=True)
 class Ledger:
-    """The content of the file with the count, while it is locked."""
+    """Content of the file that records the used space, while that file is locked."""
 
     fd: int
     bound: int
     used: int
 
     def write(self, *, busy: bool) -> None:
-        """Write it to disk."""
+        """Write the ledger to disk."""
         data = _STATE.pack(_MAGIC, self.bound, max(0, self.used), busy, boot_id())
         os.pwrite(self.fd, data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"), 0)
 
@@ -161,7 +161,8 @@ class Quota:
             magic, bound, used, busy, boot = _STATE.unpack_from(data)
             if magic == _MAGIC:
                 ledger.bound = max(bound, self._bound)
-                # Without a boot id, a power cut may leave the count wrong until the next full count.
+                # Count again if the boot id differs, because a power cut may have lost changes of the count. On
+                # systems without boot ids, a wrong count stays until the next full count.
                 if not busy and boot == boot_id():
                     ledger.used = used
                     return ledger
@@ -172,7 +173,7 @@ class Quota:
         return ledger
 
     def _make_room(self, ledger: Ledger, need: int, most: int) -> None:
-        """Remove the least recently used files among as many as can be compared in a moment."""
+        """Remove the least recently used files among a sample of files that can be compared quickly."""
         ledger.write(busy=True)
         shelves = clock.chance().sample(range(SHELVES), SHELVES)
         while shelves and ledger.used + need > most:
@@ -182,7 +183,7 @@ class Quota:
                 seen += _files(self.shelf(shelves.pop()))
             size = sum(file.size for file in seen)
             if size * SHELVES < (before - len(shelves)) * ledger.used * _DOUBTFUL:
-                # Files were removed by hand.
+                # Somebody has removed files by hand, so count again.
                 ledger.used = self._counted()
             wanted = max(ledger.used + need - most, min(int(most * _FREED), int(size * _FREED_OF_SEEN)))
             for file in sorted(seen, key=lambda file: file.used):

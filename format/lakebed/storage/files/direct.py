@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BLOCK = 4096
-"""Unit of places, lengths and addresses in bytes; no disk needs a larger one."""
-_WORTH = 1 << 18  # smaller files are as fast through the cache
-_KEPT = 0.5  # cached part of a file from which on reading through the cache is as fast
+"""Unit of offsets, lengths and addresses in bytes; no disk needs a larger one."""
+_WORTH = 1 << 18  # smaller files are read as fast through the cache
+_KEPT = 0.5  # if at least this share of a file is cached, reading through the cache is as fast
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 
@@ -46,7 +46,7 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # The file system takes the flag, but not these blocks.
+            # The file system accepts the flag, but not blocks of this size.
             _turn(fd, on=False)
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
@@ -56,7 +56,7 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
 def read_uncached(fd: int, into: memoryview) -> int:
     """Read the start of a file into a byte view if the cache does not hold it; return the number of bytes.
 
-    The caller reads the rest through the cache; the file is positioned at its beginning.
+    The caller reads the remaining bytes through the cache; the file is positioned at its beginning.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def _read_blocks(fd: int, into: memoryview, buffer: memoryview) -> int:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            break  # the file system takes the flag, but not these blocks
+            break  # the file system accepts the flag, but not blocks of this size
         if not got:
             break
         into[done : done + got] = buffer[:got]
@@ -100,13 +100,13 @@ def _write_blocks(fd: int, views: Sequence[memoryview], buffer: memoryview, size
 
 
 def _write_at(fd: int, data: memoryview, at: int) -> None:
-    """Write at a place, by as many calls as necessary."""
+    """Write at an offset, in as many calls as necessary."""
     while data:
         done = os.pwrite(fd, data, at)
         if not done:
             raise OSError(errno.EIO, "nothing was written")
         if done % BLOCK:
-            _turn(fd, on=False)  # the rest begins in the middle of a block
+            _turn(fd, on=False)  # switch direct writes off, because the rest begins inside of a block
         at, data = at + done, data[done:]
 
 

@@ -27,24 +27,26 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Buffer
 
-FILES_AT_ONCE = 256  # files that stay open between write and fsync; the usual limit is 1024
-# Forced writes of several files share one commit of the journal; more threads than processors spin on its lock.
+# Maximum number of files that stay open between write and fsync; processes may usually open 1024.
+FILES_AT_ONCE = 256
+# Number of threads for forced writes: writes at the same time share one commit of the journal, but more threads than
+# processors compete for its lock.
 _THREADS = min(4, os.cpu_count() or 1)
-_SERIAL = 3  # fewer files than this are not worth a thread
-# Some network file systems cannot sync a folder and need not.
+_SERIAL = 3  # number of files below which a thread costs more than it saves
+# Errors of network file systems that cannot sync a folder, and need not.
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
-"""Nanoseconds to which file systems round times; the coarsest keeps every other second."""
-_WORTH = 1 << 20  # bytes of a file that justify a call to reserve its blocks
+"""Units to which file systems round times, in nanoseconds; the coarsest rounds to even seconds."""
+_WORTH = 1 << 20  # size in bytes from which reserving the blocks of a file pays
 STEP = 1 << 20
 """Bytes of a large file that one call writes."""
-_PIECES = 512  # at most IOV_MAX (1024)
+_PIECES = 512  # pieces per call; the system allows IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
 _PAUSE = 0.01
 _FICLONE = 0x40049409
 _COPY_BYTES = 1 << 22
-# Errors of file systems that do not share blocks, or not between these two files.
+# Errors that mean: the file system cannot share blocks, or cannot share them between these two files.
 _CAN_NOT = frozenset((errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM))
 
 
@@ -64,7 +66,7 @@ def later_than(present: Stat | None) -> int:
 
 
 def write_all(fd: int, views: Sequence[memoryview]) -> None:
-    """Write byte views back to back, by as many calls as necessary."""
+    """Write byte views back to back, in as many calls as necessary."""
     for first in range(0, len(views), _PIECES):
         group = list(views[first : first + _PIECES])
         while group:
@@ -78,7 +80,7 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
 
 
 def read_at(fd: int, start: int, length: int, path: str) -> bytes:
-    """Read exactly this range of a file, by several calls if necessary: one returns at most 2 GiB.
+    """Read exactly this range of a file, in several calls if necessary, since one call returns at most 2 GiB.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def read_at(fd: int, start: int, length: int, path: str) -> bytes:
 
 
 def write_at(fd: int, data: Buffer, at: int) -> None:
-    """Write bytes at a place, by as many calls as necessary."""
+    """Write bytes at an offset, in as many calls as necessary."""
     view = memoryview(data)
     while view:
         done = os.pwrite(fd, view, at)
@@ -110,7 +112,7 @@ def write_at(fd: int, data: Buffer, at: int) -> None:
 
 
 def write_file(fd: int, views: Sequence[memoryview]) -> None:
-    """Write byte views back to back into an empty file whose length the file system is told first.
+    """Write byte views back to back into an empty file, after telling the file system its length.
 
     Raises
     ------
@@ -190,7 +192,7 @@ def clone(source: int, target: int, size: int) -> None:
 
 
 def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced: bool = False) -> None:
-    """Force open files to disk and close them; the list is emptied even if one of them fails.
+    """Force open files to disk and close them; the list is emptied even if a file fails.
 
     Files are only closed if `config.FSYNC` is off, or with `are_forced`, if they are on the disk already.
 
@@ -212,7 +214,7 @@ def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced:
         for fd in share:
             try:
                 os.close(fd)
-            except OSError as error:  # where network file systems report that the disk is full
+            except OSError as error:  # network file systems report here that the disk is full
                 errors.append(error)
 
     if len(files) < _SERIAL or not forces:
@@ -284,7 +286,7 @@ class OpenFiles:
         Returns
         -------
         bool
-            Whether all other files and folders of that disk were forced, too.
+            Whether all files and folders of the disk were forced, not only these.
         """
         is_whole = self._at_once is not None and self._at_once(array("i", self._opened))
         flush_files(self._opened, self._harmless, are_forced=is_whole)
@@ -295,7 +297,7 @@ class OpenFiles:
 
     def __exit__(self, *_: object) -> None:
         while self._opened:
-            with contextlib.suppress(OSError):  # the error under way matters more
+            with contextlib.suppress(OSError):  # an error that is already being raised matters more
                 self.close_last()
 
 
@@ -321,7 +323,7 @@ def flush_folders(folders: Iterable[str]) -> None:
 
 
 def flush_above(folder: str) -> None:
-    """Force the folders above one to disk, as far as permitted: another process may have just made them."""
+    """Force the folders above a folder to disk, as far as permitted: another process may have just created them."""
     while (above := os.path.dirname(folder)) != folder:
         folder = above
         with contextlib.suppress(StorageError):
@@ -334,7 +336,7 @@ class LockedFile:
     __slots__ = ("_file",)
 
     def __init__(self, path: str) -> None:
-        # The interpreter closes it when it is garbage; a finalizer of ours could swallow a Ctrl-C.
+        # Let the interpreter close the file: a finalizer in Python could swallow a Ctrl-C.
         self._file = io.FileIO(path, "r+", opener=_create)
 
     @property
@@ -360,7 +362,7 @@ class LockedFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file; the lock stays as long as the parent process has it open."""
+        """Close the file; if a parent process has it open, the lock stays."""
         self._file.close()
 
 
@@ -385,7 +387,8 @@ def lock_file(path: str) -> LockedFile | None:
             raise storage_error(error, "lock", path) from error
         try:
             file.lock()
-            # If the dataset was deleted since then, so was this file, and its lock excludes no other process.
+            # If the dataset was deleted in the meantime, this lock file is deleted, too, and locking it excludes no
+            # other process.
             if os.path.samestat(os.fstat(file.fd), os.stat(path)):
                 return file
         except BlockingIOError:
@@ -418,7 +421,8 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
                     f"{path} has been locked for {wait:.0f} s by another process;"
                     " end that process if it hangs, then try again"
                 )
-            # With jitter, so that no process always comes too late; those that wait long look more often.
+            # Pause for a random time, so that no process loses every race; processes that have waited long pause for
+            # a shorter time.
             time.sleep(clock.chance().random() * _PAUSE / (1 + 4 * waited))
         yield
     finally:
@@ -428,7 +432,7 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
 
 @cache
 def boot_id() -> bytes:
-    """Return 16 bytes that name the run of this kernel, the same in all containers; zeros if unknown."""
+    """Return 16 bytes that identify the present boot of this kernel, equal in all containers; zeros if unknown."""
     try:
         text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         found = bytes.fromhex(text.strip().replace("-", ""))

@@ -21,7 +21,8 @@ MOST = 64
 """Maximum number of nameless files per process, which needs its usual 1,000 descriptors for other purposes, too."""
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
-# Errors of a file that cannot get a name: it had one, lies on another disk, or links are not allowed.
+# Errors that mean that an anonymous file cannot get this name: it had one, lies on another disk, or may not be
+# linked.
 NO_LINK = frozenset(
     (errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 )
@@ -35,7 +36,7 @@ class EarlyFile:
     fd
         Descriptor of the empty file, which is closed, and the file removed, with this object.
     folder
-        Its future folder, for errors.
+        Future folder of the file, for errors.
     """
 
     __slots__ = ("_fd", "_folder", "_is_named", "_owned", "_pid")
@@ -119,7 +120,7 @@ class EarlyFile:
         fd = os.dup(self._fd)
         with OnFailure(os.close, fd):
             try:
-                # The folder makes Python use linkat(2), which follows the link of /proc.
+                # With src_dir_fd, Python calls linkat(2), which follows the symbolic link in /proc.
                 os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
             except FileNotFoundError as error:
                 if os.path.lexists(os.path.dirname(path)):
@@ -136,7 +137,7 @@ def early_file(folder: str, size: int) -> EarlyFile | None:
     try:
         fd = os.open(folder, _FLAGS, 0o666)
     except OSError:
-        return None  # the ordinary way works, or reports the same error
+        return None  # ordinary writing works, or reports the same error
     if native.reserve(fd, size):
         os.close(fd)
         return None

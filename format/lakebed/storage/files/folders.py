@@ -45,11 +45,13 @@ class Folders:
     def __init__(self, root: str) -> None:
         self.root = root
         self._within = root.rstrip("/") + "/"
-        # Key folder ("" or "a/b") -> path with a trailing slash, once found to stay inside the root.
+        # Key of a folder ("" or "a/b") -> its path with a trailing slash; only folders that were found to be inside
+        # of the root.
         self._inside: dict[str, str] = {}
-        # Folders whose entries are on disk. In others, even an earlier process may have left entries that are not.
+        # Folders whose entries are on disk. Any other folder may have entries, even of an earlier process, that are
+        # not on disk yet.
         self._forced: set[str] = set()
-        # Folders that could not be forced: the system may consider them written now.
+        # Folders whose fsync failed; the system may then wrongly report success for the next fsync.
         self._doubtful: set[str] = set()
         self._changes = itertools.count()
         self._last_change = -1
@@ -109,7 +111,7 @@ class Folders:
         try:
             return stat_module.S_ISDIR(os.lstat(path).st_mode)
         except OSError:
-            return True  # it does not exist
+            return True  # nothing exists at this path
 
     # -- on disk ---------------------------------------------------------------------------------------------
 
@@ -127,7 +129,7 @@ class Folders:
             fresh.update(self._make_one(folder))
             parent = os.path.dirname(folder)
             if len(parent) < len(self.root):
-                # Creating a folder needs no permission to read its parent.
+                # Creating a folder does not require the permission to read its parent, so do not fail without it.
                 with contextlib.suppress(StoragePermissionError):
                     flush_folders([parent])
             else:
@@ -143,18 +145,19 @@ class Folders:
         try:
             os.mkdir(folder)
         except (FileExistsError, FileNotFoundError):
-            return []  # another process was faster, or something is in the way and the next step fails
+            # Another process created the folder first, or another object is in the way and the next step fails.
+            return []
         except OSError as error:
             raise storage_error(error, "create", folder) from error
         return [folder]
 
     @property
     def changes(self) -> int:
-        """Number of the last change, for `note_forced`."""
+        """Number of changes so far, to pass to `note_forced`."""
         return self._last_change
 
     def note_forced(self, folders: Iterable[str], before: int) -> bool:
-        """Note that the whole disk was forced, including folders given by their paths and those above them.
+        """Record that the whole disk was forced, including folders given by their paths and the folders above them.
 
         Parameters
         ----------
@@ -164,7 +167,7 @@ class Folders:
         Returns
         -------
         bool
-            False if that does not count: a folder could not be forced earlier, or has changed since.
+            False if the record is invalid: a folder could not be forced earlier, or has changed since.
         """
         wanted = self._up_to_root(folders)
         with self._lock:
@@ -176,7 +179,7 @@ class Folders:
         return True
 
     def note_doubtful(self, folders: Iterable[str]) -> None:
-        """Note that folders, given by their paths, and those above them could not be forced to disk."""
+        """Record that folders, given by their paths, and the folders above them could not be forced to disk."""
         self._doubtful |= self._up_to_root(folders)
 
     def _up_to_root(self, folders: Iterable[str]) -> set[str]:
@@ -189,7 +192,7 @@ class Folders:
         return found
 
     def changed(self, folders: Iterable[str]) -> None:
-        """Note folders, given by their paths, with new entries that are not forced to disk."""
+        """Record that folders, given by their paths, have new entries that are not forced to disk."""
         with self._lock:
             self._last_change = next(self._changes)
             self._forced.difference_update(folders)
@@ -224,7 +227,8 @@ class Folders:
         with self._lock:
             if len(self._forced) >= _REMEMBERED:
                 self._forced.clear()
-            if self._last_change == before:  # otherwise another thread may have created a folder
+            # If this differs, another thread may have created a folder in the meantime.
+            if self._last_change == before:
                 self._forced |= wanted
 
 
@@ -234,7 +238,7 @@ def temporary_in(folder: str) -> str:
 
 
 def check_apart(folder: str, others: Iterable[str]) -> None:
-    """Check that an existing folder is none of the other new ones under another spelling.
+    """Check that an existing folder is not one of the other new folders under another spelling.
 
     Raises
     ------
@@ -243,14 +247,14 @@ def check_apart(folder: str, others: Iterable[str]) -> None:
     """
     if any(other != folder and _folded(other) == _folded(folder) for other in others):
         raise StorageError(
-            f"{folder} and another new folder are the same to this file system, which ignores case or accents; delete "
-            "one of the two tensors or groups, or use another disk",
+            f"this file system takes {folder} and another new folder for the same, which ignores case or accents; "
+            "delete one of the two tensors or groups, or use another disk",
             errno=errno.EEXIST,
         )
 
 
 def _folded(folder: str) -> tuple[str, str]:
-    """Return a path as the least discriminating file systems compare it."""
+    """Return a path with letters folded, so that paths which any file system treats as equal compare equal."""
     parent, _, name = folder.rpartition("/")
     return parent, unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
 
@@ -262,7 +266,7 @@ def _touch(folder: str) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW))
         os.unlink(path)
     except FileNotFoundError:
-        pass  # the folder is gone
+        pass  # the folder does not exist any more
     except OSError as error:
         raise storage_error(error, "write", path) from error
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def remove(storage: Storage, keys: Iterable[str]) -> None:
-    """Remove objects in the given order, then the folders that this empties; by one request if supported.
+    """Remove objects in the given order, then the folders that become empty; in one request if supported.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def remove(storage: Storage, keys: Iterable[str]) -> None:
 
 
 def prune(storage: Storage, folders: Iterable[str]) -> None:
-    """Remove empty folders, given as keys, and folders above them that this empties."""
+    """Remove empty folders, given as keys, and the folders above them that become empty."""
     root = traits_of(storage).folder
     if not root:
         return
@@ -49,7 +49,7 @@ def prune(storage: Storage, folders: Iterable[str]) -> None:
     wanted = set()
     for folder in folders:
         above = folder
-        while "/" in above and above not in wanted:  # folders in the root stay
+        while "/" in above and above not in wanted:  # folders directly in the root are kept
             wanted.add(above)
             above = above.rpartition("/")[0]
     full = set()
@@ -60,7 +60,7 @@ def prune(storage: Storage, folders: Iterable[str]) -> None:
                 continue
             except FileNotFoundError:
                 continue
-            except OSError:  # it is not empty, or may not be removed, which does no harm
+            except OSError:  # the folder is not empty, or may not be removed, which does no harm
                 pass
         full.add(folder.rpartition("/")[0])
 
@@ -79,7 +79,7 @@ def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
             if re.fullmatch(TEMPORARY, name) is None or process_hooks.is_alive(int(name.split("-")[1], 16)):
                 continue
             path = f"{folder}/{name}"
-            with contextlib.suppress(OSError):  # it has just been renamed
+            with contextlib.suppress(OSError):  # another process has just renamed the file
                 found = os.lstat(path)
                 yield path[len(root) + 1 :], found.st_size, found.st_mtime
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BUFFER = 1 << 22
-_MOST = 4  # buffers; a thread that finds none free does without
+_MOST = 4  # number of buffers; a thread that finds none free works without
 
 
 class _Buffers:

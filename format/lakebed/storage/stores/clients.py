@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 5.0
 
-# Seconds after which the client gives up, so that we decide whether to continue.
+# Seconds after which the client gives up, so that this library decides whether to try again.
 _CLIENT_RETRY_SECONDS = 10.0
 _FOREVER = timedelta(days=7)
-_RETRIES = 1000  # the timeout comes first
+_RETRIES = 1000  # never reached, because the timeout comes first
 
-# All clients of this process, including garbage that is not collected yet.
+# All clients of this process, including unused ones that are not garbage-collected yet.
 _clients: WeakSet[BucketClient] = WeakSet()
-# Clients of a parent process: freeing them could wait for threads that do not exist in this process.
+# Clients that a parent process made. They are never freed, because that could wait for threads that do not exist in
+# this process.
 _left_alone: list[BucketClient] = []
 
 
@@ -67,7 +68,7 @@ class BucketClient:
 
 
 def client_retry_seconds() -> float:
-    """Return the seconds of retries for a server that has never answered and probably does not exist."""
+    """Return how many seconds to retry a server that has never answered and probably does not exist."""
     return min(_CLIENT_RETRY_SECONDS, config.RETRY_SECONDS)
 
 
@@ -105,7 +106,8 @@ def _store(
         **patience,
         **access.client_options,
     }
-    # Pauses grow from a tenth of a second, with jitter: clients that were refused together do not return together.
+    # Pauses grow from a tenth of a second, with jitter, so that clients that were refused together do not return
+    # together.
     retry = {
         "max_retries": retries,
         "retry_timeout": timedelta(seconds=client_retry_seconds()),
@@ -121,7 +123,7 @@ def _store(
         return kinds[scheme](bucket, config={**access.config, **settings}, **common)
     except (client().exceptions.BaseError, ValueError, TypeError, OSError) as error:
         kind = type(error).__name__
-    # The text of the error may quote secrets.
+    # Leave out the text of the error, because it may quote secrets.
     raise InvalidInputError(
         f"{scheme}://{bucket.partition('?')[0]} cannot be opened like this ({kind}): check the address, endpoint_url, "
         f"the region and the form of the credentials, which come from {access.name or 'nowhere'}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Data, Storage
 
-# Clouds that enforce conditions, by the end of the host's name.
+# Hosts of clouds that certainly enforce conditions, by the end of the name.
 _ENFORCING = (".amazonaws.com", ".amazonaws.com.cn")
 
 
@@ -132,7 +132,7 @@ def _probe(
                 return ConditionalPuts(creates, is_quoted=is_quoted)
         return ConditionalPuts(creates, replaces=False)
     finally:
-        with contextlib.suppress(StorageError):  # a few bytes may stay
+        with contextlib.suppress(StorageError):  # if the deletion fails, an object of a few bytes stays
             delete(key)
 
 

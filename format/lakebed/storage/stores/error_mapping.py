@@ -1,4 +1,4 @@
-"""Answers of stores as errors of this package: one line with the failure and the remedy, without secrets.
+"""Conversion of a store's answers to errors of this package: one line with failure and remedy, without secrets.
 
 The client reports a failure as a text with the status, the server's XML, and addresses that may hold signatures. Only
 the status, the server's error code and the first line of its message are passed on.
@@ -60,15 +60,15 @@ _CONFLICT, _PRECONDITION, _NO_SUCH_RANGE, _TOO_MANY = 409, 412, 416, 429
 _FAILED, _NOT_IMPLEMENTED, _NO_SPACE = 500, 501, 507
 _OVERLOADED = 500, 503, 504
 
-# Texts of the client for a connection that fails, or an answer that breaks off.
+# Texts in the client's errors that mean a connection that failed, or an answer that broke off.
 _BROKEN_BODY = ("error decoding response body", "request or response body error")
 _BROKEN = (*_BROKEN_BODY, "error sending request", "operation timed out", "connection closed", "HTTP error")
 
 
-# Text for credentials that it cannot read, followed by a part of them.
+# Text in the client's error about credentials that it cannot read; a part of the credentials follows.
 _NO_SENSE = "credential provider"
 
-# Texts for an answer that is not the part that was asked for.
+# Texts in the client's errors that mean that the answer is not the requested part.
 _NO_PARTS = ("non-partial", "RangeNotSupported", "suffix range", "Wanted range starting at")
 
 
@@ -140,7 +140,7 @@ class FailedRequest:
 
     @property
     def is_refusal(self) -> bool:
-        """True if the store was too busy or did not answer in time, so that it should be asked for less."""
+        """True if the store was too busy or did not answer in time, so that it should get fewer requests."""
         return self.is_timeout or self.code in _BUSY or self.status in (_TOO_MANY, *_OVERLOADED)
 
     @property

@@ -30,7 +30,7 @@ _LIBRARY = "obstore._obstore"
 _lock = threading.Lock()
 _store: ModuleType | None = None
 _is_of_parent = False
-# Libraries of parent processes: objects of theirs may still exist.
+# Libraries that parent processes loaded; kept, because their objects may still exist.
 _ancestors: list[ModuleType] = []
 
 
@@ -48,7 +48,8 @@ def client() -> ModuleType:
     process_hooks.start()
     with _lock:
         if _store is None:
-            # No hook reports a fork before the first dataset was opened, and a program may have used obstore itself.
+            # Before the first dataset is opened, no hook notices a fork, and the program may have used obstore
+            # itself.
             if _is_of_parent or (process_hooks.was_forked() and _LIBRARY in sys.modules):
                 _replace_library()
                 _is_of_parent = False
@@ -82,7 +83,7 @@ def _replace_library() -> None:
 def _copied(source: Path) -> Iterator[str]:
     """Copy a file to a path that no related process has used, in memory if possible."""
     if hasattr(os, "memfd_create"):
-        # A temporary folder may be mounted without permission to load code.
+        # Prefer memory, because a temporary folder may be mounted without permission to load code.
         with open(os.memfd_create("obstore"), "wb") as file:  # noqa: PTH123
             file.write(source.read_bytes())
             file.flush()

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Storage
 
-# Seconds over which a rate is measured, at least; shorter periods measure chance.
+# Minimum number of seconds over which a rate is measured; over a shorter time, chance decides.
 _WINDOW = 0.2
-# Growth of the rate that a step must bring to be kept.
+# A step is kept if it multiplies the rate by at least this factor.
 _GAIN = 1.1
-# Number of windows between a step that gained nothing, or a refusal, and the next step.
+# Number of windows without a new step, after a step without gain or after a refusal.
 _REST = 16
-# Number of requests that any store can handle. A program with a lower limit keeps that.
+# Number of requests that any store can handle: the limit never falls below it, unless it began lower.
 _LEAST = 8
 GROWTH = 4
 """Maximum number of requests, as a multiple of the initial number."""
@@ -46,7 +46,7 @@ class Counts:
     retried
         Requests that repeat a failed one.
     refused
-        Requests that the store was too busy for, or did not answer in time.
+        Requests that the store refused because it was too busy, or did not answer in time.
     nbytes
         Bytes received.
     """
@@ -57,7 +57,7 @@ class Counts:
     nbytes: int = 0
 
     def plus(self, other: Counts, sign: int = 1) -> Counts:
-        """Return both together."""
+        """Return the sum of both counts."""
         names = [field.name for field in fields(self)]
         return Counts(*(getattr(self, name) + sign * getattr(other, name) for name in names))
 
@@ -72,20 +72,20 @@ class Concurrency:
     Parameters
     ----------
     start
-        The number at first.
+        Initial limit.
     now
         Seconds on any clock; the methods take times of the same clock.
 
     Attributes
     ----------
     limit
-        The number now.
+        Present limit.
     """
 
     def __init__(self, start: int, now: float) -> None:
         self.limit = start
         self._least, self._most = min(start, _LEAST), start * (GROWTH if start >= _LEAST else 1)
-        # Limit before the step that is being tried, and the bytes per second that it brought.
+        # The limit before the step that is being tried, and the rate in bytes per second at that limit.
         self._base, self._rate = start, 0.0
         self._rest = 0
         self._reduced = now
@@ -95,11 +95,11 @@ class Concurrency:
         self._since, self._bytes, self._answers, self._is_full = now, 0, 0, False
 
     def began(self, under_way: int) -> None:
-        """Note how many requests are under way, including the one that begins."""
+        """Record how many requests are under way, including the one that begins."""
         self._is_full = self._is_full or under_way >= self.limit
 
     def answered(self, now: float, nbytes: int) -> None:
-        """Note that a request has brought `nbytes`."""
+        """Record that a request has returned `nbytes`."""
         self._bytes += nbytes
         self._answers += 1
         seconds = now - self._since
@@ -108,7 +108,7 @@ class Concurrency:
         rate, is_full = self._bytes / seconds, self._is_full
         self._measure_from(now)
         if not is_full:
-            return  # the limit was not reached, so the rate does not tell
+            return  # requests did not reach the limit, so the rate says nothing about it
         if self._rest:
             self._rest -= 1
         elif self.limit > self._base and rate < _GAIN * self._rate:
@@ -118,9 +118,9 @@ class Concurrency:
             self.limit = min(self._most, self.limit + max(1, self.limit // 4))
 
     def refused(self, now: float, began: float) -> None:
-        """Note that the store refused a request that began at a time, or did not answer it in time."""
+        """Record that the store refused a request that began at a time, or did not answer in time."""
         if began < self._reduced:
-            return  # it began before the last reduction: all such requests count as one refusal
+            return  # all requests from before the last reduction count as one refusal
         self.limit = self._base = max(self._least, self.limit // 2)
         self._rest, self._reduced = _REST, now
         self._measure_from(now)
@@ -138,7 +138,7 @@ class Asked:
 
 
 class Traffic:
-    """Requests of this process that read from one store."""
+    """Read requests of this process to one store."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -158,7 +158,7 @@ class Traffic:
 
     @contextmanager
     def request(self) -> Iterator[Asked]:
-        """Wait until one more request may be under way, and note how the request of the block ends."""
+        """Wait until one more request may be under way, and record how the request of the block ends."""
         with self._change:
             self._change.wait_for(lambda: self._under_way < self._concurrency.limit)
             self._under_way += 1

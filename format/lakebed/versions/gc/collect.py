@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from lakebed.versions.paged import PageTree
     from lakebed.versions.updates import Update
 
-# Number of publishes between two removals of garbage; one removal serves many heads.
+# Number of publishes between two removals of garbage, so that one removal deletes many heads.
 _EVERY = 16
-# If other writers left this many versions behind, a sweep begins; from the second number on, it is done in one go.
+# Numbers of versions left by other writers: from _MANY on, a sweep begins; from _TOO_MANY on, it is completed at
+# once.
 _MANY = 128
 _TOO_MANY = 192
-# Seconds that a publish may spend on a sweep.
+# Maximum number of seconds per publish that are spent on a sweep.
 _SLICE_SECONDS = 0.02
-# If a full sweep has been due for this many seconds, because writers end before it does, do it in one go.
+# If writers end before they complete a sweep, it becomes overdue; after this many seconds, it is completed at once.
 _OVERDUE_SECONDS = 86_400.0
 
 
@@ -62,7 +63,7 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     DatasetCorruptError
         If the version tree, or the file of the tags, is damaged.
     StorageError
-        If the storage fails; the rest stays for the next time.
+        If the storage fails; remaining garbage stays for the next collection.
     """
     from lakebed.versions.gc.sweep import Sweep
 
@@ -93,20 +94,20 @@ class Collector:
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._knows_readers = traits_of(storage).reader_leases
         self._number = 0
-        # Heads that this writer made since the last commit; no other branch uses files of their folders.
+        # Heads that this writer made since the last commit; no other branch uses files in the folders of these heads.
         self._line: dict[str, int] = {}
         self._pages: dict[str, int] = {}  # the same for pages of chunk indexes
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
-        self._folders: set[str] = set()  # folders of removed files; they may be empty now
+        self._folders: set[str] = set()  # folders from which files were removed, so that they may be empty
         self._gone: set[str] = set()
         self._recorded: set[str] = set()
         self._publishes = 0
@@ -119,7 +120,7 @@ class Collector:
         self.reading: Lease | None = None
 
     def enter(self, version: str) -> None:
-        """Lease a version, before anything of it is read, and release the one before.
+        """Lease a version before any of its content is read, and release the version leased before.
 
         Raises
         ------
@@ -176,7 +177,7 @@ class Collector:
         return found
 
     def published(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree, branch: str) -> None:
-        """Note a publish, lease its version, and remove due garbage; see :meth:`superseded`, :meth:`run`."""
+        """Record a publish, lease its version, and remove due garbage; see :meth:`superseded`, :meth:`run`."""
         self.superseded(old, new, tree)
         try:
             self.reading = lease_version(self._storage, new[-1].version_id)
@@ -188,7 +189,7 @@ class Collector:
         self.run(tree, branch)
 
     def superseded(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree) -> None:
-        """Note a publish: the versions ``new``, the last of which is the head now, replaced the head ``old``.
+        """Record a publish: the versions ``new``, the last of which is the new head, replaced the head ``old``.
 
         Parameters
         ----------
@@ -211,7 +212,7 @@ class Collector:
             self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks, files))
         if len(new) > 1 or not is_gone:
             self._pages = {}
-            self._line = {}  # these chunks are part of a commit now
+            self._line = {}  # these chunks now belong to a commit
         self._line[head.version_id] = self._number
 
     def _dropped(self, old: Snapshot, new: Sequence[Snapshot]) -> list[tuple[str, int]]:
@@ -331,7 +332,7 @@ class Collector:
             self._delete(held, *others, manifest_key(head.id))
         self._gone.add(head.id)
         for key, first in head.chunks:
-            # If a head in between is still being read, keep the chunk, because that head has it too.
+            # Keep the chunk if a head in between is still being read, because that head has it, too.
             reader = next((r for r in self._read if first <= r.number <= head.number), None)
             if reader is None:
                 self._chunks.append(key)
@@ -340,7 +341,7 @@ class Collector:
         return True
 
     def _end_by_time(self, head: _Head) -> None:
-        """Schedule the removal of everything that goes with a head; its readers began too long ago to wait for."""
+        """Schedule the removal of all files of a head; its readers began too long ago to wait for them."""
         folder = folder_of(head.id)
         keys = [folder + name for name in head.files]
         if not keys:
@@ -374,7 +375,7 @@ class Collector:
         self._gone.update(self._sweep.ended)
         if not self._sweep.recent:
             self._swept = clock.now()
-        # Kept items alone are not worth another sweep, so wait for others.
+        # Items that this sweep kept do not justify another sweep, so wait until others are added.
         self._more = min(_MANY, len(self._sweep.report.kept))
         self._sweep = None
 
@@ -405,7 +406,7 @@ def _chunks_not_in(old: PageTree, *new: PageTree) -> Iterator[tuple[tuple[str, s
 
 
 def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:
-    """Return the rows of a table whose chunks no other table has; tables mostly begin alike."""
+    """Return the rows of a table whose chunks no other table has; tables mostly start with the same chunks."""
     ids = old.ids.ids
     alike, rest = len(ids), set[int]()
     for table in tables:

@@ -32,7 +32,7 @@ class LiveChunks:
         self.pages: set[str] = set()
 
     def holds(self, version: str, key: str, name: str) -> bool:
-        """Return whether a chunk is referred to; true for names that no chunk can have."""
+        """Return whether a chunk is referred to; true for names that cannot be names of chunks."""
         try:
             return int(name, 16) in self._ids.get((version, key), ())
         except ValueError:
@@ -96,7 +96,7 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
     """
     live.versions.add(version)
     if version == FIRST:
-        return  # chunks of the root version are never collected
+        return  # chunks of the root version are never garbage-collected
     digest = digests_of(tree).get(version)
     node, found = tree.commits[version], read_manifest(storage, version, digest)
     is_known = found is not None and digest == found.digest

@@ -26,7 +26,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An item that looks like garbage and stays."""
+    """An item that looks like garbage but is kept."""
 
     what: str
     name: str

@@ -35,7 +35,8 @@ from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree, reader_l
 from lakebed.versions.refs import read_refs
 from lakebed.versions.state import folder_of, split_chunk
 
-# While a writer is active, files younger than this that the tree lacks may belong to its next publish.
+# While a writer is active, files that the tree does not name may belong to its next publish; files younger than this
+# many seconds are kept.
 _UNDER_WAY = 300.0
 _VERSIONS = "versions/"
 _MANIFESTS = manifest_key("")
@@ -64,14 +65,14 @@ class Sweep:
     Parameters
     ----------
     grace
-        Seconds that everything stays after it was last part of the dataset.
+        Seconds for which files stay after they were last part of the dataset.
     keep
         Number of versions that left the tree last and stay for ``grace`` seconds; others stay only while they are being
         read. None keeps all for that time.
     mine
         Branch of the writer that runs this.
     recent
-        Look only at the versions that left the tree last, so that the effort does not grow with the history.
+        Examine only the versions that left the tree last, so that the effort does not grow with the history.
 
     Attributes
     ----------
@@ -106,8 +107,8 @@ class Sweep:
         self._live = LiveChunks()
         self._seen: set[str] = set()
         self._unlisted_wait = grace
-        self._behind = 0.0  # seconds by which the store's clock is behind ours
-        self._to_remove: list[str] = []  # files that will be removed by one request
+        self._behind = 0.0  # number of seconds by which the clock of the store is behind the local clock
+        self._to_remove: list[str] = []  # files that the next request will remove
 
     def steps(self) -> Iterator[None]:
         """Run the sweep in steps; each takes little time, or a few requests.
@@ -115,7 +116,7 @@ class Sweep:
         Raises
         ------
         StorageError
-            If the storage fails; the rest stays for the next time.
+            If the storage fails; remaining garbage stays for the next sweep.
         """
         self._compare_clocks()
         yield from self._list()
@@ -166,7 +167,7 @@ class Sweep:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def _compare_clocks(self) -> None:
-        """Read the clock of the store, if it has one of its own."""
+        """Read the store's clock, if the store has one."""
         if traits_of(self._storage).reader_leases or self._dry_run:
             return
         self._storage.put(_CLOCK, b"now")
@@ -209,7 +210,7 @@ class Sweep:
         unknown = [
             version for version in found if version not in tree.commits and version not in self._folders
         ]
-        # A manifest may be all that is left of a version.
+        # The manifest may be the only file that is left of a version.
         stats = together(
             self._storage, [partial(self._storage.stat, reader_lease_key(version)) for version in unknown]
         )
@@ -235,7 +236,7 @@ class Sweep:
         else:
             busy = True
         if not traits_of(self._storage).reader_leases:
-            # On such stores files arrive in any order, so a running publish looks like one that was cut off.
+            # On such stores, files become visible in any order, so a running publish looks like an interrupted one.
             self._unlisted_wait = max(self._grace, config.GRACE_SECONDS if busy else _UNDER_WAY)
         elif busy:
             self._unlisted_wait = max(self._grace, _UNDER_WAY)
@@ -246,7 +247,8 @@ class Sweep:
 
     def _is_in_writing(self, version: str, tombstones: Tombstones) -> bool:
         """Return whether a version that is not in the tree is being written."""
-        # On stores, the lock of a replaced head is left to expire, so it does not mean that a writer is at work.
+        # On stores, the lock of a replaced head is left to expire, so such a lock does not mean that a writer is
+        # active.
         is_left = tombstones.lists(version) and read_lock(self._storage, version).digest != ""
         return not is_left and self._is_locked(version)
 
@@ -282,8 +284,8 @@ class Sweep:
         rank = tombstones.rank(version)
         left = tombstones.left_at(version)
         if rank is None:
-            # The version left the list of tombstones, or never was in the tree because its writer crashed or lost a
-            # race.
+            # The version is not in the list of tombstones any more, or was never in the tree: its writer crashed or
+            # lost a race.
             left = max(folder.newest, self._tree_changed() if left is None else left)
         age = max(0.0, self._now - (left or 0.0))
         if rank is not None and self._keep is not None and rank >= self._keep and age > YOUNG_SECONDS:
@@ -301,7 +303,7 @@ class Sweep:
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None
         if not traits_of(self._storage).reader_leases:
-            return None  # without such files on the store, age alone tells that nobody opens it
+            return None  # stores have no such files; only the age of a version tells that nobody reads it
         with claimed(self._storage, key) as free:
             if free is False:
                 return "somebody reads it"
@@ -313,8 +315,7 @@ class Sweep:
     def _marked_heads(self) -> VersionTree:
         """Mark all heads of the tree, and return it; later heads inherit from these, or are new.
 
-        Heads are marked before everything else, because a fast writer may replace and collect one meanwhile; then once
-        more.
+        Heads are marked first, because a fast writer may replace and collect one meanwhile; then they are marked again.
 
         Raises
         ------
@@ -330,13 +331,14 @@ class Sweep:
             stats = together(self._storage, [partial(self._storage.stat, key) for key in keys])
             if None not in stats or set(heads) <= set(read_tree(self._storage).branches.values()):
                 return tree
-        raise FormatError("its heads are replaced faster than they can be read")
+        raise FormatError("the heads of branches are replaced faster than they can be read")
 
     def _mark_tree(self, tree: VersionTree) -> Iterator[None]:
         wanted = []
         for version, node in tree.commits.items():
             if self.recent and node.time is not None and node.time < self._oldest - _SKEW:
-                self._seen.add(version)  # it is older than all garbage of this sweep, so it refers to none
+                # The version is older than all garbage of this sweep, so it does not refer to any of it.
+                self._seen.add(version)
             elif version not in self._live.versions:
                 wanted.append(version)
         step = 1 if traits_of(self._storage).reader_leases else _AT_ONCE
@@ -398,7 +400,7 @@ class Sweep:
 
     def _remove_version(self, version: str) -> None:
         if version in self._live.versions:
-            return  # the version is part of the tree again
+            return  # the version belongs to the tree again
         folder = self._folders[version]
         gone = {key: stat for key, stat in folder.chunks.items() if not self._is_live(version, key)}
         self._remove("version", version, folder.files | gone, "no branch leads to it")
@@ -437,7 +439,7 @@ class Sweep:
             self._remove("view data", name, files, "no saved view refers to them")
 
     def _remove_statistics(self) -> None:
-        """Remove the statistics of tensors that no version has any more."""
+        """Remove the statistics of tensors that no version contains any more."""
         kept = {statistics_key(tensor) for tensor in self._live.tensors()}
         gone = {
             key: stat
@@ -487,7 +489,7 @@ def left_of_views(
     if not listed:
         return
     try:
-        # Read after the listing, so that views saved meanwhile are in it.
+        # Read the views after the listing, so that views that were saved in the meantime are included.
         views = SavedViews.from_bytes(storage.get(FILE))
     except KeyNotFound:
         views = SavedViews()

@@ -20,9 +20,9 @@ YOUNG_SECONDS = 2.0
 """Longest time in seconds between reading the tree and a version's metadata, by readers without a lease."""
 
 MOST = 256
-"""Largest number of versions listed."""
+"""Maximum number of versions in the list."""
 
-# Seconds between full sweeps, which find the unlisted garbage of crashed writers.
+# Seconds between full sweeps, which find garbage of crashed writers that no list names.
 _SWEEP_EVERY = 86_400.0
 DIGITS = 12
 """Number of digits of an id that identify a version in the list."""
@@ -35,9 +35,9 @@ class Tombstones:
     Parameters
     ----------
     times
-        Time at which each left, in POSIX seconds, by the first digits of its id, oldest first.
+        Time at which each version left the tree, in POSIX seconds, by the first digits of its id, oldest first.
     since
-        Time at which all others had left; None if unknown.
+        Time by which all unlisted versions had left; None if unknown.
     left
         Number of versions that left since the last full sweep.
     sweep
@@ -96,7 +96,7 @@ def _gone(before: VersionTree, after: VersionTree) -> Collection[str]:
     if len(after.commits) < len(before.commits) or before.branches.keys() - after.branches.keys():
         return before.commits.keys() - after.commits.keys()
     heads = [id_ for name, id_ in before.branches.items() if after.branches[name] != id_]
-    at_hand = Commits.of(after.commits).hot  # this includes a head that has just been committed
+    at_hand = Commits.of(after.commits).hot  # includes a head that was committed just now
     return [id_ for id_ in heads if id_ not in at_hand]
 
 
@@ -111,9 +111,10 @@ def with_tombstones(before: VersionTree, after: VersionTree, now: float) -> Vers
     since = now if known.since is None else known.since
     for id_ in list(times)[: max(0, surplus)]:
         since = max(since, times.pop(id_))
-    # If the last tree has no tombstones, 3.9.52 or an earlier release wrote it, and its garbage is unknown.
+    # If the last tree has no tombstones, 3.9.52 or an earlier release wrote it, and the garbage of that writer is
+    # unknown.
     sweep = known.sweep if known.since is not None else now + _SWEEP_EVERY
-    # A whole branch or history is gone: only a full sweep finds the chunks that only these versions had.
+    # A whole branch or history was removed: only a full sweep finds the chunks that no other version had.
     if len(gone) > 1:
         sweep = min(sweep, now + config.GRACE_SECONDS)
     return Tombstones(times, since, known.left + len(gone), sweep).into(after)

@@ -24,16 +24,16 @@ from lakebed.versions.swap import TreeAt, read_tree_at, swap
 from lakebed.versions.tree_file import TREE_KEY
 from lakebed.versions.updates import RaiseFence, apply
 
-# Seconds between two attempts to become the writer. On a store an attempt takes two requests, so the pause grows to
-# _LONGEST_PAUSE.
+# Seconds between two attempts to become the writer. The pause grows to _LONGEST_PAUSE, because on a store an attempt
+# takes two requests.
 _PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
-# Number of heads in a row that may be replaced while their lock is being taken.
+# Maximum number of attempts to lock a head; an attempt fails if the head is replaced in the meantime.
 _ATTEMPTS = 20
 
 
 class _Overtaken(LockedException):
-    """The head was replaced while its lock was being taken; its successor may be free."""
+    """Error for a head that was replaced while its lock was being taken; the lock of the new head may be free."""
 
 
 class Lease:
@@ -42,7 +42,7 @@ class Lease:
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     branch
         Name of the branch.
     """
@@ -54,9 +54,9 @@ class Lease:
         self._mutex = threading.Lock()
         self._lock_files = lock_files_of(storage, branch)
         self._lost = ""
-        self._written = 0.0  # when the lock files were written, by the monotonic clock
-        self.took_over = False  # whether the previous writer ended without releasing its lease
-        self.found = LockFile()  # the lock file of the head before the lease was taken
+        self._written = 0.0  # time of the monotonic clock at which the lock files were written
+        self.took_over = False  # true if the previous writer ended without releasing its lease
+        self.found = LockFile()  # the head's lock file as it was before this lease
 
     @property
     def branch(self) -> str:
@@ -116,7 +116,7 @@ class Lease:
             if seized or (expired and not self._lock.is_system_lock):
                 at = self._fence(at)
                 now = at.tree.head(self._branch).id
-                if now != head:  # the previous writer published once more before the fence
+                if now != head:  # the previous writer has published once more before the fence
                     self._enter(now, None)
                     self._storage.delete(lock_key(head))
         self._lost, self._written = "", clock.monotonic()
@@ -159,7 +159,7 @@ class Lease:
         return found.lock is not None and not is_own(found.lock) and not found.lock.is_released
 
     def _is_left(self, lock: DatasetLock | None) -> bool:
-        """Return whether a lock file is that of the dead writer whose lock the operating system released."""
+        """Return whether a lock file belongs to the dead writer whose lock the operating system released."""
         return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:
@@ -182,13 +182,13 @@ class Lease:
             self._lock_files.publish(version_id, digest, leaving=leaving)
 
     def moved(self, head: str) -> None:
-        """Note the new head, whose folder has our lock file already; remove those in other folders."""
+        """Record the new head, whose folder has our lock file already; remove our lock files in other folders."""
         with self._mutex:
             self._lock_files.moved(head)
             self._written = clock.monotonic()
 
     def check(self) -> None:
-        """Make sure, before a publish, that this is still the writer.
+        """Check, before a publish, that this process is still the writer.
 
         Raises
         ------
@@ -200,8 +200,8 @@ class Lease:
         if self._lost:
             if self._storage.stat(TREE_KEY) is None:
                 raise LeaseLost(
-                    f"the dataset is gone: {self._storage.url} was deleted while it was written here. "
-                    "What was not published is lost; create it anew, and repeat the changes."
+                    f"{self._storage.url} was deleted while this process was writing it. Unpublished changes are "
+                    "lost; create it anew, and repeat the changes."
                 )
             raise LeaseLost(
                 f"{self._lost}: this writer of branch {self._branch!r} of {self._storage.url} did not renew its lease "
@@ -242,7 +242,7 @@ class Lease:
                 else:
                     self._lock_files.release()
         finally:
-            self._lock.release()  # even if Ctrl-C interrupts the requests to the store
+            self._lock.release()  # runs even if Ctrl-C interrupts the requests to the store
 
     def forget(self) -> None:
         """End the lease without touching the storage, as the end of the process does."""
@@ -272,7 +272,7 @@ class _Renewer:
             try:
                 thread.start()
             except RuntimeError:
-                # The interpreter is exiting and starts no more threads. It ends before a lease needs renewal.
+                # The interpreter is exiting and cannot start threads; it exits before the lease needs a renewal.
                 return
             self._thread = thread
 

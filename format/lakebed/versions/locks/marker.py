@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LOCK_NAME = "dataset_lock.lock"
 
-# Size of the read of a lock file; every lock file is smaller.
+# Number of bytes that are read of a lock file; every lock file is smaller.
 _MOST_BYTES = 256
 
 
@@ -44,7 +44,7 @@ class LockFile:
 
     @property
     def digest(self) -> str:
-        """Digest of the manifest that it confirms; "" for none."""
+        """Digest of the manifest that the lock file confirms; "" for none."""
         return "" if self.lock is None else self.lock.digest
 
 
@@ -54,7 +54,7 @@ def lock_key(version_id: str) -> str:
 
 
 def own_lock(digest: str = "") -> DatasetLock:
-    """Return the lock of this process, as it is written now."""
+    """Return a lock of this process with the present time."""
     from lakebed.documents.lock import DatasetLock
 
     return DatasetLock.own(clock.now(), config.LEASE_SECONDS, digest=digest)
@@ -151,7 +151,8 @@ def _owner_is_dead(lock: DatasetLock) -> bool:
     if lock.node != DatasetLock.own(0.0).node or not 0 < lock.pid < 1 << 31:
         return False
     if lock.expiry - LOCK_SECONDS < clock.now() - _uptime() - 1.0:
-        return True  # the lock is older than the last boot: another process may have the number now
+        # The lock is older than the last boot, so its process id may now belong to another process.
+        return True
     return not process_hooks.is_alive(lock.pid)
 
 

@@ -35,8 +35,8 @@ from lakebed.writing.early_chunks import Begin, EarlyChunk, EarlyChunks, EarlySa
 from lakebed.writing.encode.rows import row_length
 from lakebed.writing.encode.spec import TensorSpec
 
-# Limits of waiting values and bytes, and of the size of a text, array or file that may wait. The processor should still
-# have them in its cache when it packs them.
+# Limits of the number and of the total bytes of waiting values, and of the size of a single one. They are small
+# enough for the values to be in the processor's cache when they are packed.
 _MOST_VALUES = 2048
 _MOST_BYTES = 8_000_000
 _LARGEST = 65_536
@@ -44,13 +44,14 @@ _LARGEST_ARRAY = 4_000_000
 _OBJECT = 64
 
 Check = Callable[[Any, TensorDraft], Any]
-"""Given a value and its tensor, returns what to keep (a copy if the caller may change it); None if it must be encoded
-at once.
+"""Function of a value and its tensor that returns what to keep (a copy if the caller may change the value).
+
+None if the value must be encoded at once.
 """
 
 
 class _None:
-    """Stands for a missing value; None from a check means that the value is not kept."""
+    """Marker for a missing value; None from a check means that the value is not kept."""
 
 
 _NONE = _None()
@@ -58,7 +59,7 @@ _NONE = _None()
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Values of one tensor that wait.
+    """Values of one tensor that wait to be encoded.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ class AppendBuffer:
         return True
 
     def try_append_row(self, group: str, row: Mapping[str, Any], tensors: Mapping[str, TensorDraft]) -> bool:
-        """Keep a row if all of it surely fits and the tensors have one length; return whether it was kept."""
+        """Keep a row if all its values surely fit and the tensors have one length; return whether it was kept."""
         names = self._names.get((group, frozenset(row)))
         if not names:
             return False
@@ -183,7 +184,7 @@ class AppendBuffer:
         return check.check(value, tensor)
 
     def _put(self, keys: tuple[str, ...], values: tuple[Any, ...]) -> None:
-        # Count first: after an interrupt here the count is too high, which does no harm.
+        # Count first: if an interrupt comes here, the count is too high, which does no harm.
         self._values += len(values)
         self._nbytes += sum(map(_held, values))
         self.rows.append((keys, values))
@@ -228,7 +229,7 @@ def _held(value: Any) -> int:
 
 
 def _waiting(kept: list[Any]) -> Waiting:
-    """Return values ready to be encoded: those of whole early chunks stay in their files, others are read back."""
+    """Return values ready to be encoded: whole early chunks stay in their files, other samples are read back."""
     chunks: list[EarlyChunk] = []
     values: list[Any] = []
     while len(values) < len(kept) and type(kept[len(values)]) is EarlySample:
@@ -263,7 +264,8 @@ def _check_for(state: TensorState, early: EarlyChunks | None) -> Check | None:
         return partial(_checked_document, htype.name, meta.dtype)
     if htype.storing is not Storing.ARRAY or meta.dtype is None or not meta.max_shape:
         return None
-    # Pictures may be converted, get another axis or a smaller companion, and large samples may be tiled.
+    # Values cannot wait if they are converted, padded by an axis, reduced for a companion or stored in images of a
+    # chunk; large samples may be tiled.
     spec = TensorSpec(meta)
     if spec.converts or (spec.pads and spec.ndim != 3) or "downsample" in spec.feeds or spec.image_chunks:
         return None
@@ -294,20 +296,21 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
         or spec.dtype != np.uint8
     ):
         return None
-    # Other htypes convert their pictures, or show them in smaller companions.
+    # Pictures of other htypes are converted, and those with a downsample companion are resized: both must be encoded
+    # now.
     if spec.htype.name != "image" or "downsample" in spec.feeds:
         return None
     return partial(_checked_file, name, scan)
 
 
 def _checked_file(name: str, scan: HeaderScan, value: Any, _: TensorDraft) -> Any:
-    """Keep a file whose header tells everything; read it now, because its present content is appended."""
+    """Keep a file whose header has all facts; read the file now, because its present content is appended."""
     if type(value) is not Sample or not value.is_lazy:
         return None
     try:
         data, kind = value.buffer, value.compression
     except (LakebedError, OSError):
-        return None  # the long way meets the same error, and names the tensor
+        return None  # the general path raises the same error with the name of the tensor
     if kind != name or type(data) is not bytes or not 0 < len(data) <= _LARGEST_ARRAY:
         return None
     shapes, flags = scan(np.frombuffer(data, np.uint8), np.array([0, len(data)], np.int64))
@@ -328,13 +331,13 @@ def _checked_text(value: Any, _: TensorDraft) -> Any:
 
 
 def _checked_document(htype: str, dtype: str | None, value: Any, _: TensorDraft) -> Any:
-    """Keep the text of a document, whose parts the caller may change."""
+    """Keep a document as text, because the caller may change its parts."""
     if type(value) not in (dict, list, str, int, float, bool):
         return None
     try:
         found = written(value, htype, dtype)
     except (LakebedError, ValueError, RecursionError):
-        return None  # the long way meets the same error, and names the tensor
+        return None  # the general path raises the same error with the name of the tensor
     return found if len(found.text) <= _LARGEST else None
 
 
@@ -374,9 +377,9 @@ class _Numbers:
         self._dtype, self._ndim = dtype, ndim
         self._names = {name: number for number, name in enumerate(names)}
         self._classes, self._length = len(names), length
-        # Mode of conversion; None for labels, whose numbers may have no name.
+        # Mode of conversion; None for labels, because a number may have no name yet.
         self._by_value, self._pads = None if names else spec.by_value, spec.pads
-        # An empty sample means a null among single numbers, but not among arrays: see `keep_absent`.
+        # Among single numbers an empty sample means a null; among arrays it does not: see `keep_absent`.
         self._fewest = 1 if spec.meta.max_shape <= (1,) else 0
         self._kind = {"b": bool, "f": float}.get(dtype.kind, int)
         self._low: float = 0

@@ -32,7 +32,7 @@ from lakebed.writing.replace_samples import SampleNumbers
 _INT64 = np.dtype("<i8")
 _MASKS = ("binary_mask", "segment_mask")
 
-# Images of no more than this many pixels, times the square of the factor, get no smaller copy.
+# An image gets no smaller copy if it has at most this many pixels, times the square of the factor.
 _SMALL = 100
 
 
@@ -130,7 +130,7 @@ class DraftCompanions:
             return
         marks, known = null_mask(parts), nulls.meta.length
         if marks[rows >= known].any():
-            # Rows beyond the end of the record are not null.
+            # Rows beyond the end of the null companion are not null.
             _extend(nulls, np.zeros(int(rows[-1]) + 1 - known, np.bool_))
         inside = rows < nulls.meta.length
         if inside.any():
@@ -186,7 +186,7 @@ class DraftCompanions:
 
 
 def null_mask(parts: Iterable[Encoded]) -> NDArray[np.bool_]:
-    """Return which samples are nulls."""
+    """Return a mask of the samples that are nulls."""
     masks = [np.zeros(p.block.count, np.bool_) if p.nulls is None else p.nulls for p in parts]
     return np.concatenate([np.zeros(0, np.bool_), *masks])
 
@@ -226,7 +226,7 @@ def companion_column(
     link
         The entry of ``links`` that names how the hidden tensor is fed.
     meta, info
-        Those of the hidden tensor.
+        Metadata and info of the hidden tensor.
     """
     kind = str(link.get("extend", "")).removeprefix("extend_")
     if kind in ("shape", "len"):
@@ -261,7 +261,7 @@ def _downsampled(part: Encoded, meta: TensorMeta, info: Mapping[str, Any]) -> Co
         for i in range(part.block.count)
     ]
     column = encode_column(smaller, meta, info, meta.name or "")
-    # The next layer is made from this one.
+    # The next smaller layer is computed from this one.
     return replace(column, parts=[_with_pixels(p, smaller) for p in column.parts])
 
 

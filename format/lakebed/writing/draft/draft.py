@@ -65,12 +65,12 @@ class Draft:
 
     @cached_property
     def companions(self) -> DraftCompanions:
-        """Changes the hidden tensors of a tensor."""
+        """Editor of the hidden tensors of a draft."""
         return DraftCompanions(self.schema)
 
     @cached_property
     def rows(self) -> DraftRows:
-        """Changes samples."""
+        """Editor of the samples of a draft."""
         return DraftRows(self.schema, self.companions)
 
     def fork(self) -> Draft:
@@ -114,7 +114,7 @@ class Draft:
             for key, waiting in self.buffer.columns().items():
                 state = self.tensors.seen[key].state
                 column = encode_column(waiting.values, state.meta, state.info, state.meta.name or key)
-                # The buffer has copied everything that its callers may change.
+                # The buffer holds copies of everything that callers may change, so the parts own their memory.
                 parts = [replace(part, owned=True) for part in column.parts]
                 columns[key] = replace(column, parts=_with_early(parts, waiting))
             self.buffer.clear()

@@ -1,4 +1,4 @@
-"""The samples of a version in the making: rows added, replaced and removed, with what hidden companions record."""
+"""Samples of a version in the making: rows added, replaced and removed, and what hidden companions record."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.replace_samples import SampleNumbers
 
-# Replace at least this many neighbouring samples by one splice, which is then cheaper than an edit of each.
+# From this many neighbouring samples on, replacing them by one splice is cheaper than editing each sample.
 LONG_RUN = 16
 
 
@@ -49,7 +49,7 @@ class Identities:
     diffs
         Recorded changes of the tensor and its hidden companions, by key.
     info
-        Its info.
+        Info of the tensor.
     """
 
     rows: int
@@ -156,7 +156,7 @@ class DraftRows:
         Parameters
         ----------
         grows
-            Whether their number may change, so that even companions that an update leaves alone must follow.
+            Whether the number of samples may change, so that even companions that an update leaves alone must change.
         """
         tensor.splice(first, stop, parts)
         for hidden, link in self._companions.links(tensor, flat=True):
@@ -247,12 +247,12 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of([flat_row]))
 
     def pad(self, key: str, count: int, ids: NDArray[np.uint64] | None = None) -> None:
-        """Append empty samples as padding for rows that nobody gave (FORMAT.md 4.6).
+        """Append empty samples as padding for rows without given values (FORMAT.md 4.6).
 
         Parameters
         ----------
         ids
-            Their sample ids, uint64, shape (count,); None makes new ones.
+            Sample ids of the padding rows, uint64, shape (count,); None makes new ones.
         """
         tensor = self._tensors[key]
         meta, before = tensor.meta, tensor.state.length
@@ -300,7 +300,7 @@ class DraftRows:
             if dict(info) != dict(old.state.info):
                 new.record(diffs.with_info(new.diff))
             if htype_named(meta.htype).storing is not Storing.ARRAY:
-                # Numbers that are null have no bytes; texts and documents need a mark.
+                # A null among numbers is an empty sample; in other tensors a null needs a mark.
                 nulls = np.concatenate(marks)
                 self._companions.mark_all(new, nulls, make=bool(nulls.any()))
 

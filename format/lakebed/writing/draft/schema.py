@@ -25,7 +25,7 @@ class DraftSchema:
     base
         The published head.
     tensors
-        Its tensors.
+        Tensors of the draft.
     buffer
         Rows that came one at a time, checked against the schema of that moment.
 
@@ -178,7 +178,8 @@ class DraftSchema:
         for name in inside:
             self.delete_tensor(name)
         if old and not structure.has_renamed(before, old):
-            # Recording the deleted group is enough, unless its tensors had other names in the previous version.
+            # Only record the deleted group, which implies its tensors, unless one had another name in the previous
+            # version.
             self.diff = replace(before, deleted=(*before.deleted, group))
         self.tensors.mark_changed()
         groups = tuple(g for g in self.meta.groups if not structure.is_inside(g, group))

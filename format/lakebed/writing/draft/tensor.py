@@ -41,9 +41,9 @@ from lakebed.writing.tensor_chunks import TensorChunks
 # Samples of at least this size get a separate buffer.
 _LARGE = 1 << 18
 
-# Limit of packed chunks of one tensor in memory while a large sample is cut into tiles.
+# Maximum number of bytes of packed chunks of a tensor in memory while a large sample is cut into tiles.
 _SPILL_TILES = 64_000_000
-# The same limit while chunk after chunk is rewritten.
+# The same maximum while chunks are rewritten one after the other.
 _SPILL_WALK = 24_000_000
 
 
@@ -104,12 +104,12 @@ class TensorDraft(TensorChunks):
 
     @staticmethod
     def _full(creds: CredsIndex, length: int) -> CredsIndex:
-        """Return the credentials of all samples; samples missing from the index have none."""
+        """Return the credentials of all samples; samples missing from the index get code 0."""
         missing = length - creds.count
         return creds.extend(np.zeros(missing, np.uint64)) if missing > 0 else creds
 
     def _replace_codes(self, start: int, stop: int, codes: NDArray[np.integer]) -> CredsIndex | None:
-        """Return the credentials with those of samples ``start`` to ``stop`` replaced by any number of others."""
+        """Return the credentials with those of samples ``start`` to ``stop`` replaced by ``codes``, of any number."""
         creds = self.state.creds
         if creds is None:
             return None
@@ -130,7 +130,7 @@ class TensorDraft(TensorChunks):
         self._new_tiles = {*self._new_tiles, row}
 
     def _tile_chunks(self, block: Block, tiled: Tiled) -> list[NewChunk]:
-        if block.nbytes:  # links of the tiles, which are one sample in one chunk
+        if block.nbytes:  # the tiles are links, which are one sample in one chunk
             return [self._new_chunk(pack([block]))]
         chunks: list[NewChunk] = []
         for shape, data in tiled.tiles():
@@ -175,7 +175,7 @@ class TensorDraft(TensorChunks):
     def _follow(
         self, other: TensorState, table: ChunkTable, first: int, stop: int, bounds: Bounds | None
     ) -> None:
-        """Set a table to whose end rows of another version's table were added."""
+        """Set a table that ends with rows of another version's table, and adopt that tensor's settings."""
         start, end = other.table.first(first), int(other.table.ids.last[stop - 1]) + 1
         shift = self.meta.length - start
         added = {
@@ -201,12 +201,12 @@ class TensorDraft(TensorChunks):
         shapes: tuple[tuple[int, ...], tuple[int, ...]] | None,
         codes: NDArray[np.integer],
     ) -> None:
-        """Replace one sample by one in separate chunks.
+        """Replace one sample by one whose tiles are in separate chunks.
 
         Parameters
         ----------
         shapes
-            Of the sample, and of its tiles.
+            Shapes of the sample and of its tiles.
         codes
             Code of its credentials, shape (1,), or (0,) if it has none.
         """
@@ -412,14 +412,14 @@ class TensorDraft(TensorChunks):
             self._set(sequence=self.state.sequence.extend(lengths))
 
     def resize_sequence(self, row: int, length: int) -> None:
-        """Set the number of samples of a sequence, whose samples were replaced."""
+        """Set the number of samples of a sequence whose samples were replaced."""
         if self.state.sequence is not None:
             lengths = self.state.sequence.lengths
             lengths[row] = length
             self._set(sequence=SequenceIndex.from_lengths(lengths))
 
     def rows_updated(self, rows: diffs.RowNumbers) -> None:
-        """Record that rows were replaced, so that they are no longer padding."""
+        """Record that rows were replaced: they no longer count as padding."""
         pad = self.state.pad
         self._set(
             diff=diffs.with_updated(self.diff, rows),
@@ -440,7 +440,7 @@ class TensorDraft(TensorChunks):
         Parameters
         ----------
         rows
-            Ascending, each once, as they are numbered before.
+            Row numbers before the removal, ascending, each once.
         ids
             Sample ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
         """

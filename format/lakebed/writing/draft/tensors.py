@@ -1,4 +1,4 @@
-"""The tensors of a version in the making, by key, and where their full chunks go before the publish."""
+"""The tensors of a version in the making, by key, and the storage of their full chunks before the publish."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Pieces, Read
 
-# Limit of the pending samples of all tensors together; beyond this they are written out.
+# Maximum number of bytes of pending samples of all tensors together; beyond it, they are written.
 SPILL_BYTES = 64_000_000
-_TOGETHER = 16_000_000  # bytes of chunks that are packed before they are written
+_TOGETHER = 16_000_000  # number of bytes of chunks that are packed before they are written
 
 
 class _Spill:
@@ -38,8 +38,8 @@ class _Spill:
                 yield key, pieces
 
         if is_rewrite and is_uncached(self._storage):
-            # A merge may rewrite more than fits into memory; the cache should keep the files that readers of older
-            # versions use.
+            # Do not cache these files: a merge may rewrite more than fits into memory, and the cache should keep
+            # files of older versions that readers use.
             self._storage.put_uncached(noted())
         else:
             self._storage.put_many(noted(), durable=False)
@@ -66,7 +66,7 @@ class _Spill:
 class Tensors(MutableMapping[str, TensorDraft]):
     """The tensors of a draft by key.
 
-    A fork shares them with its original, and copies a tensor when it is first asked for it to change it.
+    A fork shares the tensors with its original, and copies a tensor when a caller first requests it to change it.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
 
     @property
     def seen(self) -> Mapping[str, TensorDraft]:
-        """The tensors to look at, not to change."""
+        """Tensors by key, for reading only."""
         return self._all
 
     # -- changes -----------------------------------------------------------------------------------------------

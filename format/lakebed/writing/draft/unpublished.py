@@ -40,7 +40,8 @@ class Unpublished(Mapping[str, bytes]):
     """
 
     def __init__(self) -> None:
-        # The draft, the fork that the running change works on, and the frame in which that change runs.
+        # In this order: the draft, the fork of it that the running change works on, and the stack frame of that
+        # change.
         self._now: tuple[Draft | None, Draft | None, FrameType | None] = None, None, None
         self._pinned: tuple[weakref.ref[PinnedChunks], ...] = ()
 
@@ -88,7 +89,7 @@ class Unpublished(Mapping[str, bytes]):
     # -- chunk files -------------------------------------------------------------------------------------------
 
     def pin(self, key: str) -> PinnedChunks:
-        """Keep the chunk files of a tensor of the draft for its reader, as long as that keeps the result."""
+        """Keep the chunk files of a tensor of the draft for its reader, for as long as the reader holds the result."""
         draft = self.draft
         pinned = PinnedChunks(draft.tensors.seen[key].new_chunks if draft is not None else {})
         if pinned.files:

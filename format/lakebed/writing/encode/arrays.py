@@ -25,7 +25,7 @@ from lakebed.writing.encode.encoded import Encoded, Samples
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 
-# Arrays of at least this size are written from their own memory, without a copy.
+# Arrays of at least this many bytes are written without a copy.
 _LARGE = 64_000
 
 Info = Mapping[str, Any]
@@ -62,7 +62,7 @@ def encode_arrays(rows: Samples, meta: TensorMeta, kinds: set[type] | None = Non
 def _stacked(array: NDArray[Any], spec: TensorSpec, *, owned: bool) -> list[Encoded]:
     shape = tuple(array.shape[1:]) or (1,)
     if spec.ndim is None and len(shape) == 2 and spec.meta.sample_compression is None:
-        spec.pads = False  # as in 3.x, grey images that come first and as one array stay (H, W)
+        spec.pads = False  # as in 3.x, the first grey images keep the shape (H, W) if they come as one array
     if spec.pads:
         shape = padded_shape(shape)
         array = array.reshape(len(array), *shape)
@@ -99,7 +99,7 @@ def _gathered(rows: list[Any], spec: TensorSpec) -> list[Encoded] | None:
         try:
             flat = cast(data.view(dtype), spec.dtype, literal=False, by_value=spec.by_value)
         except TensorDtypeMismatchError:
-            return None  # single numbers may still fit; otherwise encoding one by one names the wrong sample
+            return None  # single values may still fit; if not, encoding one by one names the bad sample
         sizes = (sizes // dtype.itemsize * flat.itemsize).astype(np.uint32)
         data, dtype = flat.view(np.uint8), spec.dtype
     largest = int(sizes.max())
@@ -121,7 +121,7 @@ def _gathered(rows: list[Any], spec: TensorSpec) -> list[Encoded] | None:
 
 
 def _in_place(rows: list[Any], first: NDArray[Any], spec: TensorSpec) -> list[Encoded] | None:
-    """Do the same for large arrays, which are not copied before they are written."""
+    """Encode as :func:`_gathered` does, for large arrays, which are not copied before they are written."""
     for row in rows:
         if row is None:
             continue
@@ -200,7 +200,7 @@ def _run(
         return
     meta = with_dtype(spec.meta, dtype)
     found = native.gather_arrays(run, dtype, ndim)
-    if found is None:  # None only among arrays that cast() and reshape() made contiguous
+    if found is None:  # never None here, because cast() and reshape() have made these arrays contiguous
         found = native.gather_arrays(
             [None if a is None else np.ascontiguousarray(a) for a in run], dtype, ndim
         )

@@ -48,7 +48,7 @@ def is_arrow(values: Any) -> bool:
 
 def chunks_of(values: Any) -> list[pa.Array]:
     """Convert an object that exports Arrow data to arrays of pyarrow, without view types."""
-    # pyarrow takes a tenth of a second to import, so only programs that bring Arrow data pay for it.
+    # Imported here, because importing pyarrow takes a tenth of a second, and only Arrow data needs it.
     import pyarrow as pa
 
     from lakebed.htypes.arrow import without_views
@@ -72,7 +72,7 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
     TensorDtypeMismatchError, TensorInvalidSampleShapeError, InvalidInputError
         If the array's type or a value does not fit the tensor.
     """
-    # pyarrow takes a tenth of a second to import, so only programs that bring Arrow data pay for it.
+    # Imported here, because importing pyarrow takes a tenth of a second, and only Arrow data needs it.
     import pyarrow as pa
 
     from lakebed.htypes.arrow import is_binary, storing_of
@@ -101,7 +101,8 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
         else:
             parts = [_encode_array(_in_known_units(array, meta, info), meta, info, htype)]
         for part in parts:
-            # The next array builds on the metadata of this one; an empty one leaves the tensor's info alone.
+            # Encode the next array with the metadata of this one; if this one is empty, it does not change the
+            # tensor's info.
             meta, info = part.meta, {**info, **part.info} if part.block.count else info
             yield part
 
@@ -197,12 +198,12 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
         if kind is None:
             raise pa.ArrowInvalid("they cannot be converted")
         if zoned[0] != zoned[1]:
-            raise pa.ArrowInvalid("one has a time zone and the other does not")
+            raise pa.ArrowInvalid("only one of the two has a time zone")
         found = array.cast(kind)
         is_cut = pa.types.is_timestamp(array.type) and not pa.types.is_timestamp(kind)
-        # Arrow would silently drop the time of day, or the day.
+        # Arrow would drop the time of day, or the day, without an error.
         if is_cut and not (pa.types.is_date(kind) and found.cast(array.type).equals(array)):
-            raise pa.ArrowInvalid("a part of them would be lost")
+            raise pa.ArrowInvalid("the time of day, or the day, would be lost")
     except pa.ArrowException as error:
         raise TensorDtypeMismatchError(
             f"the tensor holds {known or 'plain numbers'}, the values are {array.type}: {error}"

@@ -54,7 +54,7 @@ def encode_column(
     Parameters
     ----------
     meta, info
-        Those of the tensor.
+        Metadata and info of the tensor.
     name
         The tensor's name, for messages.
     linking
@@ -97,7 +97,7 @@ def encode_one(
 
 
 def ranked(samples: NDArray[Any], meta: TensorMeta) -> NDArray[Any]:
-    """Return an array with the axes that its samples would get one by one: (rows, H, W) becomes (rows, H, W, 1)."""
+    """Return an array with the axes that its samples get when encoded singly: (rows, H, W) becomes (rows, H, W, 1)."""
     return samples[..., np.newaxis] if samples.ndim == 3 and pads_rank(meta) else samples
 
 
@@ -187,7 +187,8 @@ def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bo
     """Return whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
     if meta.is_sequence or meta.is_link or htype_named(meta.htype).name != "generic":
         return False
-    if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":  # stored as NumPy's own integers
+    # These tensors store the integers of datetime64 and timedelta64.
+    if meta.dtype is not None and np.dtype(meta.dtype).kind in "mM":
         return False
     if kinds is None:
         return isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "mM"

@@ -33,7 +33,7 @@ RECAST: ContextVar[list[tuple[str, str]] | None] = ContextVar("RECAST", default=
 
 _HEADERS = {"jpeg": native.jpeg_headers, "png": native.png_headers}
 
-# Limit of files in memory while a long column of them is encoded.
+# Maximum number of files in memory while a long column of files is encoded.
 _FILES_AT_ONCE = 64
 
 
@@ -44,7 +44,7 @@ def in_turns(columns: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     step = _FILES_AT_ONCE if unread else max(count, 1)
     for start in range(0, count, step):
         part = {name: values[start : start + step] for name, values in columns.items()} if unread else columns
-        # The copies hold the contents and are dropped with their slice; the caller's objects stay unread.
+        # Pass copies, which read the files and are dropped with this slice; the caller's objects stay unread.
         yield {name: [s.copy() for s in rows] if name in unread else rows for name, rows in part.items()}
 
 
@@ -89,7 +89,7 @@ class _FileBatch:
 
     def _start(self) -> None:
         self.files: list[Buffer] = []
-        # None for an empty sample, and for a file of the tensor's own kind until its header is read.
+        # None for an empty sample, and for a file in the compression of the tensor until its header is read.
         self.shapes: list[tuple[int, ...] | None] = []
         self.samples: list[Sample | None] = []
         self.infos: list[Info] = []
@@ -161,7 +161,7 @@ class _FileBatch:
         self._keep(data, value.shape, info, array=value)
 
     def _shown(self, sample: Sample) -> tuple[NDArray[Any], FileCodec]:
-        """Decode an image file of another kind, and choose the codec that loses least of it."""
+        """Decode an image file of another kind, and choose the codec that loses the least of its values."""
         spec, codec, noted = self.spec, picture_codec(self.codec.name), RECAST.get()
         if noted is not None and not sample.is_told and sample.compression != self.codec.name:
             noted.append((sample.path or "", f"{str(sample.compression).upper()} {became(self.codec.name)}"))

@@ -126,10 +126,11 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
 
         try:
             array = pa.array(values)
-        except (pa.ArrowException, TypeError, ValueError):  # not a type of Arrow
+        except (pa.ArrowException, TypeError, ValueError):  # Arrow has no type for these values
             array = None
         if isinstance(array, pa.Array | pa.ChunkedArray) and not pa.types.is_null(array.type):
-            # Text in Arrow columns may be JSON or an address; text of pandas is plain text.
+            # Text in an Arrow column may count as JSON or as an address; text of pandas is plain text, so pass Python
+            # texts.
             texts = storing_of(array) is Storing.TEXT
             return array.to_pylist() if texts else array
     objects = values.to_numpy(dtype=object)

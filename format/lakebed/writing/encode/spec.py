@@ -32,7 +32,7 @@ class TensorSpec:
     ndim
         Required rank of samples; None if the tensor has none yet.
     pads
-        Whether samples with fewer than three axes get more.
+        Whether samples with fewer than three axes are padded to three axes.
     converts
         Whether images are converted to the channels of the htype.
     by_value
@@ -79,7 +79,7 @@ class TensorSpec:
 
     @property
     def feeds(self) -> frozenset[str]:
-        """Kinds of hidden companions that it feeds: info, shape, id, len, downsample."""
+        """Kinds of hidden companions that the tensor feeds: info, shape, id, len, downsample."""
         return frozenset(
             str(link.get("extend", "")).removeprefix("extend_") for link in self.meta.links.values()
         )
@@ -111,7 +111,7 @@ def with_dtype(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
         return meta
     if meta.dtype is None:
         return meta.with_(htype=meta.htype or "generic", dtype=dtype.name, typestr=dtype.str)
-    # Compare dtypes, since NumPy reads None as float64.
+    # Compare two dtypes and not a dtype with None, which NumPy would read as float64.
     if meta.dtype != "object" and dtype_named(meta.dtype) != dtype:
         raise TensorDtypeMismatchError(
             f"values of dtype {dtype} were encoded for a tensor of dtype {meta.dtype}: nothing was stored"

@@ -41,7 +41,8 @@ def tile_shape_of(spec: TensorSpec, shape: tuple[int, ...], nbytes: int) -> tupl
     try:
         tile = _chosen(spec, shape, nbytes, limit)
     except InvalidInputError:
-        # The only axis of a long vector is never cut: 3.9.52 refuses such a vector, we store it whole.
+        # A long vector has one axis, which is never cut: 3.9.52 refuses such a vector, this library stores it as a
+        # whole.
         return None
     return None if math.prod(grid(shape, tile)) == 1 else tile
 

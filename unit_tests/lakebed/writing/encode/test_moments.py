@@ -57,7 +57,7 @@ def test_a_time_of_day_is_not_dropped_in_silence() -> None:
         for dtype in (None, "int64"):
             ds = lakebed.empty("mem://dates", overwrite=True)
             ds.create_tensor("x", dtype=dtype).append(first)
-            with pytest.raises(SampleAppendError, match="a part of them would be lost"):
+            with pytest.raises(SampleAppendError, match="would be lost"):
                 ds.x.append(NOON)
             assert ds.x.data()["value"] == [first]
     ds = lakebed.empty("mem://dates", overwrite=True)

@@ -91,7 +91,7 @@ async function answered(id: number, request: Request): Promise<Told> {
   try {
     if (request.is === "query") return { id, found: await found(request.where, request.q, request.text, stop.signal) };
     const answer = answers.get(request.q);
-    if (answer === undefined) return { id, error: { kind: "missing", message: "the answer of this query is no longer there: ask again", position: null } };
+    if (answer === undefined) return { id, error: { kind: "missing", message: "the answer of this query is not kept any more: run the query again", position: null } };
     return { id, found: (await answer.values(request.name, request.start, request.stop)) as Json[] };
   } catch (error) {
     return { id, error: told(error) };

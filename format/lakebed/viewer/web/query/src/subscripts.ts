@@ -3,11 +3,7 @@
 import { Arrays, Constant, Items, Nd, Num, byRow, gathered, isDocument, isWhole, itemOf, placesOf, product, room, roomLike, rowError, type Column, type Val } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 
-export interface Slice {
-  start: number | null;
-  stop: number | null;
-  step: number | null;
-}
+export interface Slice { start: number | null; stop: number | null; step: number | null }
 
 /** A number, a slice, `...`, a key, or a column of numbers or masks. */
 export type Part = number | Slice | "..." | { key: string } | Column;
@@ -126,12 +122,9 @@ export function full(items: (number | Slice | "...")[], rank: number): Fixed[] {
 }
 
 /** Places of numbers in an array, and the shape that they make. */
-interface Selected {
-  index: number[];
-  shape: number[];
-}
+interface Selected { index: number[]; shape: number[] }
 
-/** What is selected of an array of a shape; null behind an end. */
+/** Places that items select in an array of a shape; null behind an end. */
 function selected(shape: readonly number[], items: Fixed[]): Selected | null {
   const found: Selected = { index: [0], shape: [] };
   for (const [axis, item] of items.entries()) {
