@@ -52,6 +52,7 @@ def pytest_collection_finish() -> None:
     """Leave what is there by now, half a million objects, out of the collections of garbage that tests ask for."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 

@@ -22,9 +22,9 @@ from destination_deeplake.progress import opening
 from destination_deeplake.stopping import Stop
 from destination_deeplake.stream.writer import StreamWriter, open_stream
 from destination_deeplake.sync import PACE, Pace, Sync, unreadable
-from destination_deeplake.upserts.putting_off import MergePutOffError
 from destination_deeplake.wire import WireError
 from lakebed.runtime.failures import OnFailure
+from lakebed.upserts.putting_off import MergePutOffError
 
 BLOCK_BYTES = 4 << 20
 _PIPE_BYTES = 1 << 20

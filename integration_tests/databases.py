@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -61,8 +61,13 @@ def digests(place: Path, name: StreamName, content: Mapping[str, Content]) -> di
     content
         For each column, the bytes of its values; it is given an array without nulls.
     """
+    return digests_of(_blocks(place, name), content)
+
+
+def digests_of(blocks: Iterable[pa.Table], content: Mapping[str, Content]) -> dict[str, list[Digest]]:
+    """Checksums of the columns of tables, each of them a block."""
     found: dict[str, list[Digest]] = {column: [] for column in content}
-    for table in _blocks(place, name):
+    for table in blocks:
         for column, bytes_of in content.items():
             values = table[column].combine_chunks()
             nulls = values.is_null().to_numpy(zero_copy_only=False).astype(np.uint8) + ord("0")

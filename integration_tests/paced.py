@@ -13,8 +13,8 @@ from destination_deeplake.catalog import read_catalog
 from destination_deeplake.config import read_config
 from destination_deeplake.messages import Output
 from destination_deeplake.sync import Pace
-from destination_deeplake.upserts import store
 from destination_deeplake.write import write
+from lakebed.upserts import store
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ WITH_SYMBOLS = ("numcodecs",)
 IMPORTED = ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.write")
 IMPORTED_ON_DEMAND = (
     *("yaml", "h5py", "zarr", "numcodecs.blosc", "numcodecs.zstd", "pycocotools.mask"),
-    *("google_crc32c", "lmdb", "google.protobuf"),
+    *("google_crc32c", "lmdb", "google.protobuf", "adbc_driver_postgresql.dbapi", "adbc_driver_sqlite.dbapi"),
 )
 
 

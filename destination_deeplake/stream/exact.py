@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 import lakebed
 from destination_deeplake.columns import Kind
-from destination_deeplake.ndarrays import as_arrow, numbers_of, present
 from destination_deeplake.stream.moments import MOMENTS, as_numbers, refitted
 from destination_deeplake.tensors import TensorType
-from destination_deeplake.upserts.numerals import differing, spelled
-from destination_deeplake.upserts.numerals import numbers_of as spelled_numbers_of
+from lakebed.upserts.ndarrays import as_arrow, numbers_of, present
+from lakebed.upserts.numerals import differing, spelled
+from lakebed.upserts.numerals import numbers_of as spelled_numbers_of
 
 _SLICE_ROWS = 1 << 18
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import lakebed
 from destination_deeplake.choices import FORMATS
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.ndarrays import present
 from destination_deeplake.stream.samples import Fitted, offsets_of, validity_of
 from destination_deeplake.tensors import TensorType
 from lakebed.errors import LakebedError, ModuleNotInstalledException
+from lakebed.upserts.ndarrays import present
 
 _CONVERTED = ("image.rgb", "image.gray")
 _PNG = b"\x89PNG\r\n\x1a\n"

@@ -22,13 +22,13 @@ from destination_deeplake.catalog import StreamPlan
 from destination_deeplake.columns import Kind
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS
-from destination_deeplake.ndarrays import as_arrow, present
-from destination_deeplake.ndarrays import numbers_of as as_numpy
 from destination_deeplake.stream.layout import expected, kept
 from destination_deeplake.stream.record import INFO_KEY
 from destination_deeplake.stream.samples import Rows
 from destination_deeplake.stream.staging import STAGING_BRANCH, batches, is_overwrite, side_branch
 from destination_deeplake.stream.stored import EXACT_FIELD, StoredColumn, StoredColumns
+from lakebed.upserts.ndarrays import as_arrow, present
+from lakebed.upserts.ndarrays import numbers_of as as_numpy
 
 _TEXTS = (META_COLUMNS[0], META_COLUMNS[2])
 
@@ -210,7 +210,7 @@ class LeftRows:
         """Return integers as a column of text or floats stores them, and the exact numbers that it cannot store."""
         # Imported here, because few syncs need it.
         from destination_deeplake.stream.exact import fitted
-        from destination_deeplake.upserts.numerals import numbers_of
+        from lakebed.upserts.numerals import numbers_of
 
         texts, beside = numbers_of(cells), np.zeros(len(cells), np.bool_)
         if digits is not None:

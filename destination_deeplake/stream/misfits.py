@@ -14,9 +14,9 @@ import pyarrow as pa
 from destination_deeplake import groups
 from destination_deeplake.choices import ColumnChoice
 from destination_deeplake.columns import Column, Kind, Refused, shape_text
-from destination_deeplake.ndarrays import present
 from destination_deeplake.stream.samples import Rows
 from destination_deeplake.tensors import TensorType
+from lakebed.upserts.ndarrays import present
 
 MOST_LEADING = 1_000
 """If this many first values of a chosen type do not fit, the sync fails."""

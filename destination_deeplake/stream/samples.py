@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 import lakebed
 from destination_deeplake.columns import REFUSED as REFUSED_VALUES
-from destination_deeplake.ndarrays import numbers_of, present
 from destination_deeplake.tensors import LINK, TensorType, nested
+from lakebed.upserts.ndarrays import numbers_of, present
 
 Rows = NDArray[np.int64]
 """Positions of rows, ascending."""

@@ -15,8 +15,8 @@ import pyarrow as pa
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.naming import META_COLUMNS
-from destination_deeplake.ndarrays import numbers_of
 from destination_deeplake.stream.record import INFO_KEY
+from lakebed.upserts.ndarrays import numbers_of
 
 STAGING_BRANCH = "airbyte-overwrite"
 STAGING_DELTA_BRANCH = "airbyte-overwrite-delta"

@@ -4,10 +4,10 @@ import numpy as np
 
 import lakebed
 from destination_deeplake.columns import Column, Kind
-from destination_deeplake.ndarrays import numbers_of, present
 from destination_deeplake.stream.stored import StoredColumn
 from destination_deeplake.tensors import TENSOR_TYPES
 from lakebed.errors import InvalidOperationError
+from lakebed.upserts.ndarrays import numbers_of, present
 
 _DAY = 86_400_000_000
 _MOST_DAYS = 2**63 // _DAY

@@ -40,15 +40,15 @@ from destination_deeplake.stream.staging import (
     side_branch,
     staging,
 )
-from destination_deeplake.upserts.putting_off import Checkpoint, MergePutOffError, go_on
 from lakebed.runtime.failures import outcome
+from lakebed.upserts.putting_off import Checkpoint, MergePutOffError, go_on
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from destination_deeplake.upserts.keying import Keying
-    from destination_deeplake.upserts.store import MergeCount, UpsertStore
-    from destination_deeplake.upserts.tombstones import Tombstones
+    from lakebed.upserts.keying import Keying
+    from lakebed.upserts.store import MergeCount, UpsertStore
+    from lakebed.upserts.tombstones import Tombstones
 
 
 class StreamWriter:
@@ -164,7 +164,7 @@ class StreamWriter:
 
     def _upserts(self, checkpoint: Checkpoint, *, hard_deletes: bool, days: int) -> UpsertStore:
         # Imported here, because syncs without such streams do not need it.
-        from destination_deeplake.upserts.store import UpsertStore
+        from lakebed.upserts.store import UpsertStore
 
         base, plan = self._dataset, self.plan
         self._key = [self._columns.tensor(path) for path in plan.primary_key]
@@ -511,14 +511,14 @@ def _settle(
     delta = side_branch(name, target)
     if delta not in dataset.branches:
         return False
-    from destination_deeplake.upserts.store import settle
+    from lakebed.upserts.store import settle
 
     return settle(dataset, delta, checkpoint, _tombstones(dataset, target, days)) is not None
 
 
 def _tombstones(dataset: lakebed.Dataset, target: lakebed.Dataset, days: int) -> Tombstones:
     """Return the remembered deletions of the target, or of its replacement."""
-    from destination_deeplake.upserts.tombstones import Tombstones
+    from lakebed.upserts.tombstones import Tombstones
 
     return Tombstones(dataset, deleted_branches(target, staged=dataset is not target), days=days)
 

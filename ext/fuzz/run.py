@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lakebed.errors import LakebedError
-from unit_tests.destination_deeplake.fuzz import keys, lines, messages
-from unit_tests.lakebed.fuzz import chunks, native
+from unit_tests.destination_deeplake.fuzz import lines, messages
+from unit_tests.lakebed.fuzz import chunks, keys, native
 from unit_tests.lakebed.fuzz.harness import Target, mutation
 
 

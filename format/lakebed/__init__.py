@@ -224,7 +224,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    """Return what is imported once it is asked for: most programs train, transform and import nothing."""
+    """Return a name, importing its module on first use: most programs do not train, transform or import data."""
     from importlib import import_module
 
     if name == "query":  # the package has the name of the function and can be called
@@ -241,5 +241,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the names that users need; others, the exceptions of 3.x among them, can be imported all the same."""
+    """Return the names that users need; other names, such as exceptions of 3.x, can be imported, too."""
     return sorted({*__all__, "__version__"})

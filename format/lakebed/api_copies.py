@@ -148,7 +148,7 @@ def materialize(
     tensors
         Names of the tensors or groups; None is all.
     overwrite
-        Replace a dataset at ``dest``, or begin anew.
+        Replace a dataset at ``dest``, or start again.
     ignore_errors
         Leave empty samples for broken links.
     progressbar
@@ -288,7 +288,7 @@ def unpack(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> Dataset:
-    """Unpack a dataset in one file into a folder, where it can be changed; after a kill, the same call continues.
+    """Unpack a packed dataset into a folder, where it can be changed; if it is killed, the same call resumes.
 
     Parameters
     ----------
@@ -342,8 +342,8 @@ def backup(
 ) -> BackupPoint:
     """Back up a dataset with all its versions; only data that is new since earlier backups is copied.
 
-    The backup is made as a whole or not at all; after a kill, the same call continues. The dataset may be written
-    meanwhile. Copied data is compared with its checksums. Links stay links.
+    The backup is made as a whole or not at all; if it is killed, the same call resumes. Other programs may write the
+    dataset meanwhile. Copied data is compared with its checksums. Links stay links.
 
     Parameters
     ----------
@@ -469,7 +469,7 @@ def restore(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> Dataset:
-    """Restore a dataset from a backup, with all its versions; after a kill, the same call continues.
+    """Restore a dataset from a backup, with all its versions; if it is killed, the same call resumes.
 
     Parameters
     ----------

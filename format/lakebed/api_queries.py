@@ -155,9 +155,9 @@ def sql(
     creds: Creds | None = None,
     **tables: Dataset,
 ) -> duckdb.DuckDBPyRelation | None:
-    """Answer a statement in the SQL of DuckDB about datasets, and whatever else DuckDB reads.
+    """Answer a statement in the SQL of DuckDB about datasets, and about other sources that DuckDB reads.
 
-    Of a dataset only the columns and rows that the statement needs are read, in batches.
+    Only the columns and rows of a dataset that the statement needs are read, in batches.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Descriptions of tensors in files of other formats: htype, dtype, compressions, info.
 
-Exporters put them beside the values, as JSON, and importers make the same tensors by them::
+Exporters store them with the values, as JSON, and importers recreate the tensors from them::
 
     {"htype": "bbox", "dtype": "float32", "chunk_compression": "lz4", "info": {"coords": {...}}, "ndim": 2, ...}
 
@@ -36,13 +36,13 @@ class Described:
     Parameters
     ----------
     htype
-        Its htype, without links: ``sequence[bbox]``.
+        Htype of the tensor, without links: ``sequence[bbox]``.
     dtype
-        Its dtype; None for tensors that never had samples.
+        Dtype of the tensor; None for tensors that never had samples.
     sample_compression, chunk_compression
-        Its compressions.
+        Compressions of the tensor.
     info
-        Its info.
+        Info of the tensor.
     more
         Facts that the format needs, such as the layout of the values.
     """
@@ -90,13 +90,13 @@ class Described:
         return made if is_right else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as an object for JSON."""
+        """Return the description as an object for JSON."""
         known = {key: getattr(self, key) for key in _OWN[:-1]}
         found = {key: value for key, value in known.items() if value is not None}
         return {**found, "info": encode_custom(dict(self.info)), **self.more}
 
     def to_json(self) -> str:
-        """Return it as text."""
+        """Return the description as text."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @property

@@ -33,7 +33,7 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Wanted:
-    """Rows that a client asks for."""
+    """Rows that a client requests."""
 
     dataset: str
     columns: tuple[str, ...] | None = None

@@ -135,7 +135,8 @@ def check(name: str, value: float, what: str) -> None:
 def json_depth(text: bytes | memoryview) -> int:
     """Return the depth of nested lists and objects in a valid JSON text, without recursion.
 
-    If it cannot exceed `MAX_JSON_DEPTH`, the result may be any number up to that. Memory does not grow with the text.
+    If the depth cannot exceed `MAX_JSON_DEPTH`, the result may be any number up to that limit. Memory does not grow
+    with the text.
     """
     if len(text) <= _PIECE:
         text = bytes(text)

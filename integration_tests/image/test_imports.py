@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,21 @@ def test_formats_that_need_other_packages_come_in(connector: Connector, tmp_path
     (source / "data.yaml").write_text("train: images\nnames: [cat]\n")
     imported(connector, source, "yolo", f"{SOURCE}/data.yaml", f"{LAKE}/yolo").succeeded()
     assert len(lakebed.load(connector.lake / "yolo")) == 1
-    look = "import google.protobuf, google_crc32c, h5py, lmdb, zarr"
+    look = "import adbc_driver_postgresql.dbapi, google.protobuf, google_crc32c, h5py, lmdb, zarr"
     connector.run(["-c", look], entrypoint="/opt/connector/bin/python").succeeded()
+
+
+def test_a_database_comes_in(connector: Connector, tmp_path: Path) -> None:
+    source = tmp_path / "database"
+    source.mkdir()
+    with sqlite3.connect(source / "shop.db") as database:
+        database.executescript(
+            "CREATE TABLE orders (id INTEGER, note TEXT); INSERT INTO orders VALUES (1, 'a')"
+        )
+    database.close()
+    command = ["sql", f"{SOURCE}/shop.db", f"{LAKE}/orders", "--table", "orders", "--key", "id"]
+    imported(connector, source, *command).succeeded()
+    assert lakebed.load(connector.lake / "orders").note.text() == ["a"]
 
 
 def test_it_goes_out_again(connector: Connector, pets: Path) -> None:

@@ -295,21 +295,27 @@ def test_a_signal_ends_a_sync_whose_source_says_nothing(connection: Connection, 
     assert played[1] == 0
 
 
-def test_a_message_that_is_none_ends_the_sync_and_names_its_socket(connection: Connection) -> None:
+@pytest.mark.parametrize("sockets", [1, 2])
+def test_a_message_that_is_none_ends_the_sync_and_names_its_socket(
+    connection: Connection, sockets: int
+) -> None:
     class Damaged(Carrier):
         def script(self, messages: bytes | Any) -> list[Message]:
             script = super().script(messages)
             return [*script[:20], {"type": "STATE", "state": 5}, *script[20:]]
 
     sent = messages(40, 9)
-    carrier = Damaged("PROTOBUF", 2)
+    carrier = Damaged("PROTOBUF", sockets)
     outcome = sync(connection, CATALOG, sent, carrier)
     [failure] = outcome.failures
     assert failure["failure_type"] == "system_error"
     assert ".sock" in failure["message"]
-    script = Carrier("PROTOBUF", 2).script(sent)
+    script = Carrier("PROTOBUF", sockets).script(sent)
     assert partition_violations(script, outcome.messages, complete=False) == []
     assert not_durable(script, outcome.messages, stored(connection), identity) == []
+    if sockets == 1:
+        # The states before it go out.
+        assert len(answers(outcome)) == sum(message["type"] == "STATE" for message in script[:20])
 
 
 def test_the_program_of_the_tests_reads_a_line_as_it_was_sent() -> None:

@@ -127,6 +127,15 @@ def test_addresses_of_buckets_and_their_rules(tmp_path: Path, lake: Path) -> Non
     assert "put-bucket-cors" in said
     assert "gcloud storage" in said
     assert "az storage cors" in said
+    # The rules let in what the reader asks of the bucket of these tests, and nothing else.
+    plain = " ".join(said.split())
+    (s3,) = json.loads(re.search(r"--cors-configuration '(.*?)'", plain)[1])["CORSRules"]  # type: ignore[index]
+    (gcs,) = json.loads(re.search(r"FILE holds (\[.*?\}\])", plain)[1])  # type: ignore[index]
+    assert s3["AllowedMethods"] == gcs["method"] == ["GET", "HEAD"]
+    assert s3["AllowedHeaders"] == ["range"]
+    assert s3["ExposeHeaders"] == ["Content-Range"]
+    assert "Content-Range" in gcs["responseHeader"]
+    assert "--allowed-headers range --exposed-headers Content-Range" in plain
     listed = json.loads((tmp_path / "a" / "lake.json").read_text())
     assert (tmp_path / "a" / listed["datasets"][0]["address"]).resolve() == lake / "street"
     refused = CliRunner().invoke(main, ["view", str(lake), "--address", "https://x"])

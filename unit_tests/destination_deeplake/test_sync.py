@@ -16,8 +16,8 @@ from destination_deeplake.failures import ConfigError, IncompleteSourceError, So
 from destination_deeplake.lake import Lake
 from destination_deeplake.stream.writer import open_stream
 from destination_deeplake.sync import Pace, Sync
-from destination_deeplake.upserts import store
-from destination_deeplake.upserts.putting_off import MergePutOffError
+from lakebed.upserts import store
+from lakebed.upserts.putting_off import MergePutOffError
 from unit_tests.destination_deeplake.syncs import (
     Clock,
     Lines,

@@ -30,7 +30,7 @@ class SamplePlace(NamedTuple):
 
 
 def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
-    """Locate sample ``local`` of a chunk file of ``size`` bytes that holds ``count`` samples.
+    """Locate sample ``local`` in a chunk file of ``size`` bytes that holds ``count`` samples.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Cutting of large samples into tiles, and the tiles that a part of a sample touches (FORMAT.md 6.2, 6.3).
 
-Tiles are numbered in C order over the grid; those at the far borders are cropped.
+Tiles are numbered in C order over the grid; tiles at the far borders are cropped.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def touched(shape: Sequence[int], tile: Sequence[int], subscript: Any) -> list[i
 
 
 def _per_axis(ndim: int, subscript: Any) -> list[Any]:
-    """Expand a subscript to all axes; unnamed axes are taken whole."""
+    """Expand a subscript to all axes; axes that it does not name are taken whole."""
     items = list(subscript) if isinstance(subscript, tuple) else [subscript]
     if any(not _is_followed(item) for item in items):
         return [slice(None)] * ndim

@@ -26,7 +26,7 @@ _INTEGER = re.compile(r"\s*([+-]?[0-9]+)?\s*")
 
 @dataclass(frozen=True)
 class Part:
-    """An address, and the rows of it to take.
+    """An address, and the rows to take from the dataset.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Part:
 
 
 def parsed(text: str) -> Part:
-    """Parse an argument; if a dataset has the whole text as its address, that is meant.
+    """Parse an argument; if the whole text is the address of a dataset, no rows or split are taken from it.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Translation of the advice in messages for the shell: options in place of arguments of Python.
 
-Messages name arguments of Python, because most of their readers write Python. Only the output of commands goes through
+Messages name Python arguments, because most readers write Python. Only the output of commands goes through
 :func:`in_shell`. A test finds each phrase in the library, so that a reworded message is noticed, and searches the
 library for phrases that are missing here.
 """

@@ -45,7 +45,7 @@ class Damage:
 
 
 def cell(tensor: lakebed.Tensor, name: str, row: int, widest: int, damage: Damage) -> str:
-    """Return a sample as a line of at most ``widest`` characters; a damaged one is noted, and its error returned."""
+    """Return a sample as a line of at most ``widest`` characters; a damaged one is recorded, and its error returned."""
     try:
         text = printable(_text(tensor[row]))
     except FormatError as error:

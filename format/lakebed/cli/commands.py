@@ -194,7 +194,7 @@ class Commands(click.Group):
 
 @contextmanager
 def _warnings() -> Iterator[None]:
-    """Print each warning on one line, without the line of code that caused it."""
+    """Print each warning on one line, without the source line that caused it."""
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         yield

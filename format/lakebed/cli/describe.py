@@ -20,7 +20,7 @@ _NAMES = 4
 
 
 def lake_text(entries: Sequence[dict[str, Any]]) -> str:
-    """Lay the lines of ``ls`` out for people, with the streams of datasets that syncs fill."""
+    """Format the lines of ``ls``, with the streams of datasets that syncs fill."""
     headings, keys = ["dataset"], []
     if has_branches := any(entry["branch"] not in ("main", None) for entry in entries):
         headings.append("branch")
@@ -45,7 +45,7 @@ def lake_text(entries: Sequence[dict[str, Any]]) -> str:
 
 
 def _some(names: Sequence[str] | None) -> str:
-    """Return the first names, and the number of the others."""
+    """Return the first names, and the number of other names."""
     if names is None:
         return "-"
     more = f", +{len(names) - _NAMES}" if len(names) > _NAMES else ""
@@ -88,7 +88,7 @@ def tags(ds: lakebed.Dataset) -> dict[str, str] | None:
 
 
 def facts_text(known: dict[str, Any]) -> str:
-    """Lay the facts out for people."""
+    """Format the facts that ``info`` shows as text."""
     lines = [
         f"{known['path']}",
         f"branch {known['branch']} of {', '.join(known['branches'])}",
@@ -120,7 +120,7 @@ def _extents(low: Sequence[int], high: Sequence[int]) -> str:
 
 
 def _value(sample: lakebed.Tensor) -> Any:
-    """Return a sample's value; of a link that cannot be followed, its address."""
+    """Return a sample's value; for a link that cannot be followed, its address."""
     try:
         return sample.data()["value"]
     except GetDataFromLinkError as error:
@@ -130,7 +130,7 @@ def _value(sample: lakebed.Tensor) -> Any:
 def records(
     ds: lakebed.Dataset, count: int, tensors: Sequence[str] | None, damage: Damage
 ) -> list[dict[str, Any]]:
-    """Return the first rows as plain data; None stands for nulls, and for damaged samples, which are noted."""
+    """Return the first rows as plain data; None stands for nulls, and for damaged samples, which are recorded."""
     chosen = ds.tensors if tensors is None else {name: ds[name] for name in tensors}
     count = min(count, max((len(t) for t in chosen.values()), default=0))
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
@@ -152,7 +152,7 @@ def records(
 
 
 def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
-    """Return which of the first samples are null; None if none is, or if reading that fails, as samples will then."""
+    """Return a mask of nulls among the first samples; None if none is null, or if the mask cannot be read."""
     try:
         return tensor[:there].null_mask() if there else None
     except FormatError:
@@ -185,7 +185,7 @@ def cell(value: Any, widest: int = _WIDEST) -> str:
 def tell_made(
     made: lakebed.Dataset, dest: str, origin: dict[str, str], *, is_flat: bool = False, as_json: bool
 ) -> None:
-    """Print what was copied: from where, tensors, rows, and history unless the copy has none."""
+    """Print what was copied: source, tensors, rows, and history if it was copied."""
     history = "without history" if is_flat else f"{len(made.commits):,} commits on {made.branch}"
     tell(
         {**origin, "dataset": dest, "tensors": list(made.tensors), "commits": len(made.commits)},

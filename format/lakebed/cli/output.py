@@ -1,4 +1,4 @@
-"""Printing: the only module of the command that writes to the terminal; it escapes whatever a dataset holds."""
+"""Printing: the only module of the command that writes to the terminal; it escapes all content of datasets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def say_error(text: str) -> None:
 
 
 def say_coloured(text: str) -> None:
-    """Print text whose headings the library has coloured; click drops the colours where output is no terminal."""
+    """Print text whose headings the library has coloured; click drops the colours if the output is not a terminal."""
     parts = _COLOUR.split(text)
     parts[::2] = [printable(part, lines=True) for part in parts[::2]]
     click.echo("".join(parts), nl=False)
@@ -53,7 +53,7 @@ def tell(found: Any, text: str, *, as_json: bool) -> None:
 
 
 def say_some(what: str, found: Sequence[object]) -> None:
-    """Print the first items, a line each, and the number of the others."""
+    """Print the first items, a line each, and the number of other items."""
     for one in found[:_SHOWN]:
         say(f"{what} {one}")
     if len(found) > _SHOWN:
@@ -73,7 +73,7 @@ def tell_table(
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int] | None = None) -> str:
-    """Lay rows out in columns; ``right`` names the columns to align on the right."""
+    """Format rows in columns; ``right`` names the columns to align on the right."""
     headings, *rows = [list(map(printable, row)) for row in (headings, *rows)]
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
 

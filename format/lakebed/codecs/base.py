@@ -14,7 +14,7 @@ from lakebed.errors import SampleCompressionError
 
 Buffer = bytes | bytearray | memoryview
 Allocate = Callable[[int], NDArray[np.uint8]]
-"""Returns a buffer of a number of bytes."""
+"""Function that returns a buffer of a given number of bytes."""
 
 D_contra = TypeVar("D_contra", contravariant=True)
 
@@ -44,7 +44,7 @@ class Parted(Protocol[D_contra]):
     """A decoder that can decode a part of the first axis alone."""
 
     def decode(self, data: D_contra) -> NDArray[Any]:
-        """Decode the whole."""
+        """Decode all data."""
         ...
 
     def part(self, data: D_contra, selection: int | slice) -> NDArray[Any]:
@@ -53,7 +53,7 @@ class Parted(Protocol[D_contra]):
 
 
 class Codec:
-    """The common part of all codecs."""
+    """Common base of all codecs."""
 
     __slots__ = ()
     name: Any
@@ -66,7 +66,7 @@ class Codec:
 
 
 class ByteCodec(Codec):
-    """Compression of bytes, whatever they mean."""
+    """Compression of bytes, regardless of their meaning."""
 
     __slots__ = ()
 
@@ -219,7 +219,7 @@ class PictureCodec(FileCodec):
 
 
 def into(array: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
-    """Write decoded values to ``out`` if it has their shape, or that with a last axis of one, and a dtype for all."""
+    """Write decoded values to ``out`` if it has their shape (or that plus an axis of one) and a wide enough dtype."""
     if out is None or (out.shape != array.shape and out.shape != (*array.shape, 1)):
         return array
     if not np.can_cast(array.dtype, out.dtype):

@@ -1,4 +1,4 @@
-"""Containers of video and sound, opened with FFmpeg through PyAV such that hostile ones are harmless.
+"""Containers of video and sound, opened with FFmpeg through PyAV in a way that makes hostile files harmless.
 
 The demuxer is chosen here by the first bytes, never guessed by FFmpeg: some of its demuxers open other files. A
 container cannot open files at all and reads a bounded number of bytes; errors inside become SampleDecompressionError.
@@ -56,7 +56,7 @@ def demuxer_of(data: Buffer | Elsewhere) -> str | None:
 
 
 def _check_lists(data: Buffer) -> None:
-    """Refuse RIFF files with lists of texts far beyond the end: FFmpeg walks through all that they promise.
+    """Refuse RIFF files with lists of texts far beyond the end of the file: FFmpeg walks through all of them.
 
     Raises
     ------
@@ -81,11 +81,11 @@ class Source(io.RawIOBase):
         self._left = _READS * len(self._data) + _READS_FREE
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be positioned."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
@@ -113,7 +113,7 @@ class Source(io.RawIOBase):
         return self._at
 
     def tell(self) -> int:
-        """Tell the position."""
+        """Return the position."""
         return self._at
 
 

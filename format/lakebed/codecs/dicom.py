@@ -122,7 +122,7 @@ def _facts(dataset: pydicom.Dataset, size: int) -> FileFacts:
 
 
 def _plain(element: Any) -> Any:
-    """Return an element's value as JSON has it, the way 3.9.52 records it."""
+    """Return an element's value as JSON, as 3.9.52 records it."""
     if element.VR == "SQ":
         return [
             item.to_json_dict(bulk_data_threshold=1, bulk_data_element_handler=lambda _: "")

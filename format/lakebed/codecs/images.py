@@ -237,7 +237,7 @@ class Image(PictureCodec):
             yield image
 
     def _check_promise(self, data: Buffer) -> FileFacts | None:
-        """Check promises that Pillow's header does not tell; return the facts if this reveals all of them."""
+        """Check extents that Pillow's header does not tell; return the facts if this check reveals all of them."""
         if self.name == "png":  # this library's parser checks more of a PNG header than Pillow's
             return _png_facts(data)
         if self.name in _PROMISES:
@@ -315,7 +315,7 @@ def _undisturbed(name: str) -> AbstractContextManager[object]:
 
 @contextmanager
 def damage(name: str, data: Buffer) -> Iterator[None]:
-    """Turn errors of a decoder on damaged files into ours.
+    """Turn errors of a decoder on damaged files into errors of lakebed.
 
     Raises
     ------
@@ -466,7 +466,7 @@ def _png_facts(data: Buffer) -> FileFacts:
 
 
 def _check_icons(data: Buffer) -> None:
-    """Check the promises of an icon file's directory: PNG files inside may be larger than the icon says."""
+    """Check the declared sizes in an icon file's directory: PNG files inside may be larger than the icon says."""
     raw = memoryview(data).cast("B")
     count = int.from_bytes(raw[4:6], "little")
     for entry in range(min(count, len(raw) // 16)):
@@ -480,7 +480,7 @@ def _check_icons(data: Buffer) -> None:
 
 
 def _check_palette(data: Buffer) -> None:
-    """Check the number of colours of a bitmap: Pillow spends microseconds on each of up to 65,536."""
+    """Check the number of colours of a bitmap, because Pillow spends microseconds on each of up to 65,536 colours."""
     raw = memoryview(data).cast("B")
     raw = raw[14:] if bytes(raw[:2]) == b"BM" else raw
     bits, colors = int.from_bytes(raw[14:16], "little"), int.from_bytes(raw[32:36], "little")
@@ -510,7 +510,7 @@ _PROMISES: Mapping[str, Callable[[Buffer], None]] = {
     "ico": _check_icons,
     "jpeg2000": _check_tiles,
 }
-"""Checks before decoding of promises beyond the extents that Pillow reads."""
+"""Checks, before decoding, of declared sizes other than the extents that Pillow reads."""
 
 
 def largest_side(name: str) -> int:
@@ -519,7 +519,7 @@ def largest_side(name: str) -> int:
 
 
 def narrowed(array: NDArray[Any], codec: PictureCodec) -> NDArray[Any]:
-    """Remove from a picture whatever a kind of image cannot hold: transparency, the low bits of 16.
+    """Remove from a picture what a kind of image cannot hold: transparency, or the low 8 of 16 bits.
 
     Returns
     -------
@@ -609,7 +609,7 @@ def _taken(modes: list[str]) -> str:
 
 
 def _kept_alpha(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Make one pixel of 255 nearly opaque in opaque pictures, because WebP stores those with three channels."""
+    """Make one pixel of 255 nearly opaque in opaque pictures, because WebP stores opaque ones with three channels."""
     if pixels.shape[2] == 4 and pixels[:, :, 3].min() == 255:
         pixels = pixels.copy()
         pixels[0, 0, 3] = 254

@@ -1,8 +1,8 @@
 """JPEG files, decoded by libjpeg-turbo straight into the target array (FORMAT.md 5.3).
 
 The header is parsed in compiled code. Files of the common kinds (8 bits, one or three channels, Huffman coded) go
-through simplejpeg with the exact transform and smooth upsampling, which gives the same pixels as Pillow; the rest, and
-files that simplejpeg rejects, go through Pillow, whose result is final.
+through simplejpeg with the exact transform and smooth upsampling, which gives the same pixels as Pillow; other files,
+and files that simplejpeg rejects, go through Pillow, whose result is final.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LAS point clouds (FORMAT.md 5.3, 7). A sample is (points, dimensions) float32, every dimension of the file a column.
 
-Reading a point_cloud tensor gives the first three columns only: X, Y, Z as stored, not scaled. The rest are named
-fields with dtypes of their own, which ``Tensor.data()`` returns.
+Reading a point_cloud tensor gives the first three columns only: X, Y, Z as stored, not scaled. The other dimensions are
+named fields with dtypes of their own, which ``Tensor.data()`` returns.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _described(header: laspy.LasHeader) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value in a form that JSON can hold."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, bytes):

@@ -59,7 +59,7 @@ class Nifti(FileCodec):
         return into(_native(scan.values(), scan.dtype), out)
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
-        """Decode a selection of the first axis; the rest of an uncompressed file is not copied."""
+        """Decode a selection of the first axis; the remaining bytes of an uncompressed file are not copied."""
         scan = _Scan(data)
         return _native(scan.values(selection), scan.dtype)
 

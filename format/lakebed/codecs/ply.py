@@ -359,7 +359,7 @@ def _text_elements(
 
 
 class _Misfit(FormatError):
-    """A number with a fraction in a property of whole numbers."""
+    """Error for a number with a fraction in a property of whole numbers."""
 
 
 def _is_side_by_side(body: bytes, header: _Header) -> bool:
@@ -391,7 +391,7 @@ def _lines(words: list[bytes], header: _Header) -> dict[str, _Columns]:
 
 
 def _has_its_lines(body: bytes, header: _Header) -> bool:
-    """Tell whether each row without lists is a line of its own, so that its values certainly belong to its names."""
+    """Tell whether each row without lists has a line of its own, so that its values certainly belong to its names."""
     lines = [len(line.split()) for line in body.splitlines() if line.strip()]
     at = 0
     for element in header.elements:
@@ -450,7 +450,7 @@ def _text_rows(
 
 
 def _numbers(words: list[bytes], item: _Property, *, as_written: bool = False) -> NDArray[Any]:
-    """Read numbers in the declared type, or, ``as_written``, those with a fraction in float64."""
+    """Read numbers in the declared type; with ``as_written``, read numbers with a fraction as float64."""
     kind = np.dtype("<" + _TYPES[item.kind])
     try:
         values = np.array([float(word) for word in words], dtype=np.float64)

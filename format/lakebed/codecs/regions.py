@@ -1,4 +1,4 @@
-"""Regions of JPEG files, decoded without the rest and resized into the rooms of a batch (docs/design/025).
+"""Regions of JPEG files, decoded without the rest of the image and resized into a batch (docs/design/025).
 
 The work is done by :mod:`lakebed.native.regions` with the libjpeg-turbo of Pillow, bound at run time. Other kinds of
 files, damaged ones, and all files if that library is missing, are decoded whole by their codec and resized by the same
@@ -56,7 +56,7 @@ def _bound() -> tuple[str | None, str]:
 
 
 def _candidates() -> Iterator[str]:
-    """Yield candidates: libraries in Pillow's wheel, loaded ones, the system's."""
+    """Yield paths to try: libraries in Pillow's wheel, loaded libraries, the system's library."""
     # Importing Pillow's compiled module loads the library that it uses.
     from PIL import _imaging  # noqa: F401
 

@@ -26,7 +26,7 @@ NIFTI_NAMES = names_of("nifti")
 NAMES = frozenset(TRAITS)
 
 COMPRESSIONS: list[str | None] = [*sorted(NAMES), None]
-"""Every compression name, none last (API.md 9)."""
+"""Every compression name; None comes last (API.md 9)."""
 
 # name -> (module, class, extra that installs its packages or None if it needs none); the class is called with the
 # name.
@@ -171,7 +171,7 @@ _BY_SUFFIX = {
 
 
 _SMALL_ATOMS = (b"wide", b"free", b"skip", b"pnot")
-"""Other first atoms of QuickTime files; being words, they differ from text only by the size before them."""
+"""Other first atoms of QuickTime files; since they are words, only the size before them tells them from text."""
 
 
 def sniff(data: Buffer, path: str | None = None) -> str | None:

@@ -222,7 +222,7 @@ class _Segments:
         return int(self._times[self._keys[following]] - 1 if following < len(self._keys) else self._times[-1])
 
     def _demuxed(self, entry: int, rank: int) -> list[Packet[Any]] | None:
-        """Read packets from a key frame on, until the first ``rank`` + 1 shown frames are certain."""
+        """Read packets from a key frame on, until the first ``rank`` + 1 frames in presentation order are certain."""
         last = min(
             len(self._times), int(np.searchsorted(self._shown, self._shown[entry] + rank)) + _REORDERED
         )

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 QUALITY = 95
-"""Quality of pictures that are converted to a kind with one."""
+"""Quality of pictures that are converted to a kind that has a quality."""
 
 LOSSY = frozenset({"jpeg", "webp"})
-"""Kinds of pictures with a quality."""
+"""Kinds of pictures that have a quality."""
 
 
 def became(kind: str) -> str:
-    """Return, for messages, the conversion of pictures of other kinds in a tensor of that kind."""
+    """Return, for messages, how a tensor of one kind converts pictures of other kinds."""
     return f"encoded anew as {kind.upper()}{f' at quality {QUALITY}' if kind in LOSSY else ''}"
 
 
@@ -141,7 +141,7 @@ class Sample:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the values; that in the header of a file.
+        """Shape of the values; for a file, the shape in its header.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Sample:
 
     @property
     def dtype(self) -> str:
-        """Name of the dtype of the values; that in the header of a file."""
+        """Name of the dtype of the values; for a file, the dtype in its header."""
         if self._facts is None and self._array is not None:
             return self._array.dtype.name
         return self._header().dtype
@@ -258,7 +258,7 @@ class Sample:
             ) from error
 
     def compressed_bytes(self, compression: str | None) -> Buffer:
-        """Return the sample as a file of that kind: verbatim if it is one, else converted.
+        """Return the sample as a file of a kind: verbatim if it is of that kind, else converted.
 
         A picture file of another kind is converted with the least loss (see ``may_lose``).
 

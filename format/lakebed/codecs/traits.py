@@ -35,7 +35,7 @@ class CodecTraits:
     chunks
         Whole chunks can be compressed with it, not only samples.
     lossless
-        Data encoded by any writer decodes to the same values; False also if that is not known of all writers.
+        Data encoded by any writer decodes to the same values; False also if this is unknown for some writers.
     shape_from_file
         The header of a file tells the recorded shape, without decoding.
     decodes_as_recorded

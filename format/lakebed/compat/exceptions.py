@@ -1,6 +1,7 @@
 """All exceptions of ``deeplake.util.exceptions``, since scripts name them in ``except``.
 
-Some are exceptions of lakebed itself, some lead to the corresponding one, and others are classes that nothing raises.
+Some names lead to exceptions of lakebed with the same name, some to corresponding ones, and others to classes that are
+never raised.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ _BELOW = {
     "MetaInvalidRequiredMetaKey": "MetaError",
     "NotLoggedInAgreementError": "AgreementError",
 }
-"""Classes that nothing raises -> their base class."""
+"""Classes that are never raised -> their base class."""
 
 
 def __getattr__(name: str) -> Any:

@@ -28,7 +28,7 @@ class Stand(ModuleType):
     """A module of Deep Lake 3.x whose names lead to lakebed.
 
     It is a package, so that ``from deeplake.x import y`` with a missing ``y`` reaches the finder, which names the
-    alternative; Python would replace the message of an AttributeError by its own.
+    alternative; otherwise Python replaces the message of an AttributeError by its own.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -127,13 +127,13 @@ def _found(where: str) -> Any:
 
 
 def _again(name: str) -> ModuleType:
-    """Return the module of a name in another process."""
+    """Return the module of a name when another process unpickles it."""
     install(replace=True)  # as the sending process has done
     return importlib.import_module(name)
 
 
 def _ours(name: str) -> Any:
-    """Return lakebed's object of a name; None for missing names and inner modules."""
+    """Return lakebed's object for a name; None for missing names and inner modules."""
     found = getattr(lakebed, name, None)
     return None if isinstance(found, ModuleType) and name not in lakebed.__all__ else found
 

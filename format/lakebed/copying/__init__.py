@@ -1,4 +1,4 @@
 """Datasets made from others: copies with and without history, links turned into data.
 
-Nothing here changes what it reads from.
+No function here changes its source.
 """

@@ -100,7 +100,7 @@ def empty_in_place(table: Table) -> None:
 
 
 def _is_seen(here: Storage, there: Storage) -> bool:
-    """Tell whether two addresses name one place: an object put through one appears through the other."""
+    """Tell whether two addresses are one place: an object put through one of them appears through the other."""
     ours, theirs = traits_of(here).folder, traits_of(there).folder
     if ours:
         return os.path.exists(theirs) and os.path.samefile(ours, theirs)  # noqa: PTH110, PTH121

@@ -123,7 +123,7 @@ class Copying:
     ignore_errors
         Leave an empty sample in place of a broken link.
     workers
-        Threads that copy tensors in parallel; links are fetched in parallel in any case.
+        Threads that copy tensors in parallel; links are always fetched in parallel.
     """
 
     unlink: bool = True
@@ -291,7 +291,7 @@ def _drop(session: Session, job: Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """One column of a table, and the tensor that it fills."""
+    """Copy of one column of a table into a tensor."""
 
     table: Table
     name: str

@@ -2,7 +2,7 @@
 
 All visible changes are made by one conditional put of the catalog. A run stores contents under names of its own, never
 replaces one, and reuses only contents of listed points. So a process that was taken for dead and continues does no
-harm: its publish is refused, and the contents that it removes are of no use to others.
+harm: its publish is refused, and no other run uses the contents that it removes.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def sha256(data: bytes) -> str:
 
 
 class Repository:
-    """Points in a storage.
+    """A repository of backups in a storage.
 
     Parameters
     ----------
     storage
-        Their location.
+        Storage of the backups.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -142,7 +142,7 @@ class Repository:
         Parameters
         ----------
         edit
-            Returns the new catalog; given that, it returns it unchanged.
+            Returns the new catalog; if it gets its own result, it returns it unchanged.
 
         Raises
         ------
@@ -238,14 +238,14 @@ class Repository:
 
 
 class BackupRun:
-    """One running backup.
+    """A running backup.
 
     Parameters
     ----------
     repository
-        Its repository.
+        Repository to which the backup is added.
     run
-        Its entry in the catalog.
+        Entry of the backup in the catalog.
 
     Attributes
     ----------
@@ -293,7 +293,7 @@ class BackupRun:
         return self.present.get(file.object) == file.size
 
     def note(self, files: Sequence[StoredFile]) -> None:
-        """Record arrived files every few seconds, and when this process was last seen.
+        """Record arrived files every few seconds, and the time of this process's last activity.
 
         Raises
         ------

@@ -35,7 +35,7 @@ class BrokenLink:
     tensor, row
         Place of the link.
     url
-        Its address, without secrets.
+        Address of the link, without secrets.
     reason
         The error.
     """
@@ -161,7 +161,7 @@ class LinkResolver:
         items[at] = (row, BrokenLink(self.reader.name, row, shown(url), str(error)))
 
     def _encoded(self, items: Sequence[Item], state: TensorState) -> Column:
-        """Encode values as flat samples; broken links become empty ones."""
+        """Encode values as flat samples; broken links become empty samples."""
         values = [None if isinstance(value, BrokenLink) else value for _, value in items]
         meta = state.meta.with_(is_sequence=False)
         column = encode_column(values, meta, state.info, meta.name or state.key) if values else Column([])

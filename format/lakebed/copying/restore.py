@@ -41,7 +41,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     Parameters
     ----------
     at
-        Its id, or the first four or more characters of it; or POSIX seconds, for the last point before; None is the
+        Id of the point, or its first four or more characters; or POSIX seconds, for the last point before; None is the
         newest.
 
     Raises

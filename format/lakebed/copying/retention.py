@@ -21,7 +21,7 @@ class Point:
     time
         Time of the backup, in POSIX seconds.
     name
-        Its id.
+        Id of the point.
     """
 
     time: float

@@ -44,13 +44,13 @@ class Item:
     Parameters
     ----------
     key
-        Its key.
+        Key of the object in the source.
     stat
-        Its entry in the listing.
+        Entry of the object in the listing.
     sums
-        Its recorded checksums, if any.
+        Recorded checksums of the object, if any.
     to
-        Its key in the target, if that differs.
+        Key of the object in the target, if it differs.
     """
 
     key: str
@@ -60,7 +60,7 @@ class Item:
 
     @property
     def goal(self) -> str:
-        """Its key in the target."""
+        """Key of the object in the target."""
         return self.to or self.key
 
 
@@ -130,7 +130,7 @@ class Transfer:
             self._target.put_many(found.items(), durable=False)
 
     def _server_side_copy(self, item: Item, storage: Storage, here: str, there: str) -> bool:
-        """Let the store copy an object; return False if it is not permitted to."""
+        """Let the store copy an object; return False if the store refuses."""
         if item.sums is not None and item.sums[0] != item.stat.size:
             self.outcome.damaged[item.key] = f"it has {item.stat.size} bytes instead of {item.sums[0]}"
             return True
@@ -218,7 +218,7 @@ def recorded_sums(places: ChunkPlaces) -> Callable[[int], Sums]:
 
 
 def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
-    """Return the storage that contains two others, and the prefixes of their keys in it; None if none does."""
+    """Return the storage that contains two other storages, and the prefixes of their keys in it; None if none does."""
     if is_bucket(source) and is_bucket(target):
         return target.around(source)
     return None

@@ -4,7 +4,7 @@ An entry in the environment or in the file holds::
 
     provider = "aws-secretsmanager"     or "aws-ssm"
     secret_id = "prod/datasets"         parameter = "/prod/datasets"
-    manager_region, manager_profile, manager_endpoint      place and account of the question, as in botocore
+    manager_region, manager_profile, manager_endpoint      place and account of the request, as in botocore
 
 Other keys of the entry, such as ``aws_region`` and ``endpoint_url``, are for the store, like those of the secret, which
 have priority. A secret must hold a dictionary, not a single text.
@@ -109,7 +109,7 @@ def _from_aws(
 
 
 def _answer(ask: Callable[[], Given | None], what: str) -> Given | LakebedError | None:
-    """Ask AWS; return errors instead of raising them, so that no traceback shows data of the library."""
+    """Ask AWS; return errors instead of raising them, so that no traceback shows values of botocore."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
     try:

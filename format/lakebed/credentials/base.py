@@ -5,7 +5,7 @@ An entry holds the keys of ``creds=``, which are those of Deep Lake 3.x, and the
 ==================================================  ==================================================================
 ``provider``                                        maker of the credentials; without it, the entry itself holds them
 ``urls``                                            addresses, or beginnings of addresses, for the credentials
-``ttl``                                             seconds after which the provider is asked again
+``ttl``                                             seconds after which the provider is called again
 ``secret_id``, ``parameter``, ``manager_...``       options of the providers ``aws-secretsmanager`` and ``aws-ssm``
 ==================================================  ==================================================================
 """
@@ -47,7 +47,7 @@ class Provider(Protocol):
         ...
 
     def names(self) -> list[str]:
-        """Return the names that this provider knows, as far as it can tell."""
+        """Return the names that this provider knows, if it can list them."""
         ...
 
     def place(self, key: str) -> str:

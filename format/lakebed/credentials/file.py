@@ -1,6 +1,6 @@
 """Credentials in a TOML file that only its owner can read, one table each.
 
-It is ``~/.config/lakebed/credentials.toml``, or what ``LAKEBED_CREDS_FILE`` names::
+It is ``~/.config/lakebed/credentials.toml``, or the file that ``LAKEBED_CREDS_FILE`` names::
 
     [lab]
     aws_access_key_id = "..."
@@ -34,7 +34,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class OwnersFile:
-    """Provider that reads the file for each question: it is small, and may have changed."""
+    """Provider that reads the file on each call, because the file is small and may have changed."""
 
     name = "file"
 
@@ -67,7 +67,7 @@ class OwnersFile:
         return str(path())
 
     def change(self, key: str, edit: Callable[[Given | None], Mapping[str, Any] | None]) -> None:
-        """Replace one table and leave the rest of the file as it is; the old or the new file exists at any time.
+        """Replace one table and keep the other text of the file; at any time, either the old or the new file exists.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """Credentials by name, which each process finds when it needs them, by asking providers.
 
 Providers are, in this order: the environment, the owner's file, the keyring of the operating system, other packages.
-The first entry may hold the credentials, or name their maker: ``provider = "aws-assume-role"``.
+The first entry that is found may hold the credentials, or name their maker: ``provider = "aws-assume-role"``.
 
 Other processes get only the name. Secrets are in the present :class:`Grant` of a name, and :class:`Renewal` asks again
 before it expires, or once if a store rejects it.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PROVIDERS: tuple[Provider, ...] = (Environment(), OwnersFile(), SystemKeyring())
-"""Providers in the order of the search; those of other packages come last."""
+"""Providers in the order of the search; providers of other packages come last."""
 
 
 def _role(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Keys(Protocol):
     """Credentials of a dataset for writers and readers of links."""
 
     def code(self, key: str | None) -> int:
-        """Return the code by which samples refer to a name, 0 for None, and note its use.
+        """Return the code by which samples refer to a name, 0 for None, and mark it as used.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class NamedCredentials(Renewal):
         return named, (self._named.key,)
 
     def check(self, url: str) -> None:
-        """Check that the credentials are for an address, which the writer of a dataset chose.
+        """Check that the credentials may be sent to an address, since the writer of a dataset chose the address.
 
         Raises
         ------
@@ -284,7 +284,7 @@ _UP = re.compile(r"(?:^|/)\.\.?(?:/|$)")
 
 
 def _is_below(url: str, root: str) -> bool:
-    """Tell whether an address equals another or lies below it, however a server reads dots and escapes."""
+    """Tell whether an address equals another or lies below it, in any reading of dots and escapes by a server."""
     one, other = urlsplit(url), urlsplit(root)
     if (one.scheme.lower(), one.netloc.lower()) != (other.scheme.lower(), other.netloc.lower()):
         return False

@@ -1,4 +1,4 @@
-"""Base classes of datasets and tensors, on which all chapters of their API stand."""
+"""Base classes of datasets and tensors, which the mixins of their API extend."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class DatasetBase:
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def _full(self, name: str) -> str:
-        """Return the full name of a tensor by the name that is shown.
+        """Return the full name of a tensor from the name that is shown.
 
         Raises
         ------

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
 
     class DatasetVerbs:
-        """Loaded when a name is used that no tensor has: scripts of 3.x have tensors of these names."""
+        """Verbs, loaded when a name is used that no tensor has: scripts for 3.x have tensors with such names."""
 
 
 _YIELDING = {
@@ -52,7 +52,7 @@ _YIELDING = {
     "rows": "_rows_of",
     "view_of": "_view_of",
 }
-"""Methods that 3.x does not have; a tensor of the same name takes precedence."""
+"""Methods that 3.x does not have, by name; a tensor of the same name takes precedence."""
 
 
 class Dataset(
@@ -75,7 +75,7 @@ class Dataset(
     ShowMethods,
     DatasetVerbs,
 ):
-    """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
+    """Tensors whose rows belong together, with versions; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class Dataset(
         return type(self)(self._handle, self._group, self._index[item], self._columns, pad=self._pad)
 
     def _expanded(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield the names of tensors and, for groups, of all tensors inside."""
+        """Yield the names of tensors; for groups, of all tensors inside."""
         for name in names:
             found, plain = self._named(name, as_column=True), normalize(name)
             if isinstance(found, Tensor):
@@ -362,7 +362,7 @@ class Dataset(
 
 
 def _names_of(item: Sequence[Any]) -> list[str] | None:
-    """Return names of tensors and groups; in a list they may be tuples of parts. None if the item names rows."""
+    """Return names of tensors and groups, where a list may contain tuples of parts; None if the item selects rows."""
     if all(isinstance(name, str) for name in item):
         return list(item)
     if isinstance(item, tuple) or not isinstance(item[0], str | tuple | list):

@@ -1,4 +1,4 @@
-"""``ds.info`` and ``tensor.info``: dictionaries that are stored with the dataset and versioned like data."""
+"""``ds.info`` and ``tensor.info``: dictionaries stored with the dataset and versioned with its data."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Info(MutableMapping[str, Any]):
 
 
 def _written(key: Any, error: type[Exception] = InfoError) -> str:
-    """Return the string of a key in JSON."""
+    """Return a key as the string that JSON makes of it."""
     if isinstance(key, str):
         return key
     if not isinstance(key, bool | int | float | None):

@@ -1,7 +1,7 @@
 """The datasets at and below an address: folders are walked, buckets are listed.
 
 A dataset is one entry, that of its main branch; if the main branch is empty, that of the branch that was committed to
-last. Syncs may write to several branches: in a dataset that they fill, each branch with their rows is an entry.
+last. Syncs may write to several branches: in a dataset filled by syncs, each branch with their rows is an entry.
 """
 
 from __future__ import annotations

@@ -46,16 +46,16 @@ class Prepared(Generic[D]):
 
     @property
     def count(self) -> int:
-        """Number of values that it takes: one for each ``?``, or for each ``$name``."""
+        """Number of values that the query takes: one for each ``?``, or for each ``$name``."""
         return self._query.parameters
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of its values, in the order of their first use; empty if it has ``?``."""
+        """Names of the values, in the order of their first use; empty if the query has ``?``."""
         return tuple(name for name, _ in self._query.named)
 
     def run(self, /, *parameters: Any, **named: Any) -> D | Result:
-        """Answer it.
+        """Run the query with the given values.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Prepared(Generic[D]):
         return self._answered(self._given(parameters, named), self._queried())
 
     def run_many(self, parameters: Iterable[Given]) -> list[D | Result]:
-        """Answer it for several sets of values, all from the same rows.
+        """Run the query for several sets of values, all on the same state of the rows.
 
         Parameters
         ----------
@@ -104,12 +104,12 @@ class Prepared(Generic[D]):
         return found
 
     def explain(self, /, *parameters: Any, analyze: bool = False, **named: Any) -> str:
-        """Describe how it would be answered.
+        """Describe how the query would be answered.
 
         Parameters
         ----------
         parameters, named
-            Its values, as for :meth:`run`; none at all if they are unknown.
+            Values of the query, as for :meth:`run`; none if they are unknown.
         analyze
             Also answer it, and report times and amounts; this needs the values.
 
@@ -148,7 +148,7 @@ class Prepared(Generic[D]):
 
 @contextmanager
 def _told_of(number: int) -> Iterator[None]:
-    """Add the number of the set of values to errors."""
+    """Add the number of the set of values to errors inside the block."""
     try:
         yield
     except QueryError as error:

@@ -9,7 +9,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 
 
 class PublicMeta:
-    """The members of a metadata document as attributes; lists of the file are lists.
+    """The members of a metadata document as attributes; lists in the file are lists here.
 
     Examples
     --------

@@ -100,7 +100,7 @@ class Queried:
         return self.made(open_at(parse(address, existing=True, creds=self.creds), read_only=True))
 
     def differing(self, table: Table, first: str, second: str) -> tuple[Table, NDArray[np.int64]]:
-        """Return the table of a second version, and the rows in which it differs from a first one."""
+        """Return the table of the second version, and its rows that the first lacks or has with other values."""
         dataset = self.owner(table)
         path = dataset._handle.path.partition("@")[0]  # noqa: SLF001
         later = type(dataset)(open_at(f"{path}@{second}", read_only=True))

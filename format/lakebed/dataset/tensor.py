@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
 
     class ColumnVerbs:
-        """Loaded on first use."""
+        """Verbs of columns, loaded on first use."""
 
 
 class Tensor(
@@ -74,7 +74,7 @@ class Tensor(
     if not TYPE_CHECKING:  # type checkers would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Return a verb; or raise an error that names the alternative to an attribute of other libraries."""
+            """Return a verb; or raise an error that names the equivalent of an attribute of other libraries."""
             if name.startswith("_"):
                 raise AttributeError(f"'Tensor' object has no attribute {name!r}")
             from lakebed.verbs.rows import verb
@@ -120,7 +120,7 @@ class Tensor(
             self._session.epoch += 1
 
     def assign(self, value: Any) -> None:
-        """Replace everything that is selected; see :meth:`__setitem__`.
+        """Replace all selected samples, or parts of samples; see :meth:`__setitem__`.
 
         Parameters
         ----------
@@ -346,7 +346,7 @@ def selected(
     key: str | None = None,
     of_row: bool = False,
 ) -> Tensor:
-    """Return a part of a tensor: a :class:`TensorSample` where one row is selected, without the sample axis."""
+    """Return a part of a tensor; a :class:`TensorSample` if one row is selected, which has no sample axis."""
     kind = Tensor if not index.is_single else RowSample if of_row else TensorSample
     return kind(handle, name, index, pad=pad, key=key)
 

@@ -1,4 +1,4 @@
-"""One module per document of the format: bytes <-> frozen dataclass, and pure edits of it.
+"""Modules for the documents of the format, one each: bytes <-> frozen dataclass, and pure edits.
 
 No I/O, no threads, and no knowledge of storage keys.
 """

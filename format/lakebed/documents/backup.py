@@ -53,7 +53,7 @@ class BackupPoint:
     Parameters
     ----------
     id
-        Its name.
+        Name of the backup.
     time
         Time at which the state was read, in POSIX seconds.
     source
@@ -139,7 +139,7 @@ class Run:
 
     @classmethod
     def from_json(cls, doc: Any) -> Run:
-        """Read it.
+        """Parse the entry of a run.
 
         Raises
         ------
@@ -231,9 +231,9 @@ class StoredFile:
     Parameters
     ----------
     key
-        Its key in the dataset.
+        Key of the file in the dataset.
     size
-        Its length.
+        Length of the file.
     digest
         SHA-256 of its content, in hexadecimal.
     run
@@ -349,7 +349,7 @@ class FileList:
 
     @property
     def objects(self) -> dict[str, StoredFile]:
-        """One file for each content, by the key of the content."""
+        """Return one file for each content, by the key of the content."""
         return {file.object: file for file in self.files.values()}
 
 

@@ -49,7 +49,7 @@ PIECE_FIELDS = np.dtype(
 
 HAS_NAN = 1
 HAS_VALUES = 2
-"""Return whether `low` and `high` are valid: some value is not NaN."""
+"""Flag of a piece: `low` and `high` are valid, because some value is not NaN."""
 
 _MAGIC = b"lbstat01"
 _CHUNK = np.dtype([("digest", "V16"), ("pieces", "<u4"), ("rows", "<u4")])
@@ -61,7 +61,7 @@ def statistics_key(tensor: str) -> str:
 
 
 def pieces_of(rows: int) -> int:
-    """Return the number of pieces of a chunk with ``count`` samples."""
+    """Return the number of pieces of a chunk with ``rows`` samples."""
     return -(-rows // PIECE)
 
 

@@ -34,7 +34,7 @@ _HEAD = struct.Struct(">???QQQ")
 _NONE: NDArray[np.uint64] = np.zeros(0, np.uint64)
 _NONE.flags.writeable = False
 _CLEARED, _NOT_CLEARED = b"\1" + bytes(8), bytes(9)
-"""The end of a file without updated and deleted samples."""
+"""End of a file without updated and deleted samples."""
 
 
 def _none() -> NDArray[np.uint64]:

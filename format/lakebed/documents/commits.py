@@ -34,7 +34,7 @@ _REQUIRED = ("branch", "children", "parent", "commit_message", "commit_time", "c
 _OPTIONAL = ("is_checkpoint", "total_samples_processed")
 
 OPENING = b'{"commits": {'
-"""Beginning of the document; the text of each version that is not at hand follows, with a comma after it."""
+"""Beginning of the document; the text of each version that is not at hand follows, each with a comma after it."""
 
 _FEW = 8
 _WINDOW = 2048
@@ -120,7 +120,7 @@ class CommitNode:
         return json_style.dump_compact({name: node[name] for name in (*_REQUIRED, *_OPTIONAL)})
 
     def member(self, *, with_digest: bool) -> bytes:
-        """Write the node with its id, as a member of `commits`; `with_digest` adds that of its manifest."""
+        """Write the node with its id, as a member of `commits`; `with_digest` adds the digest of its manifest."""
         node = self.to_json()
         if with_digest and self.digest is not None:
             node[DIGEST] = self.digest
@@ -128,7 +128,7 @@ class CommitNode:
 
 
 def key_text(id: str) -> bytes:  # noqa: A002
-    """Return the id as the name of a member; text inside of a string cannot look like this."""
+    """Return the id as the name of a JSON member; text inside a string cannot have this form."""
     return f"{json.dumps(id)}: ".encode("ascii")
 
 
@@ -170,7 +170,7 @@ class ColdNodes:
 
     @property
     def text(self) -> bytes:
-        """The text, which is read if necessary."""
+        """Text of the versions, read on first use."""
         if self._text is None:
             if self._read is None:
                 raise FormatError(f"{WHAT}: it does not name the files of the older versions")
@@ -191,7 +191,7 @@ class ColdNodes:
         return self._found.get(id) if self._all is None else self._all.get(id)
 
     def has(self, id: str) -> bool:  # noqa: A002
-        """Tell whether a version is in the text; the first few questions do not parse it."""
+        """Tell whether a version is in the text; the first few calls search the text without parsing it."""
         if not self.count:
             return False
         self._asked += 1
@@ -222,7 +222,7 @@ class ColdNodes:
         }
 
     def starting_with(self, prefix: str) -> list[str]:
-        """Return the ids that begin so."""
+        """Return the ids that begin with a prefix."""
         if self._all is not None or not prefix.isalnum() or not prefix.isascii():
             return [id_ for id_ in self.all() if id_.startswith(prefix)]
         found = (
@@ -336,12 +336,12 @@ class Commits(Mapping[str, CommitNode]):
     __hash__ = None  # type: ignore[assignment]
 
     def starting_with(self, prefix: str) -> list[str]:
-        """Return the ids that begin so."""
+        """Return the ids that begin with a prefix."""
         hot, cold = self._parts
         return [*cold.starting_with(prefix), *(id_ for id_ in hot if id_.startswith(prefix))]
 
     def sharing(self, known: ColdNodes) -> Commits:
-        """Return the versions with an earlier text, if that is the same."""
+        """Return the versions with an earlier text object, if both texts are the same."""
         hot, cold = self._parts
         same = (cold.count, cold.length, cold.sum) == (known.count, known.length, known.sum)
         return Commits(hot, known) if same else self
@@ -371,7 +371,7 @@ class Commits(Mapping[str, CommitNode]):
 # -- the end of the file, which can be read alone; `version_tree` tells its layout ------------------------------------
 
 OWN = ("nodes", "begins", "rest", "sum")
-"""Members of lakebed that describe only the file."""
+"""Members that lakebed adds and that describe only the file."""
 
 _ZEROS = "0" * 16
 _CLOSING = 3
@@ -387,7 +387,7 @@ _TRAILER_BYTES = 160
 
 @dataclass(frozen=True, slots=True)
 class TreeEnd:
-    """Number of versions before the offset `begins`, the checksum of that text, and that of the end."""
+    """End of the file: the number of versions before the offset `begins`, and checksums of that text and of the end."""
 
     nodes: int
     begins: int
@@ -447,7 +447,7 @@ def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping
 
 
 def check_early_sum(data: bytes) -> bool:
-    """Tell whether an early release wrote the file, with a checksum of the whole file.
+    """Tell whether an early release wrote the file, which had a checksum of the whole file.
 
     Raises
     ------

@@ -72,7 +72,7 @@ def _number(value: int) -> bytes:
 
 @dataclass(slots=True)
 class _Reader:
-    """A reader of the bytes; every step is checked against their end, so that a wrong count is an error."""
+    """Reader of bytes that checks every step against their end, so that a wrong count is an error."""
 
     data: bytes
     offset: int

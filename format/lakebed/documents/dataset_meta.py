@@ -37,7 +37,7 @@ class DatasetMeta:
     default_index: tuple[Any, ...] = EVERYTHING
     allow_delete: bool = True
     raw: bytes | None = field(default=None, init=False, compare=False, repr=False)
-    """The serialised document, once it was written."""
+    """The serialised document, once it has been written."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DatasetMeta:

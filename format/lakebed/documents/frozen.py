@@ -75,13 +75,13 @@ class OnDemand(Mapping[str, V]):
         return {name: made[name] if name in made else self[name] for name in self._names}
 
     def items(self) -> ItemsView[str, V]:
-        """Return names and values, making all that are missing."""
+        """Return names and values; missing values are made first."""
         return self._whole().items()
 
     def values(self) -> ValuesView[V]:
-        """Return the values, making all that are missing."""
+        """Return the values; missing values are made first."""
         return self._whole().values()
 
     def __reduce__(self) -> tuple[type[dict[str, V]], tuple[dict[str, V]]]:
-        """Pickle and copy it as a dictionary of all values."""
+        """Return the arguments to pickle and copy the mapping as a dictionary of all values."""
         return dict, (dict(self),)

@@ -9,7 +9,7 @@ from lakebed.documents import json_style
 
 
 class Kept(dict[str, Any]):
-    """An info that is not changed, so that it is encoded once: it may hold the names of a million classes."""
+    """An info that is never changed, so that it is encoded once: it may hold the names of a million classes."""
 
     __slots__ = ("raw",)
 

@@ -39,7 +39,7 @@ def layout_words(
     count: int,
     samples: Callable[[], Iterable[bytes | memoryview | int]] | None = None,
 ) -> Words:
-    """Return the words for the samples of a chunk; none if their number is large for the bytes.
+    """Return the words for the samples of a chunk; empty if their number is too large for the bytes of the chunk.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Layouts:
     counts
         Words of each chunk, 0 for none: uint32, shape (rows,).
     words
-        All of them: uint32.
+        Words of all chunks: uint32.
     """
 
     counts: Words
@@ -169,7 +169,7 @@ class Layouts:
         return Layouts(self.counts[first:stop], self.words[self._ends[first] : self._ends[stop]])
 
     def without(self, rows: NDArray[np.bool_]) -> Layouts:
-        """Return the layouts without those of some chunks."""
+        """Return the layouts without the layouts of some chunks."""
         kept = self.words[np.repeat(~rows, self.counts)]
         return Layouts(np.where(rows, np.uint32(0), self.counts).astype(np.uint32), kept)
 
@@ -197,7 +197,7 @@ def layouts_of(chunks: Sequence[Words]) -> Layouts:
 
 
 def joined(parts: Sequence[Layouts]) -> Layouts:
-    """Return the joined layouts of several parts; chunks at the end have none beyond the limit."""
+    """Return the joined layouts of several parts; beyond the limit, chunks at the end get none."""
     counts = np.concatenate([np.empty(0, np.uint32), *[part.counts for part in parts]])
     words = np.concatenate([NO_WORDS, *[part.words for part in parts]])
     if len(words) <= MOST_WORDS:

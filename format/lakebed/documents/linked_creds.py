@@ -66,11 +66,11 @@ class LinkedCreds:
 
     @property
     def codes(self) -> dict[str, int]:
-        """Codes of the names for new samples; the last one of a name that occurs twice, as in 3.9.52."""
+        """Codes of the names for new samples; of a name that occurs twice, the last code, as in 3.9.52."""
         return {name: code for code, name in enumerate(self.keys, 1) if isinstance(name, str)}
 
     def name_of(self, code: int) -> str | None:
-        """Return the name of a code; None for no credentials.
+        """Return the name of a code; None for code 0, no credentials.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class LinkedCreds:
         )
 
     def renamed(self, old: str, new: str) -> LinkedCreds:
-        """Replace a name by another; codes stay, even if the other exists already.
+        """Replace a name by another one; codes stay, even if the new name exists already.
 
         Raises
         ------

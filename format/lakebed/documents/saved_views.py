@@ -27,7 +27,7 @@ _FLAG = "virtual-datasource"
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """One entry of the list."""
+    """An entry of the list of saved views."""
 
     doc: Mapping[str, Any]
 

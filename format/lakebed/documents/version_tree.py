@@ -473,7 +473,7 @@ class VersionTree:
 
 
 def tail_begins(data: bytes) -> int | None:
-    """Return where the part of the tree file begins that can be read alone, from the file's last bytes; None if absent."""
+    """Return where the part of the tree file begins that can be read alone, from its last bytes; None if absent."""
     end = TreeEnd.of(data)
     return None if end is None else end.begins
 

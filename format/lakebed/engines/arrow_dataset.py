@@ -1,4 +1,4 @@
-"""A dataset as ``pyarrow.dataset.Dataset``: engines that know it ask for columns and rows, and only those are read.
+"""A dataset as ``pyarrow.dataset.Dataset``: engines request columns and rows, and only these are read.
 
 A scan goes through the rows window by window. It reads the columns of the filter, applies it, and then reads the other
 columns in the rows that are left. Rows that cannot match by the statistics of their chunks are not read.
@@ -7,9 +7,9 @@ columns in the rows that are left. Rows that cannot match by the statistics of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import and_
 from typing import Any, Never
@@ -28,7 +28,7 @@ from lakebed.query.statistics import known
 from lakebed.reading.columns.arrow import BATCH_ROWS, number_array
 from lakebed.reading.columns.shown import FILE_ROWS, ShownColumn
 from lakebed.reading.remote.prefetch import prefetch
-from lakebed.reading.subscripts import Rows
+from lakebed.reading.subscripts import Index, Rows
 from lakebed.session.columns import ROW_ID, row_window
 from lakebed.session.table import Table
 
@@ -39,7 +39,7 @@ _FIRST_ROWS = 1 << 10
 """Rows of the first window. Windows double up to `BATCH_ROWS`, so that LIMIT reads little."""
 
 _DENSE = 8
-"""If the filter leaves more than 1 / 8 of a window, the other columns are read whole."""
+"""If more than 1 / 8 of the rows of a window pass the filter, the other columns are read whole."""
 
 _MOST_STRETCHES = 1 << 14
 """Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each; beyond it, neighbours
@@ -58,7 +58,7 @@ _ORDERED = (
 """Types of columns whose statistics are used: Arrow orders their values as the stored numbers."""
 
 _NOT_A_NUMBER = re.compile(r"nan|\b(?!(?:is_in|is_null|is_valid|invert|cast|if_else)\()\w+\(", re.IGNORECASE)
-"""NaN in the text of a condition, or a function that may make one of numbers."""
+"""Pattern of conditions that may meet NaN: the word NaN, or a function that may return it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Shown:
 
 
 class Scanner:
-    """Reads some columns of the rows that a filter leaves; each reading starts anew.
+    """Reader of some columns of the rows that pass a filter; each call reads from the start.
 
     ``Dataset.scanner`` returns it. It has the methods of ``pyarrow.dataset.Scanner`` that engines call.
 
@@ -134,7 +134,11 @@ class Scanner:
         """Return the number of rows; without a filter nothing is read."""
         if self._condition is None:
             return len(self._rows)
-        return sum(len(rows) for rows, _ in self._matching([]))
+        return sum(map(len, self.rows()))
+
+    def rows(self) -> Iterator[Part]:
+        """Yield the numbers of the rows that the filter leaves, some at a time."""
+        return (rows for rows, _ in self._matching([]))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches, none of them empty."""
@@ -150,7 +154,7 @@ class Scanner:
                 yield from _computed(pa.Table.from_batches([batch]), self._computed).to_batches()
 
     def _matching(self, wanted: Sequence[str]) -> Iterator[tuple[Part, dict[str, pa.Array]]]:
-        """Yield the rows of each window that the filter leaves, with those of its columns that were read already."""
+        """Yield the rows of each window that pass the filter, with their columns that were read already."""
         scans, named = self._scans, self._filtered
         telling = scans.telling(named)
         runs = scans.runs(self._rows, self._condition, telling)
@@ -180,15 +184,47 @@ class Scanner:
             known.save(column)
 
 
+Keep = Callable[[Table], Table] | None
+"""Function that leaves rows out of a table, in another process; None keeps all."""
+
+
+def filtering(table: Table, condition: pads.Expression | None) -> Keep:
+    """Return the function that leaves the rows that match of tables of the same dataset.
+
+    Parameters
+    ----------
+    table
+        Columns that the condition may name, as ``Dataset.scanner`` shows them.
+
+    Raises
+    ------
+    InvalidInputError
+        If the condition does not fit the columns.
+    """
+    if condition is None:
+        return None
+    Scanner(table, Shown(), [], condition, is_narrow=True)
+    return partial(_matching, names=dict(table.names), condition=condition)
+
+
+def _matching(table: Table, names: Mapping[str, str], condition: pads.Expression) -> Table:
+    wide = Table(table.session, names, Index(table.index.chain))
+    found = [
+        np.asarray(rows, np.int64) for rows in Scanner(wide, Shown(), [], condition, is_narrow=True).rows()
+    ]
+    chosen = np.concatenate([np.empty(0, np.int64), *found])
+    return Table(table.session, table.names, Index(Index()[chosen].chain, table.index.inside))
+
+
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
-    """Return a record batch; one without columns has its number of rows, too."""
+    """Return a record batch; a batch without columns still has its number of rows."""
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
 
 
 def _aligned(array: pa.Array) -> pa.Array:
-    """Return an array whose numbers are aligned: those of mapped chunks may not be, of which Arrow's engine warns."""
+    """Return an array whose numbers are aligned; Arrow's engine warns of unaligned numbers, as in mapped chunks."""
     is_aligned = all(values is None or values.address % 8 == 0 for values in array.buffers()[1:2])
     return array if is_aligned else pa.concat_arrays([array, array.slice(0, 0)])
 
@@ -201,7 +237,7 @@ def _places(rows: Part) -> pa.Array:
 def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[str]:
     """Return the columns that expressions name.
 
-    Arrow tells only whether an expression fits a schema. The columns are halved until each that is needed stands alone.
+    Arrow tells only whether an expression fits a schema, so the needed columns are found by bisection.
 
     Raises
     ------
@@ -221,7 +257,7 @@ def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[st
         return True
 
     def needed(names: list[str], others: list[str]) -> list[str]:
-        """Return those of ``names`` that are needed beside ``others``."""
+        """Return the columns among ``names`` that are needed in addition to ``others``."""
         if fits(others):
             return []
         if len(names) == 1:
@@ -244,7 +280,7 @@ def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[st
 
 
 def _computed(table: pa.Table, expressions: Mapping[str, pads.Expression]) -> pa.Table:
-    """Compute columns from those of a table."""
+    """Compute columns from columns of a table."""
     compute = [
         Declaration("table_source", TableSourceNodeOptions(table)),
         Declaration("project", ProjectNodeOptions(list(expressions.values()), list(expressions))),
@@ -398,7 +434,7 @@ def _may_match(
 ) -> Iterator[int]:
     """Yield the stretches in which a filter can be true.
 
-    Arrow decides that: to it, stretches are the files of a partitioned dataset, and facts what it knows of partitions.
+    Arrow decides this: it treats stretches as files of a partitioned dataset, and facts as their partition expressions.
     """
     form, nowhere = pads.IpcFileFormat(), LocalFileSystem()
     fragments = []
@@ -460,7 +496,7 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
         batch_size: int = BATCH_ROWS,
         **_: Any,
     ) -> Scanner:
-        """Return a scanner; Arrow's options of reading ahead and of threads change nothing."""
+        """Return a scanner; Arrow's options for reading ahead and for threads have no effect."""
         both = [each for each in (self._condition, filter) if each is not None]
         return Scanner(self._table, self._shown, columns, reduce(and_, both) if both else None, batch_size)
 
@@ -493,7 +529,7 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
         return LakeDataset(self._table, self._shown, both)
 
     def get_fragments(self, filter: pads.Expression | None = None) -> Iterator[LakeDataset]:  # noqa: A002
-        """Yield the dataset itself: it is not made of files."""
+        """Yield the dataset itself, since it does not consist of files."""
         yield self if filter is None else self.filter(filter)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""SQL of DuckDB over datasets: ``lake('ADDRESS')`` in FROM becomes a table that DuckDB reads as far as it needs to."""
+"""SQL of DuckDB over datasets: ``lake('ADDRESS')`` in FROM becomes a table of which DuckDB reads what it needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lakebed.reading.columns.frames import quoted
 
 
 def tables_of(text: str) -> tuple[str, list[str], list[str]]:
-    """Find what a statement names.
+    """Find the datasets and other names in a statement.
 
     Returns
     -------

@@ -18,7 +18,7 @@ what happened, where, and what to do::
     │   ├── TensorAlreadyExistsError*
     │   └── TensorGroupAlreadyExistsError*
     ├── DatasetHandlerError*                             none to open, or one in the way of a new one
-    ├── ConflictError (RuntimeError)                     somebody else was faster
+    ├── ConflictError (RuntimeError)                     another process was faster
     │   ├── PreconditionFailed                           a conditional put met another object
     │   ├── VersionReplaced                              the version to open is gone: read the tree again
     │   ├── CommitFailed                                 nothing was published: safe to retry
@@ -69,7 +69,7 @@ what happened, where, and what to do::
     │   ├── HubComposeEmptyListError*, HubComposeIncompatibleFunction*      these also an InvalidInputError
     │   ├── InvalidInputDataError*, InvalidOutputDatasetError*, InvalidTransformDataset*
     │   ├── TensorMismatchError*, UnsupportedSchedulerError*
-    │   ├── SkippedRowError (ValueError)                 a function left a row out, where none may be
+    │   ├── SkippedRowError (ValueError)                 a function left out a row, which is not allowed
     │   └── ResumeError                                  resume=False starts over
     ├── IngestionError* (ValueError)                     the source is not what it was said to be
     │   ├── InvalidPathException*, SamePathException*, InvalidFileExtension*        these also an InvalidInputError
@@ -88,7 +88,7 @@ what happened, where, and what to do::
     │   ├── BucketElsewhereError                         name the bucket's region
     │   ├── StorageReadOnlyError                         read-only file system, or a web server
     │   ├── UnsafePathError (PermissionError)            a link in the dataset leads where it must not
-    │   ├── TruncatedReadError (EOFError)                the object ends before the range that was asked for
+    │   ├── TruncatedReadError (EOFError)                the object ends before the requested range
     │   ├── UnableToReadFromUrlError*                    the server refuses, fails, or is not there; with `status`
     │   └── GetDataFromLinkError*                        also a SampleReadError; with `url`, `dataset`, `tensor`, `row`
     │       ├── LinkMissingError (FileNotFoundError)     nothing is there

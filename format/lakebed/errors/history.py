@@ -10,7 +10,7 @@ class VersionControlError(LakebedError):
 
 
 class CheckoutError(VersionControlError, ValueError):
-    """No branch or commit goes by this address."""
+    """No branch or commit has this address."""
 
 
 class BranchExistsError(CheckoutError, AlreadyExistsError):

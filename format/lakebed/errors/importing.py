@@ -38,7 +38,7 @@ class ExternalCommandError(IngestionError, RuntimeError):
     command
         The program and its arguments.
     status
-        Its exit status.
+        Exit status of the program.
     """
 
     def __init__(self, message: str = "", *, command: str = "", status: int = 0) -> None:

@@ -86,7 +86,7 @@ class DynamicTensorNumpyError(InvalidInputError):
 
 
 class EmptyTensorError(InvalidInputError):
-    """The tensor has no sample for the answer."""
+    """The tensor has no samples from which to answer."""
 
 
 class SampleAppendError(InvalidInputError):

@@ -52,7 +52,7 @@ class DatasetNotFoundError(DatasetHandlerError, NotFoundError, FileNotFoundError
 
 
 class VersionNotFoundError(NotFoundError, KeyError):
-    """No branch, commit or tag goes by this name."""
+    """No branch, commit or tag has this name."""
 
 
 class TensorDoesNotExistError(NotFoundError, KeyError, AttributeError):
@@ -178,7 +178,7 @@ class CommitFailed(ConflictError):
 
 
 class LeaseLost(CommitFailed):
-    """The writer was suspended for longer than its lease, and another took the branch over; nothing was published."""
+    """The writer was suspended for longer than its lease, and another took over the branch; nothing was published."""
 
 
 class CommitStateUnknown(ConflictError):
@@ -202,7 +202,7 @@ class LockedWarning(UserWarning):
 
 
 class WeakStoreWarning(UserWarning):
-    """The store takes conditional writes and does not enforce them: write from one process at a time."""
+    """The store accepts conditional writes but does not enforce them: write from one process at a time."""
 
 
 class UnusualSampleWarning(UserWarning):
@@ -210,7 +210,7 @@ class UnusualSampleWarning(UserWarning):
 
 
 class DisplacedWarning(UserWarning):
-    """A writer of Deep Lake 3.x pushed a version off its branch that we published; `lakebed repair` brings it back."""
+    """A writer of Deep Lake 3.x displaced a version of lakebed from its branch; `lakebed repair` restores its rows."""
 
 
 class ReadOnlyModeError(LakebedError, PermissionError):

@@ -64,7 +64,7 @@ class InvalidTransformDataset(TransformError, InvalidInputError):
 
 
 class TensorMismatchError(TransformError, InvalidInputError):
-    """A function returned other tensors than those of the output."""
+    """A function returned tensors that the output does not have."""
 
 
 class UnsupportedSchedulerError(TransformError, InvalidInputError):

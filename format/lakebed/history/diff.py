@@ -49,7 +49,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """One side: a version and its predecessor. Two: two lines since ``ancestor``; ``what`` describes them."""
+    """Differences of versions: of one and its predecessor (one side), or of two lines since ``ancestor``.
+
+    ``what`` describes the two lines.
+    """
 
     sides: tuple[Side, ...]
     ancestor: str | None = None
@@ -309,7 +312,7 @@ def _samples(count: int) -> str:
 
 
 def _ranges(rows: NDArray[np.uint64]) -> str:
-    """Return numbers as text in ascending order, neighbours as ``first-last``."""
+    """Return numbers as text in ascending order, consecutive ones as ``first-last``."""
     rows = np.unique(rows)
     cuts = np.flatnonzero(np.diff(rows) != 1) + 1
     runs = [(int(run[0]), int(run[-1])) for run in np.split(rows, cuts)]

@@ -33,7 +33,7 @@ class LogEntry:
     names: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the commit as plain data."""
+        """Return the commit as plain data for JSON."""
         return {
             **commit_entry(self.node),
             "branch": self.node.branch,
@@ -67,7 +67,7 @@ class Log:
         return found
 
     def _parents(self, commit: str) -> tuple[str, ...]:
-        """Return the parents of a commit, that of the version tree first; a head counts as the commit below it."""
+        """Return the parents of a commit, first the one in the version tree; a head counts as the commit below it."""
         found = (last_commit(self._tree, parent) for parent in self._ancestry.parents(commit))
         return tuple(parent for parent in dict.fromkeys(found) if parent is not None)
 

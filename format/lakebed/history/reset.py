@@ -16,7 +16,7 @@ from lakebed.versions.updates import CommitHead, ReplaceHistory, RewindHead
 
 
 def reset(session: Session, *, force: bool) -> None:
-    """Drop everything since the last commit, unpublished changes included; one atomic step.
+    """Drop everything since the last commit, unpublished changes included, in one atomic step.
 
     Before the first commit, the result is an empty dataset, as in 3.x.
     """
@@ -51,7 +51,7 @@ def _last_visible(tree: VersionTree, head: str) -> str | None:
 
 
 def squash(session: Session, message: str) -> str:
-    """Make the present state, unpublished changes included, the only commit; one atomic step.
+    """Make the present state, unpublished changes included, the only commit, in one atomic step.
 
     No chunk is copied: the commit names the folders of its chunks, and all others become garbage.
 

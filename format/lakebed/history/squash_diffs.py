@@ -1,4 +1,4 @@
-"""Merging of checkpoints' changes into those of the next version. Pure.
+"""Merging of the changes of checkpoints into the changes of the next version. Pure.
 
 Checkpoints divide a long uncommitted line: they are neither commits nor heads, and the head below them inherits their
 contents. Users see a single version with all changes since the last commit.
@@ -31,7 +31,7 @@ def since_last_commit(line: Iterable[CommitNode]) -> list[CommitNode]:
 
 
 def squash_checkpoints(changes: Sequence[VersionChange]) -> list[VersionChange]:
-    """Return changes, newest first, with those of checkpoints merged into the next version."""
+    """Return changes, newest first, with the changes of checkpoints merged into the next version."""
     found: list[VersionChange] = []
     for change in changes:
         if found and is_checkpoint(change.node):
@@ -42,7 +42,7 @@ def squash_checkpoints(changes: Sequence[VersionChange]) -> list[VersionChange]:
 
 
 def squash_pair(older: VersionChange, newer: VersionChange) -> VersionChange:
-    """Return the changes of two versions, one after the other, as those of the second."""
+    """Return the changes of two consecutive versions as changes of the second one."""
     before = {new: old for old, new in newer.schema.renamed}
     tensors = {}
     for name, diff in newer.tensors.items():

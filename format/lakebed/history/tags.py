@@ -17,7 +17,7 @@ _FORBIDDEN = '/\\@~^:"<>|?*#'
 
 
 def tags(session: Session) -> dict[str, Tag]:
-    """Return all tags by name, those of lost commits included.
+    """Return all tags by name, including tags of lost commits.
 
     Raises
     ------

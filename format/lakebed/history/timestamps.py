@@ -22,8 +22,8 @@ def posix_seconds(timestamp: Timestamp) -> float:
     """Return a moment in POSIX seconds.
 
     A ``datetime`` needs a time zone. Text without a time zone is UTC, as the log prints it. Text that names a day, an
-    hour, a minute or a second means its end, and so does a ``date``, because a commit whose time is printed as 12:00:05
-    was made slightly later.
+    hour, a minute or a second means the end of that period, and a ``date`` means the end of the day, because a commit
+    whose time is printed as 12:00:05 was made slightly later.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Htypes: the meaning of values, and how values of each become encoded samples and come back. Pure: no I/O."""
+"""Htypes: the meaning of values, and the conversion of values to encoded samples and back. Pure: no I/O."""

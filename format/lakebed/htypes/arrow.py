@@ -169,7 +169,7 @@ def is_binary(array: pa.Array) -> bool:
 
 
 def byte_ranges(array: pa.Array) -> tuple[memoryview, NDArray[Any], NDArray[np.bool_] | None]:
-    """Return the memory of a binary array, the start of each value and the end of the last, and which are null."""
+    """Return the memory of a binary array, the start of each value and the end of the last one, and a mask of nulls."""
     width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
     data_buffer, stop = array.buffers()[2], array.offset + len(array) + 1
     data = memoryview(b"") if data_buffer is None else memoryview(data_buffer).cast("B")
@@ -248,7 +248,7 @@ def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def _plain_dtype(kind: pa.DataType) -> np.dtype[Any]:
-    """Return the dtype that values of a primitive type are stored with: dates and times as their integers."""
+    """Return the dtype in which values of a primitive type are stored: integers for dates and times."""
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return numpy_dtype(kind)
     if pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
@@ -316,7 +316,7 @@ def _lists(
 
 
 def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes of an empty list behind the first: fixed by the type, or those of the tensor, or 0."""
+    """Return the axes of an empty list after the first: fixed by the type, else those of the tensor, else 0."""
     fixed = []
     while _is_list(kind := kind.value_type):
         fixed.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)

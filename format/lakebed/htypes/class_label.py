@@ -15,7 +15,7 @@ STRICT = "strict_labels"
 
 
 def check_known(names: Sequence[str], known: int, largest: int, tensor: str | None) -> None:
-    """Refuse labels that are no classes of a strict tensor.
+    """Refuse labels that are not classes of a strict tensor.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def check_known(names: Sequence[str], known: int, largest: int, tensor: str | No
     Raises
     ------
     InvalidInputError
-        If a name or a number is no class.
+        If a name or a number is not a class.
     """
     what = f"tensor {tensor!r} takes the {known:,} classes of info.class_names only (strict_labels)"
     if len(names) > known:

@@ -26,7 +26,7 @@ _PLAIN = json.JSONEncoder()
 class Written:
     """A value of a json, list or tag tensor that is JSON text already, and the number of its items.
 
-    Only :func:`written` makes them, of values that fit, which may change afterwards.
+    Only :func:`written` makes these objects, from values that were checked; the values may change afterwards.
     """
 
     __slots__ = ("items", "text")
@@ -36,7 +36,7 @@ class Written:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value of a table as JSON of the format; values without a type there, such as dates, are text."""
+    """Return a value of a table as JSON of the format; values of types that JSON lacks, such as dates, become text."""
     if isinstance(value, Mapping):
         return {str(key): plain_value(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -177,7 +177,7 @@ def _encode_items(values: Iterable[Any], items_of: Callable[[Any], list[Any]], w
 
 
 def _check_of(dtype: str | None, what: str) -> Callable[[Any], None]:
-    """Return a function that refuses values without the schema of a tensor."""
+    """Return a function that refuses values that do not match the schema of a tensor."""
     if dtype is None:
         return lambda _: None
     # Imported here, because few tensors have a schema.

@@ -20,7 +20,7 @@ _NAMES = (
 
 
 def array_dtype(name: Any) -> np.dtype[Any]:
-    """Return the little-endian NumPy dtype that a user or a tensor_meta names.
+    """Return the little-endian NumPy dtype for a name given by a user or a tensor_meta.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def _advice(name: Any) -> str:
 def cast(
     values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool, by_value: bool = True
 ) -> NDArray[Any]:
-    """Convert values to the tensor's dtype: exactly, or floats to a narrower float, which rounds them.
+    """Convert values to the tensor's dtype: exactly, except that floats may be rounded to a narrower float.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Images as arrays: the rank they are stored with, and the conversions of image.rgb and image.gray (FORMAT.md 5.3)."""
+"""Images as arrays: the rank in which they are stored, and conversions for image.rgb and image.gray (FORMAT.md 5.3)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
 
 
 def converted_file(sample: Sample, htype: str) -> NDArray[Any]:
-    """Convert a file as :func:`converted` does arrays; to gray by Pillow's weights, as 3.9.52 does.
+    """Convert a file as :func:`converted` converts arrays; to gray by Pillow's weights, as 3.9.52 does.
 
     Raises
     ------

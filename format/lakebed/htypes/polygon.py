@@ -200,7 +200,7 @@ def encode_polygons(values: Iterable[Any], dtype: np.dtype[Any]) -> Block:
 
 
 def _shape_as_stored(value: Any, dtype: np.dtype[Any]) -> tuple[int, int, int] | None:
-    """Return the shape of a list of arrays that are stored as they are; None for an empty list and other values."""
+    """Return the shape of a list of arrays that are stored unchanged; None for an empty list and other values."""
     if type(value) is not list or not 0 < len(value) <= _MOST:
         return None
     most, axes = 0, set()

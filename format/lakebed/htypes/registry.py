@@ -135,7 +135,7 @@ _BY_OTHER_NAMES = {
 
 
 def _meant(name: str | None) -> str:
-    """Return the end of a sentence about a name that is no htype: advice, or a name that is near."""
+    """Return the end of a sentence about a name that is not an htype: advice, or a similar name."""
     from difflib import get_close_matches
 
     import numpy as np
@@ -159,7 +159,7 @@ class HtypeName(NamedTuple):
 
 
 def parse_htype(name: str | None) -> HtypeName:
-    """Take ``sequence[...]`` and ``link[...]``, in either order, off an htype name.
+    """Remove ``sequence[...]`` and ``link[...]``, in either order, from an htype name.
 
     Raises
     ------

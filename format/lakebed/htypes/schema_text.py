@@ -32,7 +32,7 @@ def check_schema(dtype: Any) -> str:
     Raises
     ------
     TensorMetaInvalidHtypeOverwriteValue
-        If ``dtype`` is no schema.
+        If ``dtype`` is not a schema.
     """
     if isinstance(dtype, type):
         text = _OF_TYPE.get(dtype)
@@ -90,7 +90,7 @@ def _no_schema(text: str) -> TensorMetaInvalidHtypeOverwriteValue:
 
 
 def fits(value: Any, schema: Schema) -> bool:
-    """Return whether a JSON value has a schema; None and empty values stand for a missing one."""
+    """Return whether a JSON value matches a schema; None and empty values stand for missing values, which match."""
     empty = value is None or (isinstance(value, dict | list | tuple) and not value)
     return empty or _fits(value, schema)
 

@@ -56,7 +56,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
 
 
 def spelled(value: Any) -> Any:
-    """Return the text of a value that `str` writes in full, such as a UUID; others as they are."""
+    """Return the text of a value that `str` writes in full, such as a UUID; other values unchanged."""
     if isinstance(value, UUID | Decimal | PurePath):
         return str(value)
     kind = type(value)
@@ -70,7 +70,7 @@ def decode_text(data: bytes | memoryview) -> str:
     Raises
     ------
     FormatError
-        If the bytes are no UTF-8.
+        If the bytes are not UTF-8.
     """
     try:
         return str(data, "utf-8")

@@ -24,7 +24,7 @@ _LOCAL_THREADS = 8
 
 
 def threads_for(urls: Iterable[str | None]) -> int:
-    """Return the number of links to follow at the same time, which is larger if they lead to servers."""
+    """Return how many links to follow at the same time; more if they lead to servers."""
     wanted = max(1, config.LINK_THREADS)
     is_remote = any(url is not None and scheme_of(url) != "file" for url in urls)
     return wanted if is_remote else min(wanted, _LOCAL_THREADS)

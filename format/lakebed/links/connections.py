@@ -100,7 +100,7 @@ class Connection(http.client.HTTPConnection):
     place
         Address of the server.
     addresses
-        IP addresses to try; those of the proxy, if any.
+        IP addresses to try; if a proxy is used, the addresses of the proxy.
     deadline
         Time to give up, by ``time.monotonic``.
     """
@@ -219,7 +219,7 @@ class Proxy:
 
 
 def connect(place: Place, proxy: Proxy | None, policy: Policy | None, deadline: float) -> Connection:
-    """Return a connection, not made yet, to addresses that the policy allows.
+    """Return an unopened connection to the addresses that the policy allows.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def connect(place: Place, proxy: Proxy | None, policy: Policy | None, deadline: 
 
 
 def _check_behind_proxy(place: Place, policy: Policy, deadline: float) -> None:
-    """Refuse a host that the proxy would resolve to a private address, as far as this machine can tell."""
+    """Refuse a host that a proxy would resolve to a private address, as far as this machine can resolve the name."""
     try:
         addresses = resolve(place.host, place.port, deadline)
     except OSError as error:
@@ -338,7 +338,7 @@ class Pool:
         return connection
 
     def give(self, place: Place, connection: Connection) -> None:
-        """Take back a connection for other requests."""
+        """Keep a connection for later requests to the same server, or close it."""
         with self._lock:
             found = self._idle.setdefault(place.origin, [])
             if connection.is_direct and len(found) < max(1, config.LINK_THREADS):

@@ -112,7 +112,7 @@ def _known_scheme(url: str) -> str:
 
 
 def _unless_own(url: str, policy: Policy | None) -> Policy | None:
-    """Return the policy for a linked file; None if this process has appended the link itself."""
+    """Return the policy for a linked file; None if this process appended the link itself."""
     if policy is None:
         return None
     policy.scheme(url)

@@ -152,7 +152,7 @@ class Http:
         raise UnableToReadFromUrlError(f"{shown(url)} redirects more than {_MAX_REDIRECTS} times")
 
     def _try(self, request: _Request) -> Part | str:
-        """Ask up to three times; return the wanted bytes, or the address that the server redirects to."""
+        """Try a request up to three times; return the wanted bytes, or the address to which the server redirects."""
         attempt = 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Permissions for links that the user of this machine has given for good, in ``~/.config/lakebed`` (docs/security.md).
+"""Permanent permissions for links that the user of this machine has given, in ``~/.config/lakebed`` (docs/security.md).
 
 allowed-links        a folder per line (``lakebed allow``): links of all datasets may lead below it
 links/HASH.txt       files that the user has linked in one dataset of this machine; later processes may read them
@@ -235,7 +235,7 @@ def _lines(data: bytes) -> list[str]:
 
 
 def _read(place: Path) -> bytes:
-    """Return the content of a file of the user that nobody else may write; b"" without such a file."""
+    """Return the content of a file that belongs to the user and nobody else may write; b"" if no such file exists."""
     try:
         fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):

@@ -208,7 +208,7 @@ def _key(creds_key: object) -> str | None:
 
 
 def grid_shape(paths: tuple[int, ...], ndim: int) -> tuple[int, ...]:
-    """Return the shape of a grid of tiles with as many axes as the sample: one tile on those not given.
+    """Return the shape of a grid of tiles with as many axes as the sample: 1 for axes that are not given.
 
     Raises
     ------

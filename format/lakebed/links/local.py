@@ -58,7 +58,7 @@ def read_part(
 ) -> Part:
     """Read ``length`` bytes from offset ``start`` of a regular file, fewer at its end; see :func:`read_file`.
 
-    Another content than that of an earlier part, named by its tag, is an OSError.
+    If the content has changed since an earlier part, identified by its tag, raise an OSError.
     """
     limits.check("MAX_FETCH_BYTES", length, f"part of file {path!r}, in bytes")
     handle = _open(path, policy)

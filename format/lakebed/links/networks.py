@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def meant(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address stands for, or else the address itself."""
+    """Return the IPv4 address that an IPv6 address stands for, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:

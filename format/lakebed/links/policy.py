@@ -359,7 +359,7 @@ _MEMORY = _Memory()
 def remember(links: Iterable[str]) -> None:
     """Allow this process to read the links that its user appends, in any dataset.
 
-    Exactly these links, and neither other files of their folders nor other addresses of their hosts.
+    The permission covers exactly these links, not other files in their folders or other addresses of their hosts.
     """
     here = os.getcwd() + os.sep  # noqa: PTH109
     _MEMORY.add([text if text[:1] == "/" or "://" in text else here + text for text in links])

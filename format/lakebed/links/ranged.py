@@ -1,4 +1,4 @@
-"""A remote file that is fetched in the parts that a reader looks at."""
+"""A remote file of which only the parts that a reader needs are fetched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.errors import StorageUnavailableError
 from lakebed.links.part import Part
 
 HEAD = 1 << 16
-"""Bytes that are fetched first: the header of most files, and all of a small one."""
+"""Number of bytes that are fetched first: the header of most files, and all of a small one."""
 
 # Limit of the steps in which sequential reads are fetched; each step is twice as large as the one before.
 _LONGEST_STEP = 4 << 20
@@ -18,7 +18,7 @@ _LONGEST_STEP = 4 << 20
 _SMALL = 1 << 20
 
 Fetch = Callable[[int, int, str | None], Part]
-"""Fetches up to ``length`` bytes from ``start`` on; the tag is that of an earlier part."""
+"""Function that fetches up to ``length`` bytes, beginning at ``start``; the tag identifies an earlier content."""
 
 
 class RangedFile:
@@ -49,7 +49,7 @@ class RangedFile:
         """Bytes fetched so far."""
 
     def _anew(self, start: int) -> bytes:
-        """Fetch a file from its beginning, since its source has no ranges; return the bytes after ``start``."""
+        """Fetch a file from its beginning, since its server lacks ranges; return the bytes from ``start`` on."""
         data = self._fetch(0, limits.MAX_FETCH_BYTES, self._tag).data
         limits.check("MAX_FETCH_BYTES", len(data) + 1, "a linked file, in bytes")
         return data[start:]

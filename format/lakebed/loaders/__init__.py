@@ -1,4 +1,4 @@
-"""Streaming rows into training: the order of samples, reading ahead, batches; `frameworks` has the thin adapters.
+"""Streaming of rows into training: the order of samples, reading ahead, batches; `frameworks` has thin adapters.
 
 Nothing here writes.
 """

@@ -1,4 +1,4 @@
-"""A tensor's way into batches: its spans are read, and the samples of a batch are made from them."""
+"""The way of a tensor into batches: its spans are read, and the samples of a batch are made from them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RESIDENT_SMALL = 1 << 28, 1 << 10
 """(total, per sample): load larger tensors of small samples as a whole, too; single reads would be slower."""
 
 STREAMED_BYTES = 8 << 20
-"""Write larger batches past the processor's caches, which could not hold them until they are used."""
+"""Batches of at least this size are written past the processor's caches, which cannot hold them until use."""
 
 _ALIGNMENT = 64
 
@@ -46,7 +46,7 @@ class Room:
 
     values: Sequence[Any] | NDArray[Any]
     nbytes: int = 0
-    """Bytes of memory, once it is open."""
+    """Bytes of memory, once the room is open."""
 
     def open(self) -> None:
         """Allocate the memory."""
@@ -69,7 +69,7 @@ class Room:
 
 @dataclass(slots=True)
 class Picked:
-    """The samples of a batch as stored: their rows, and for each the portion that holds it and its place there."""
+    """The samples of a batch as stored: their rows, and for each sample its portion and its place in the portion."""
 
     epoch: int
     rows: NDArray[np.int64]
@@ -87,7 +87,7 @@ class Column:
     Parameters
     ----------
     name
-        Its key in the batches.
+        Key of the tensor in the batches.
     pool
         Supplies the memory of batches.
     """
@@ -123,7 +123,7 @@ class Column:
 
 
 class Made(Room):
-    """Samples that are in memory already."""
+    """Room whose samples are in memory already."""
 
     def __init__(self, values: Sequence[Any] | NDArray[Any]) -> None:
         self.values = values
@@ -214,7 +214,7 @@ class _GatheredRoom(Room):
         return self.nbytes // max(1, self._shape[0]), 0
 
     def fill(self, start: int, stop: int) -> None:
-        """Copy samples without Python's lock; past the caches if the batch is larger than they are."""
+        """Copy samples without Python's lock; bypass the caches if the batch is larger than they are."""
         portions, insides = self._picked.portions, self._picked.insides
         sources: list[Buffer] = []
         starts = np.empty(stop - start, np.int64)
@@ -232,7 +232,7 @@ class _GatheredRoom(Room):
 
 
 class Files(Column):
-    """A tensor whose samples decode into a given array: files, as most images are, or bytes, even compressed ones."""
+    """A tensor whose samples decode into a given array: files, as most images are, or bytes, also compressed ones."""
 
     def shapes(self, picked: Picked) -> tuple[list[Any], list[Shape]]:
         """Return the stored samples of a batch and the shapes that they decode to.
@@ -309,13 +309,13 @@ class Arena(Room):
 
 
 def _rounded(size: int) -> int:
-    """Round up to one of few sizes, by an eighth at most, so that batches of similar size share buffers."""
+    """Round a size up, by at most an eighth, to one of few sizes, so that batches of similar size share buffers."""
     step = 1 << max(0, size.bit_length() - 4)
     return -(-size // step) * step
 
 
 class _FilesRoom(Arena):
-    """Decoded files."""
+    """Room for decoded files."""
 
     def __init__(self, column: Files, picked: Picked, files: list[Any], shapes: list[Shape]) -> None:
         super().__init__(column.pool, shapes, column.reader.known_dtype())
@@ -355,7 +355,7 @@ class _FilesRoom(Arena):
 
 
 class _Listed(Room):
-    """Samples of unknown size, which `make` returns for a range."""
+    """Room for samples of unknown size, which `make` returns for a range."""
 
     values: list[Any]
 
@@ -369,7 +369,7 @@ class _Listed(Room):
 
 @dataclass(eq=False)
 class Decoded(Column):
-    """A tensor of samples stored one by one in chunks: arrays of any shapes, text, json, lists, sounds, clouds."""
+    """A tensor of samples stored one by one in chunks: arrays of any shapes, text, JSON, lists, sounds, meshes."""
 
     decode: Callable[[Any, Shape | None], Any]
 

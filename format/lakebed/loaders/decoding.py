@@ -1,4 +1,4 @@
-"""Filling of a batch: several threads decode and transform its samples, and one puts them together."""
+"""Filling of a batch: several threads decode and transform its samples, and one thread assembles them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Settings:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One batch under way."""
+    """A batch that is being filled."""
 
     step: Step
     missing: int = 0
@@ -90,7 +90,7 @@ class Filling:
         self.stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
 
     def _where(self, error: Exception, row: int) -> dict[str, Any]:
-        """Return the location of a sample that failed; if a transform failed, its row only."""
+        """Return the location of a sample that failed; only its row if a transform failed."""
         tensor = getattr(error, "tensor", None)
         for column in self.columns:
             if column.reader.name == tensor:
@@ -149,7 +149,7 @@ class Filling:
         self._bad(job, i, error)
 
     def finish(self, job: Job) -> None:
-        """Put the batch together once all of its samples are made."""
+        """Assemble the batch once all of its samples are made."""
         step, ragged = job.step, self.settings.ragged
         numbers: Sequence[int] = range(len(step.rows)) if job.keep is None else job.keep
         places = [i for i, number in enumerate(numbers) if number not in job.bad]

@@ -1,8 +1,8 @@
 """Random numbers as a function: draws and weighted samples that depend on a key alone.
 
 Nothing here has state, so any part of an epoch can be computed anywhere: by another thread, after a resume, by another
-number of processes. The functions are defined here and never change: a recorded order must come again in every later
-release. NumPy's own generators do not promise that.
+number of processes. The functions are defined here and never change: every later release must reproduce a recorded
+order. NumPy's own generators do not promise that.
 
     mix(z)        z += 0x9E3779B97F4A7C15
                   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9
@@ -74,7 +74,7 @@ def draws(seed: int, epoch: int, samples: ArrayLike, n: int = 1) -> NDArray[np.f
     Parameters
     ----------
     seed, epoch
-        Determine the numbers, together with the sample.
+        Words that determine the numbers, together with the sample.
     samples
         Numbers of rows, int64, shape (samples,).
     n
@@ -113,7 +113,7 @@ def weighted(
     size
         Number of rows to draw; by default as many as weights.
     seed, epoch
-        Determine the choice.
+        Words that determine the choice.
 
     Returns
     -------

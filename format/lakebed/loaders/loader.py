@@ -211,7 +211,7 @@ class Loader:
         self._forget()
 
     def _forget(self) -> None:
-        """Drop the memory of batches, and the tensors held in memory."""
+        """Drop the memory of batches, and the columns that are kept in memory."""
         self._pid = os.getpid()
         self._ordered: tuple[Rows, int, list[Column], SpanTable, Order] | None = None
         self._cut: tuple[Rows, list[Column], SpanTable] | None = None
@@ -264,7 +264,7 @@ class Loader:
 
     @property
     def seed(self) -> int:
-        """Seed of order and augmentation; processes that train together must all draw the same."""
+        """Seed of order and augmentation; processes that train together must use the same seed."""
         return 0 if self._is_drawn and self.ranks.has_others() else self._seed
 
     @property
@@ -506,7 +506,7 @@ class Loader:
         return Shaped(name, reader, self._pool, found.operations, seed=self.seed)
 
     def _order(self, epoch: int) -> tuple[SpanTable, Order]:
-        """Return the spans and the order; weighted rows have others in each epoch."""
+        """Return the spans and the order of an epoch; weighted rows are drawn anew in each epoch."""
         rows = wanted = self.table.rows()
         number = epoch if self.weights is not None else 0
         columns = self._made_columns()
@@ -529,7 +529,7 @@ class Loader:
         return spans, order
 
     def _spans(self, rows: Rows) -> SpanTable:
-        """Return the spans of some rows; a single one if every tensor is in memory. The last ones are kept."""
+        """Return the spans of some rows; a single span if every tensor is in memory. The last spans are kept."""
         columns = self._made_columns()
         if self._cut is None or self._cut[1] is not columns or not _is_same(self._cut[0], rows):
             readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}

@@ -1,4 +1,4 @@
-"""Declared crops, resizes and flips: described to the loader instead of called by it.
+"""Declared crops, resizes and flips: the loader reads their parameters instead of calling them.
 
 For each sample an operation computes, from the image's extents and from numbers drawn in [0, 1), which box of the image
 becomes which output: arithmetic on arrays, without pixels and without state. The loader hands the boxes to the region
@@ -75,7 +75,7 @@ class Geometry:
         return cls(np.hstack([zeros, sides]), sides, zeros, sides, np.zeros(len(sides), np.uint8))
 
     def cropped(self, top: NDArray[Any], left: NDArray[Any], size: NDArray[Any]) -> Geometry:
-        """Cut a window of `size`, shape (n, 2) or (2,), out of the output; it may extend beyond it."""
+        """Cut a window of `size`, shape (n, 2) or (2,), out of the output; the window may extend beyond the output."""
         rooms = np.broadcast_to(np.asarray(size, np.int32), self.rooms.shape)
         mirrored = self.rooms[:, 1] - left - rooms[:, 1]
         across = np.where(self.flips, mirrored, left)
@@ -205,7 +205,7 @@ class RandomResizedCrop(Operation):
         return made.mirrored(draws[:, 2 * _TRIES + 2] < self.flip) if self.flip else made
 
     def _sides(self, extents: NDArray[np.int64], draws: Draws) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return height and width of the boxes: of the first of ten tries that fits, else of a centred box."""
+        """Return height and width of the boxes: the first of ten tries that fits, else a centred box."""
         tries = draws.reshape(len(draws), _TRIES, 2)
         height, width = extents[:, 0], extents[:, 1]
         area = (height * width)[:, np.newaxis] * _between(tries[..., 0], *self.scale)
@@ -531,7 +531,7 @@ class Compose:
 
     @property
     def is_float(self) -> bool:
-        """Whether a batch becomes float32."""
+        """Whether batches are converted to float32."""
         return any(isinstance(step, ToFloat) for step in self.operations)
 
     def factors(self, channels: int) -> NDArray[np.float32]:

@@ -4,8 +4,8 @@ A position always gives the same sample, regardless of the number of threads and
 where in the epoch reading began. Only a few numbers are kept per *span*, the unit of reading: a run of neighbouring
 samples of one chunk, of some hundred kilobytes.
 
-    none      samples as they are
-    chunk     chunks in random order, the samples of each as they are
+    none      samples in their stored order
+    chunk     chunks in random order, the samples of each in their stored order
     window    spans in random order; the samples of a *block* of them in random order
     exact     all samples in random order
 
@@ -137,7 +137,7 @@ class Order:
     seed
         Determines the order, together with the number of the epoch.
     window
-        Limit of the bytes that a reader holds, in window mode.
+        Maximum number of bytes that a reader holds, in window mode.
     lanes
         Number of lanes; by default 64 for a million spans, 8 for 4,096, else 1.
 
@@ -200,7 +200,7 @@ class Order:
         return np.searchsorted(self._epoch(epoch).blocks, self._lane_starts(lane) + index, side="right") - 1
 
     def blocks(self, epoch: int) -> int:
-        """Return the number of blocks of an epoch; those of a lane are numbered in sequence."""
+        """Return the number of blocks of an epoch; the blocks of a lane are numbered in sequence."""
         return len(self._epoch(epoch).blocks) - 1
 
     def span_of(self, epoch: int, block: int) -> tuple[int, int]:
@@ -219,7 +219,7 @@ class Order:
     def uses(self, epoch: int, number: int) -> tuple[Integers, Integers]:
         """Return the spans of a block and its samples of each, for modes that mix inside blocks; both int64.
 
-        Unlike :meth:`block` this takes time for each span, not for each sample, of which a span of numbers has 65,536.
+        Unlike :meth:`block`, this takes time per span, not per sample; a span of numbers has 65,536 samples.
         """
         layout = self._epoch(epoch)
         start, stop = layout.blocks[number : number + 2]
@@ -366,7 +366,7 @@ def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
 
 
 def _chunks_permuted(chunk: Integers, chance: int) -> Integers:
-    """Return the spans with chunks in random order, those of one chunk in sequence."""
+    """Return the spans with chunks in random order, the spans of one chunk in sequence."""
     if not len(chunk):
         return np.zeros(0, dtype=np.int64)
     firsts = np.concatenate([[0], np.nonzero(np.diff(chunk))[0] + 1])
@@ -379,7 +379,7 @@ def _chunks_permuted(chunk: Integers, chance: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The share of each of several processes in an epoch, such that all take equally many steps.
+    """The share of each of several processes in an epoch; all processes take equally many steps.
 
     Step g is global batch g, the positions from g * batch to before (g + 1) * batch; process r takes those with
     p mod world = r, so that together the processes take the same batches in the same order, whatever their number. If
@@ -452,7 +452,7 @@ class Shares:
         return full + has_own
 
     def step(self, number: int) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return the positions that this process takes in one step, and which of them are real, not repeated."""
+        """Return the positions that this process takes in one step, and a mask of those that are real, not repeated."""
         start = number * self.batch
         stop = min(start + self.batch, self.end)
         if not 0 <= start < stop:

@@ -66,7 +66,7 @@ class Plan:
             yield from self._some(range(begin, min(begin + together, len(self.shares))))
 
     def next_block(self, number: int) -> int:
-        """Return the first batch behind a batch that may have samples of blocks in which no earlier one has any."""
+        """Return the first later batch that may have samples of blocks of which no earlier batch has any."""
         order, batch = self.order, self.shares.batch
         if order.mode in ("none", "chunk"):
             return number + 1
@@ -91,7 +91,7 @@ class Plan:
             at = end
 
     def uses(self, block: int, first: int = 0) -> Mapping[Key, int]:
-        """Return the spans that this process reads of a block from batch `first` on, and its samples of each."""
+        """Return the spans of a block that this process reads from batch `first` on, and the sample count of each."""
         begin = self.start + first * self.shares.batch
         if self.order.mode in ("none", "chunk"):
             span, at = self.order.span_of(self.epoch, block)

@@ -1,4 +1,4 @@
-"""A portion of one tensor: the stored bytes of the samples of a span, fetched and verified, but not decoded."""
+"""A portion of one tensor: the stored bytes of a span's samples, fetched and verified, but not decoded."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Portion:
         return self.buffers[at], self.shapes[at]
 
     def place(self, inside: int) -> tuple[Buffer, int]:
-        """Return the buffer that holds a sample of an array of one shape, and its number there."""
+        """Return the buffer that holds a sample of one-shape arrays, and its number in the buffer."""
         at = inside if self.places is None else int(self.places[inside])
         run = bisect_right(self.ends, at)
         return self.buffers[run], at - (self.ends[run - 1] if run else 0)

@@ -1,4 +1,4 @@
-"""Transforms in separate processes, for those that hold Python's lock: samples travel in shared memory.
+"""Transforms in separate processes, for transforms that hold Python's lock: samples travel in shared memory.
 
 Each worker serves one thread at a time: a request, then its answer. A request is a pickle without the bytes of arrays,
 which lie in buffers that both processes have mapped. The answer has the same form, in buffers of the worker, and is
@@ -63,7 +63,7 @@ def _open_memory(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Mapped memory that starts at an address; two processes know it by `number`."""
+    """Mapped memory at a start address; two processes identify it by `number`."""
 
     number: int
     fd: int
@@ -255,7 +255,7 @@ def _serve(sock: socket.socket, transform: bytes) -> None:
 
 
 def _answer(results: list[Outcome[Any]]) -> tuple[bytes, list[memoryview]]:
-    """Return results as a pickle and its buffers; an error that cannot be pickled becomes one with its text."""
+    """Return results as a pickle and its buffers; an error that cannot be pickled is replaced by one with its text."""
     try:
         data, buffers = _pickled(results)
         pickle.loads(data, buffers=buffers)  # noqa: S301 - some errors cannot be made from their own arguments

@@ -1,4 +1,4 @@
-"""The place of this process among those that train together: its rank, and their number."""
+"""The rank of this process among the processes that train together, and their number."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Ranks:
         return rank, world
 
     def asked(self) -> tuple[int, int]:
-        """Return rank and world as :meth:`now`, but 0 and 1 if the caller gave nothing."""
+        """Return rank and world as :meth:`now`, but 0 and 1 if the caller gave none."""
         if self.rank is not None or self.distributed is not None:
             return self.now()
         _tell(_WHOLE, *process_group())

@@ -1,4 +1,4 @@
-"""Transforms: the operations that one begins with, ours or torchvision's (v1 and v2), and the functions that follow.
+"""Transforms: their leading operations, ours or torchvision's (v1 and v2), and the functions that follow.
 
 torchvision is not imported: its transforms are known by module, class name and attributes.
 """
@@ -30,14 +30,14 @@ Transform = Callable[[dict[str, Any]], Any] | Mapping[str, Callable[[Any], Any] 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A transform in two parts: the operations that it begins with, and the steps to be called.
+    """A transform in two parts: its leading operations, and the steps to be called.
 
     Parameters
     ----------
     operations
         The steps that are operations.
     rest
-        The following steps, to be called in Python one after another.
+        Steps after the operations, to be called in Python one after another.
     given
         Type that these expect: an ``array``, or, where one of the operations converts to it, a ``tensor`` of torch or
         an ``image`` of torchvision.
@@ -118,7 +118,7 @@ _BILINEAR_OF_PILLOW = "2"
 
 
 def _is_bilinear(step: Any) -> bool:
-    """Tell whether a resize equals ours: bilinear, with antialiasing (which images of Pillow always get)."""
+    """Tell whether a resize equals ours: bilinear, with antialiasing (which images of Pillow always have)."""
     mode = getattr(step, "interpolation", None)
     return (
         str(getattr(mode, "value", mode)) in ("bilinear", _BILINEAR_OF_PILLOW)
@@ -179,7 +179,7 @@ _CONVERSIONS: dict[str, Given] = {
 def split(
     operations: Mapping[str, Any] | None, transform: Transform | None
 ) -> tuple[dict[str, Recognised], Transform | None]:
-    """Return the operations by tensor, and the transform that remains; a mapping may declare operations, too."""
+    """Return the operations by tensor, and the remaining transform; a mapping may declare operations, too."""
     found: dict[str, Recognised] = {}
     rest: dict[str, Callable[[Any], Any]] = {}
     for name, given in (operations or {}).items():

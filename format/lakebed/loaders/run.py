@@ -230,7 +230,7 @@ class Run:
     # -- planning and reading ----------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Plan the next batches, and read ahead for later ones. The caller holds the mutex."""
+        """Plan the next batches, and read ahead for later ones. The caller must hold the mutex."""
         if self._is_closed:
             return
         large, fewer = _LARGE
@@ -258,7 +258,7 @@ class Run:
                 job.missing += 1
 
     def _alone(self, step: Step) -> Step:
-        """Return a first batch whose samples are read one by one: it is complete as soon as they arrive."""
+        """Return the first batch with samples that are read one by one: it is complete as soon as they arrive."""
         if self._plan.order.mode != "window":
             return step
         for i, key in enumerate(step.keys):
@@ -322,7 +322,7 @@ class Run:
                 self._entry(key)
 
     def _read(self, entry: _Entry, share: float) -> tuple[Portion, ...]:
-        """Read a span, a `share` of which will be used."""
+        """Read a span, of which a `share` will be used."""
         entry.began = began = time.perf_counter()
         portions: tuple[Portion, ...] = ()
         try:
@@ -439,7 +439,7 @@ class Run:
             self._begin_others()
 
     def _begin_others(self) -> None:
-        """Plan the following batches, which the first one has held back."""
+        """Plan the next batches, which waited for the first one."""
         with self._mutex:
             if self._is_beginning:
                 self._is_beginning = False
@@ -468,7 +468,7 @@ class Run:
         return portions, errors
 
     def _check_reached(self, count: int, errors: Mapping[int, Exception]) -> None:
-        """Refuse to skip sample after sample if the storage fails, rather than the samples."""
+        """Raise an error instead of skipping sample after sample, if the storage fails rather than the samples."""
         failed = [error for error in errors.values() if isinstance(error, _UNREACHED)]
         with self._mutex:
             if len(errors) < count:
@@ -586,7 +586,7 @@ class Run:
 
 
 def _work(tasks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    """Run tasks until None arrives; the thread holds no reference to the loader, which may be dropped meanwhile."""
+    """Run tasks until None arrives; the thread holds no reference to the loader, which can be dropped meanwhile."""
     while True:
         task = tasks.get()
         if task is None:

@@ -27,7 +27,7 @@ class Shaped(Files):
     Parameters
     ----------
     operations
-        Applied to each image.
+        Operations that are applied to each image.
     seed
         Determines random operations, together with the epoch and the row.
     """
@@ -59,7 +59,7 @@ class Shaped(Files):
         return _ShapedRoom(self, picked, [data for data, _ in stored], shapes)
 
     def pixels(self, row: int, data: Any, shape: Shape) -> NDArray[Any]:
-        """Return a whole decoded image; errors as those of reading the sample."""
+        """Return a whole decoded image; errors are the same as of reading the sample."""
         reader = self.reader
         if data is None:
             value: NDArray[Any] = reader.value(row)
@@ -103,7 +103,7 @@ class _ShapedRoom(Arena):
         ]
 
     def fill(self, start: int, stop: int) -> None:
-        """Apply all stages to some samples; all but the last one write to memory of their own."""
+        """Apply all stages to some samples; each stage but the last writes to temporary memory."""
         images: list[NDArray[np.uint8]] | None = None
         for geometry in self._stages[:-1]:
             sides, channels = geometry.rooms[start:stop].tolist(), self._table[start:stop, 2].tolist()

@@ -71,7 +71,7 @@ class Chunked:
 
 
 def chunked(reader: SampleReader) -> Chunked:
-    """Return how a tensor's rows are divided into chunks; evenly if that is unknown."""
+    """Return how the rows of a tensor are divided into chunks; evenly if the division is unknown."""
     state = reader.state
     length, table = state.length, state.table
     sizes = table.places.sizes.astype(np.int64)
@@ -156,7 +156,7 @@ def _grouped(rows: Rows, edges: NDArray[np.int64], of_chunk: NDArray[np.int64], 
 
 
 def runs(rows: Rows) -> Sequence[tuple[int, int]]:
-    """Return the runs (first, stop) of consecutive numbers in rows."""
+    """Return the runs (first, stop) of consecutive row numbers."""
     if isinstance(rows, range) and rows.step == 1:
         return [(rows.start, rows.stop)] if len(rows) else []
     wanted = np.asarray(rows, dtype=np.int64)

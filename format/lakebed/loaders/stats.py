@@ -12,7 +12,7 @@ from lakebed.reading.fetch import ChunkSource
 from lakebed.storage.stores.traffic import Counts
 
 _MOST_TOLD = 100
-"""Failed samples whose location is kept."""
+"""Maximum number of failed samples whose location is kept."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Stats:
             self.requests += requests
 
     def watch(self, source: ChunkSource | None) -> None:
-        """Count the requests to a store from now on; None stops it."""
+        """Count the requests to a store from now on; None stops counting."""
         with self._mutex:
             self._asked, self._hits = self._reads()
             traffic = None if source is None else source.traffic
@@ -91,7 +91,7 @@ class Stats:
 
     @property
     def bottleneck(self) -> str:
-        """The part to make faster, in one word: ``consumer``, ``storage``, ``transform`` or ``decoding``."""
+        """Slowest part, in one word: ``consumer``, ``storage``, ``transform`` or ``decoding``."""
         if self.loader_wait_seconds < 0.2 * (self.loader_wait_seconds + self.consumer_seconds):
             return "consumer"
         work = self.decode_seconds + self.transform_seconds

@@ -1,4 +1,4 @@
-"""Finding and repairing damage of datasets, such as that of crashes and stale writers.
+"""Detection and repair of damage to datasets, caused for example by crashes and stale writers.
 
 Not needed to open and write sound datasets.
 """

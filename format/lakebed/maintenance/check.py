@@ -25,30 +25,29 @@ from lakebed.documents.indexes.sequence_index import SequenceIndex
 from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.manifest import ChunkPlaces, Manifest, digest_of
-from lakebed.documents.manifest_delta import read_manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.runtime.printable import printable
 from lakebed.storage.base import Storage
-from lakebed.versions.manifests import base_reader, digests_of
+from lakebed.versions.manifests import digests_of, parse_manifest
 from lakebed.versions.opening import is_unmodified, manifest_key, open_version, resolve_chunks
 from lakebed.versions.refs import REFS_KEY, Refs
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ArrayTable, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 # 3.9.52 rounds times when it rewrites the history.
 _ROUNDING = 2e-6
 
 UNUSED = "not part of the history; `lakebed gc` removes what no version refers to"
-"""Note on folders of versions outside of the tree."""
+"""Note on folders of versions outside of the history."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damage.
+    """One defect of a dataset.
 
     Parameters
     ----------
@@ -59,7 +58,7 @@ class Damage:
     tensor
         Name of the tensor.
     rows
-        First and last row concerned.
+        First and last damaged row.
     key
         Storage key of the file.
     kind
@@ -221,7 +220,7 @@ class DocumentCheck:
         return CheckedVersion(node, names, tensors)
 
     def _opening(self, node: CommitNode) -> None:
-        """Open the version as a reader does, to report errors that only this finds."""
+        """Open the version as a reader does, to report errors that only opening finds."""
         try:
             # Forces every tensor to be parsed.
             list(open_version(self._storage, self._tree, node.id).tensors.values())
@@ -279,7 +278,7 @@ class DocumentCheck:
         return manifest
 
     def _read_manifest(self, data: bytes) -> Manifest:
-        found = read_manifest(data, base_reader(self._storage)).manifest
+        found = parse_manifest(self._storage, data).manifest
         dict(found.chunks)  # forces every entry to be checked
         return found
 
@@ -324,7 +323,7 @@ class DocumentCheck:
             key,
             meta,
             info or {},
-            ChunkTable(ids, self._places(node, key, ids, manifest)),
+            ArrayTable(ids, self._places(node, key, ids, manifest)),
             diff,
             read(TILES, TileIndex.from_bytes) or TileIndex.empty(),
             read(SEQUENCE, SequenceIndex.from_bytes) if meta.is_sequence else None,
@@ -410,7 +409,7 @@ class DocumentCheck:
         parse: Callable[[bytes], T],
         tensor: str | None = None,
     ) -> T | None:
-        """Read a document of a version, from the manifest if it has it; None if it is absent or damaged."""
+        """Read a document of a version, from the manifest if it is there; None if it is absent or damaged."""
         key = folder_of(node.id) + name
         data = files[name] if name in files else self._get(key)
         return None if data is None else self._parsed(key, data, parse, node, tensor)

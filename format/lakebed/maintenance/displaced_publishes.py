@@ -16,7 +16,6 @@ import numpy as np
 
 from lakebed.documents import info as info_document
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.manifest import Manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError, LimitError
@@ -26,6 +25,7 @@ from lakebed.reading.samples import SampleReader
 from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
+from lakebed.versions.manifests import load_manifest
 from lakebed.versions.opening import manifest_key, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot, TensorState, folder_of
@@ -116,7 +116,7 @@ class OrphanRecovery:
     Parameters
     ----------
     version
-        Its id.
+        Id of the version.
     report
         Receives the steps.
     """
@@ -240,14 +240,14 @@ class OrphanRecovery:
             self._leave("its info was changed there", name)
 
     def _fork_files(self) -> Mapping[str, bytes]:
-        """Return the metadata files as of when the two heads parted, from lakebed's manifest of the other."""
+        """Return the metadata files as of when the two heads parted, from lakebed's manifest of the other head."""
         siblings = self._tree.commits[str(self._node.parent)].children
         line = set(self._tree.ancestors(self._tree.branches[self._node.branch]))
         other = next((version for version in siblings if version in line), None)
         if other is None:
             return {}
         try:
-            return Manifest.from_bytes(self._storage.get(manifest_key(other))).files
+            return load_manifest(self._storage, other).manifest.files
         except (KeyNotFound, FormatError, LimitError):
             return {}
 
@@ -275,7 +275,7 @@ class OrphanRecovery:
             return None
 
     def _removed(self, key: str) -> list[int]:
-        """Return the ids of samples that the present head, or an ancestor, has removed since the two parted."""
+        """Return the ids of samples that the present head, or an ancestor, has removed since the two heads parted."""
         found: list[int] = []
         for version in self._tree.ancestors(self._tree.branches[self._node.branch]):
             if version == self._node.parent:

@@ -63,7 +63,7 @@ class Step:
     branch, version, tensor
         The place.
     rows
-        First and last row concerned.
+        First and last row that the step changes.
     lost_rows, lost_bytes
         Lost data; bytes of files or samples, as far as they are known.
     """
@@ -104,7 +104,7 @@ class RepairReport:
     applied: bool = False
     steps: list[Step] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
-    """Branch -> id of its new head."""
+    """Branch -> id of the branch's new head."""
 
     def add(self, kind: Kind, message: str, *where: Any, **more: Any) -> None:
         """Add a step; arguments are those of :class:`Step`."""
@@ -169,7 +169,7 @@ def runs(rows: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 def restored_sequences(
     sequence: SequenceIndex, flat: int, ids: Sequence[int | None], removed: Collection[int]
 ) -> SequenceIndex | None:
-    """Return the sequences as before an interrupted removal, of which the index lacks one whose items still exist.
+    """Return the sequences as they were before an interrupted removal, whose index lacks a row with existing items.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ class TensorLeft:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The rows that a tensor keeps: its first ``rows`` ones, except some."""
+    """The rows that a tensor keeps: its first ``rows`` rows, except some."""
 
     rows: int
     without: tuple[int, ...] = ()
@@ -337,7 +337,7 @@ def guessed_dataset_meta(metas: Mapping[str, TensorMeta], parent: DatasetMeta | 
 
 
 def fitted_tiles(tiles: TileIndex, tiled: Mapping[int, int], length: int, *, links: bool) -> TileIndex:
-    """Return the plausible tile entries: those of existing samples with the matching number of tiles.
+    """Return the plausible tile entries: those of existing samples whose number of tiles matches.
 
     Parameters
     ----------
@@ -397,7 +397,7 @@ def guessed_diff(before: int | None, rows: int, changed: Sequence[int]) -> Commi
 def fitted_ids(
     ids: Sequence[int | None], rows: int, removed: Collection[int], *, known: bool
 ) -> list[int | None]:
-    """Return the sample id of every row; None asks for a new one.
+    """Return the sample id of every row; None stands for a new id.
 
     An interrupted removal may leave ids of removed rows, which the tensor's ``commit_diff`` names, or rows whose ids
     are gone. Then the row of an id is unknown, and all rows get new ids: with a wrong id, a merge would mistake one
@@ -408,7 +408,7 @@ def fitted_ids(
     removed
         Ids of samples that the version removed.
     known
-        Whether the ids, if too few, are those of the first rows.
+        Whether the ids, if too few, belong to the first rows.
     """
     left = [i for i in ids if i is None or i not in removed]
     if len(left) == rows:

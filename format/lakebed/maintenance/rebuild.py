@@ -25,7 +25,7 @@ _NODE = re.compile(r'"([0-9a-zA-Z]{40})": \{"branch": "((?:[^"\\]|\\.){1,200})"'
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A restored tree; branches in ``headless`` end in a commit, below which they need a new head."""
+    """A restored tree; branches in ``headless`` end in a commit, above which they need a new head."""
 
     tree: VersionTree
     headless: tuple[str, ...]

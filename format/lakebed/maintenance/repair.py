@@ -218,7 +218,7 @@ class _Repair:
         return tree
 
     def _is_going(self, tree: VersionTree, version: str) -> bool:
-        """Tell whether files of a version are lost for good, as in an interrupted deletion of its branch."""
+        """Tell whether files of a version are permanently lost, as after an interrupted deletion of its branch."""
         documents = DocumentCheck(self._storage, tree, Findings(self._storage.url))
         if documents.manifest(tree.commits[version]) is not None:
             return False

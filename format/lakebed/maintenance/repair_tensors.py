@@ -1,4 +1,4 @@
-"""Repair of one version: samples that decode are kept, others cut off or emptied, companions adjusted.
+"""Repair of one version: samples that decode are kept, other samples are cut off or emptied, companions are adjusted.
 
 `lakebed.maintenance.plan` decides what stays; `lakebed.maintenance.salvage` has read it.
 """
@@ -69,9 +69,9 @@ class Repairer:
     found
         The readable part of the version.
     parent
-        Its parent; None if it has none, or that cannot be opened.
+        Parent of the version; None if it has none, or its parent cannot be opened.
     old_id, new_id
-        Its id, and the id of the new version.
+        Id of the version, and the id of the new version.
     steps
         Receives the steps.
     """
@@ -174,7 +174,7 @@ class Repairer:
                 self._restore(key, name, found, known, row)
 
     def _restore(self, key: str, name: str, found: SalvagedTensor, known: TensorState, row: int) -> None:
-        """Take a lost sample from the parent version, if that has the same one."""
+        """Take a lost sample from the parent version, if the parent has the same sample."""
         if self._error(name, known, row) is not None:
             return
         reader = self._reader(name, known)
@@ -244,7 +244,7 @@ class Repairer:
         return repaired, emptied if state.sequence is None else []
 
     def _sequences(self, found: SalvagedTensor) -> SequenceIndex:
-        """Return the items of each row; none if items that the index no longer has still exist."""
+        """Return the items of each row; an empty index if items still exist that no index lists."""
         sequence = found.state.sequence or SequenceIndex.from_lengths([])
         if sequence.total >= len(found.lost) or not found.is_shrinking:
             return sequence

@@ -1,4 +1,4 @@
-"""Reading of a damaged version: whole samples, and documents, replaced by those of its parent if damaged.
+"""Reading of a damaged version: whole samples and documents; a damaged document is taken from the parent version.
 
 Nothing is decoded here; chunk files that lost samples are packed again into the folder of the new version.
 """
@@ -35,7 +35,7 @@ from lakebed.maintenance.plan import (
 from lakebed.maintenance.salvage_chunks import ChunkSalvage, SalvagedTensor
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import resolve_chunks
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ArrayTable, Snapshot, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 _META = "/tensor_meta.json"
@@ -64,7 +64,7 @@ class Salvage:
     node
         The version.
     parent
-        Its parent; None if that cannot be opened either, or it has none.
+        Parent of the version; None if it has none, or its parent cannot be opened either.
     manifest
         The version's manifest, if it is still valid.
     new_id
@@ -187,7 +187,7 @@ class Salvage:
         known = None if self.parent is None else self.parent.tensors.get(key)
         info = self._info(f"{key}/tensor_info.json", None if known is None else known.info, name)
         ids = self._rows(key, name, meta, known)
-        table, found = self._chunks.table(ChunkTable(ids, self._places(key, ids)), key, meta)
+        table, found = self._chunks.table(ArrayTable(ids, self._places(key, ids)), key, meta)
         diff = self._document(f"{key}/commit_diff", CommitDiff.from_bytes, name)
         tiles = self._document(f"{key}/{TILES}", TileIndex.from_bytes, name) or TileIndex.empty()
         creds = self._document(f"{key}/{CREDS}", CredsIndex.from_bytes, name) if meta.is_link else None
@@ -216,7 +216,7 @@ class Salvage:
         return found
 
     def _index(self, key: str, known: TensorState | None) -> ChunkIds | None:
-        """Read the chunk index, of a damaged one the whole rows."""
+        """Read the chunk index; if it is damaged, return its complete rows."""
         data = self._get(f"{key}/{_IDS}")
         if data is None:
             return None if known is None else known.table.ids

@@ -47,7 +47,7 @@ class OfTensor:
 
 @dataclass(slots=True)
 class OfBranch:
-    """Use by the chunks that the head of a branch needs, and by those of them that another branch needs, too."""
+    """Use by the chunks that the head of a branch needs, and by the part of them that another branch needs, too."""
 
     version: str
     needed: Used = field(default_factory=Used)
@@ -71,7 +71,7 @@ class Usage:
     Attributes
     ----------
     dataset, branch : str
-        Its address, and the branch described by ``tensors``.
+        Address of the dataset, and the branch described by ``tensors``.
     tensors, branches, versions : dict
         By name, and by id.
     data, metadata : Used

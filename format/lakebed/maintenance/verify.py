@@ -73,7 +73,7 @@ def read_whole_tree(storage: Storage) -> TreeAt:
 
 
 class Check:
-    """Verification of the versions of one dataset, and once of their common files."""
+    """Verification of the versions of one dataset, and of their common files, which are checked once."""
 
     def __init__(self, storage: Storage, tree: VersionTree, findings: Findings) -> None:
         self.documents = DocumentCheck(storage, tree, findings)
@@ -88,7 +88,7 @@ class Check:
 
 
 class _ChunkCheck:
-    """Verification of chunk files: each once, however many versions share it."""
+    """Verification of chunk files, each of which is checked once, however many versions share it."""
 
     def __init__(self, storage: Storage, findings: Findings) -> None:
         self._source = ChunkSource(storage, _CACHE, {})
@@ -232,7 +232,7 @@ def _settings(reader: SampleReader) -> tuple[object, ...]:
 
 
 def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
-    """Return the first and last sequence that have some flat samples."""
+    """Return the first and last sequence that contain given flat samples."""
     if state.sequence is None or not state.sequence.count:
         return flat
     ends = np.cumsum(state.sequence.lengths)

@@ -139,7 +139,7 @@ def _label_maps(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | N
 
 
 def _labels_differ(one: tuple[SampleReader, Ints, Ints], other: tuple[SampleReader, Ints, Ints]) -> Mask:
-    """Compare labels by their names, or by their numbers if they have none."""
+    """Compare labels by their names, or by their numbers if they have no names."""
     found = []
     for reader, rows, label_maps in (one, other):
         values = [np.asarray(reader.value(row)).astype(np.int64) for row in rows.tolist()]

@@ -1,4 +1,4 @@
-"""Plan and carry out what a merge does to the content of a dataset."""
+"""Plan and execution of the changes that a merge makes to the content of a dataset."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ _GONE = object()
 
 
 class Merger:
-    """One merge: the versions that it compares, the plan, and the steps to take.
+    """One merge: the versions that it compares, the plan, and the steps of the plan.
 
     Parameters
     ----------
     session
-        Stands at our version; nothing is unpublished.
+        Session at our version, without unpublished changes.
     target
         The version to merge.
     ancestry
@@ -126,7 +126,7 @@ class Merger:
         )
 
     def _written(self, number: int, key: str) -> NDArray[np.bool_] | None:
-        """Return which rows of a line the commits since the common ancestor record as written."""
+        """Return a mask of the rows of a line that the commits since the common ancestor record as written."""
         compression = self._versions[number].tensors[key].meta.chunk_compression
         if keeps_values(compression) or number not in (self._ours, self._theirs):
             return None
@@ -193,7 +193,7 @@ class Merger:
             self._plans[name] = self._plan_pair(pair)
 
     def plan_deletions(self) -> bool:
-        """Plan only to delete the tensors that they deleted, on a line merged already; tell whether there are any."""
+        """Plan only the deletion of tensors that an already merged line deleted; tell whether any exist."""
         there = self.theirs.tensors
         hidden = set(self.ours.meta.hidden_tensors)
         gone = [key for key in self.base.tensors if key in self.ours.tensors and key not in there]
@@ -313,7 +313,7 @@ class Merger:
         ]
 
     def _layout(self) -> NDArray[np.int64] | None:
-        """Return for each row of the result their row, or -1 if they lack it; None if the tensors disagree."""
+        """Return for each row of the result the other line's row, -1 if it lacks the row; None if tensors disagree."""
         found = [self._steps[name].layout(self._plans[name]) for name in self._aligned()]
         if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
             return None
@@ -340,7 +340,7 @@ class Merger:
             )
 
     def _result_ids(self) -> NDArray[np.uint64]:
-        """Return the ids of the rows of the result, taken from the tensor whose key most lines will have."""
+        """Return the ids of the rows of the result, from the tensor whose key most lines will have."""
         name = min(self._aligned(), key=lambda aligned: self._pairs[aligned].ours)
         pair, steps = self._pairs[name], self._steps[name]
         ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)
@@ -460,7 +460,7 @@ def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
 def merged_info(
     base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], *, prefer_theirs: bool
 ) -> dict[str, Any]:
-    """Return our info with their changes; if both lines changed a key, our value stays unless theirs is preferred."""
+    """Return our info with their changes; if both lines changed a key, our value is kept unless theirs is preferred."""
     result = dict(ours)
     for key in dict.fromkeys([*base, *theirs]):
         was, here, there = (info.get(key, _GONE) for info in (base, ours, theirs))

@@ -78,7 +78,7 @@ class _Target:
     Parameters
     ----------
     version_id
-        Its last version that is, or will be, a commit.
+        Last version of the line that is, or will be, a commit.
     branch
         The branch whose head this is, if the head has changes and must be committed first.
     """
@@ -234,7 +234,7 @@ def _check_still(session: Session, target: _Target) -> None:
 
 
 def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | None) -> None:
-    """Make the merged head, its commit, and that of the other branch visible in one step."""
+    """Publish the merged head, its commit, and the commit of the other branch in one step."""
     branch, now, user = session.branch, clock.now(), config.author()
     # Record the merge before publishing it, under the id of its future commit. Use a new id even if the content stays
     # the same: under the id of the existing head, an interrupted merge would count as completed.

@@ -1,4 +1,4 @@
-"""Effects of a merge on the rows of tensors: rows that come in, change or go, and conflicts. Pure.
+"""Effects of a merge on the rows of tensors: rows that are added, changed or removed, and conflicts. Pure.
 
 Rows are matched by their ids. This module never reads a row: its caller tells which pairs of rows differ.
 
@@ -57,7 +57,7 @@ class Line:
         return len(self.ids)
 
     def refs(self, places: Ints) -> Refs:
-        """Return the places of the values of some rows."""
+        """Return the versions and rows that hold the values of some rows."""
         return self.version[places], self.row[places]
 
     def keep(self, places: Ints) -> Line:
@@ -81,7 +81,7 @@ def _matched(lines: Sequence[Line]) -> list[Ints]:
 
 
 def _same_start(columns: Sequence[NDArray[np.uint64]]) -> int:
-    """Count the first rows that have the same ids in all lines: nearly all of them, in most merges."""
+    """Count the rows at the start with the same ids in all lines: in most merges, nearly all rows."""
     count = min(map(len, columns))
     same = np.ones(count, np.bool_)
     for column in columns[1:]:
@@ -126,9 +126,9 @@ class RowPlan:
     base_rows
         Rows in the common ancestor.
     theirs_of
-        For each of our rows its place on their line, -1 if they lack it.
+        For each of our rows its place on the other line, -1 if that line lacks the row.
     new
-        Places on their line of rows that come in, ascending.
+        Places on the other line of rows to add, ascending.
     updates
         Pairs (ours, theirs): rows that take their value.
     clashes
@@ -235,11 +235,11 @@ class Steps:
     values
         Our rows that take a chosen value.
     appends
-        Their rows that come in, ascending.
+        Rows of the other line to append, ascending.
     new_values
-        Chosen values of rows that come in, by their row.
+        Chosen values of rows to append, by row of the other line.
     deletes
-        Our rows that go, ascending.
+        Our rows to delete, ascending.
     """
 
     updates: Ints
@@ -254,12 +254,12 @@ class Steps:
         return not (len(self.updates) or len(self.appends) or len(self.deletes) or self.values)
 
     def takes_all(self, plan: RowPlan, their_rows: int) -> bool:
-        """Return whether the result has all of their rows, in their order."""
+        """Return whether the result has all rows of the other line, in that order."""
         complete = len(self.updates) == len(plan.updates) and not (self.values or self.new_values)
         return complete and np.array_equal(self.layout(plan), np.arange(their_rows))
 
     def layout(self, plan: RowPlan) -> Ints:
-        """Return for each row of the result their row, -1 if they lack it: int64."""
+        """Return for each row of the result the other line's row, -1 if that line lacks it: int64."""
         return np.concatenate([np.delete(plan.theirs_of, self.deletes), self.appends])
 
 

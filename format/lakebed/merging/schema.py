@@ -32,15 +32,15 @@ class SchemaPlan:
     pairs
         Tensors of both lines.
     created
-        (Their key, name) of tensors that come in as a whole.
+        (Key on the other line, name) of tensors that are added as a whole.
     alone
-        Keys of our tensors that stay as they are.
+        Keys of our tensors that stay unchanged.
     deleted
-        Names of our tensors that go.
+        Names of our tensors to delete.
     renamed
         (Present name, new name) of our tensors.
     groups
-        Groups that come in.
+        Groups to add.
     """
 
     pairs: list[Pair] = field(default_factory=list)
@@ -70,7 +70,7 @@ def plan_schema(
     is_recreated
         Tells whether the tensor under a key has replaced that of the common ancestor.
     delete_removed
-        Delete what they deleted.
+        Delete tensors that the other line deleted.
     force
         Continue if names clash.
 

@@ -1,9 +1,9 @@
 """The query language: text to syntax (`language`), to bound expressions (`binding`), to relations (`engine`).
 
-The floors below: `indexes` and `statistics`, which find rows without reading all; `relations`, named columns over
-rows; `functions` and `values`. Everything here reads, nothing writes, and no part of a query is run as Python. As
-``lakebed.query`` is also the name of the function that users call, the package is callable:
-``lakebed.query('SELECT * FROM "path"')``.
+Below these are: `indexes` and `statistics`, which find rows without reading all of them; `relations`, named columns
+over rows; `functions` and `values`. Everything here reads, nothing writes, and no part of a query is run as Python. As
+``lakebed.query`` is also the name of the function that users call, the package is callable: ``lakebed.query('SELECT *
+FROM "path"')``.
 """
 
 from __future__ import annotations

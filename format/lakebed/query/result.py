@@ -73,7 +73,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     single
         Number of the only row; None for all rows.
     queried
-        Datasets of the query, for queries of the result: a `dataset.queries.Queried`, which is above this.
+        Datasets of the query, for queries of the result: a `dataset.queries.Queried`.
     """
 
     def __init__(self, relation: Relation, text: str, queried: Any, single: int | None = None) -> None:
@@ -125,7 +125,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         Parameters
         ----------
         name
-            Its name.
+            Name of the column.
 
         Returns
         -------

@@ -46,7 +46,7 @@ class ResultColumn(ColumnVerbs):
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """Name of the column."""
         return self.name
 
     @property
@@ -111,7 +111,7 @@ class ResultColumn(ColumnVerbs):
         return rows(self.read())
 
     def once(self) -> list[Any]:
-        """Return the values of all rows; a key of a group only once, not for each row of the group."""
+        """Return the values of all rows; a key of a group appears once, not for each row of the group."""
         return rows(_once(self.read(), self.info))
 
     def value(self) -> Any:
@@ -319,7 +319,7 @@ def keys_once(relation: Relation) -> Relation:
 
 
 def _once(column: Column, info: Info) -> Column:
-    """Return each key of a group once, if the column holds it for each row of the group."""
+    """Return each key of a group once, if the column holds a key for each row of the group."""
     if not info.is_key:
         return column
     firsts = [item_of(group, 0) if len(group) else None for group in rows(column)]

@@ -1,4 +1,4 @@
-"""Writable buffers that are used again once no view of them is left."""
+"""Writable buffers that are reused once no view of them exists."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class BufferPool:
 
     @property
     def held(self) -> int:
-        """Bytes that the pool holds on to."""
+        """Bytes that the pool holds."""
         return sum(map(len, self._buffers))
 
     def _make_room(self, size: int) -> None:

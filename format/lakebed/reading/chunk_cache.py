@@ -19,7 +19,7 @@ class ChunkCache:
     Parameters
     ----------
     limit
-        Bytes to keep; mapped files do not count.
+        Maximum number of bytes to keep; mapped files do not count.
     """
 
     def __init__(self, limit: int) -> None:

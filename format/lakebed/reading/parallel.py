@@ -58,7 +58,7 @@ def cores() -> int:
 def for_each(count: int, work: Callable[[int], object], *, threads: int | None = None) -> None:
     """Call ``work(0)`` to ``work(count - 1)``, each once, on several threads; the caller works too.
 
-    The first error stops the rest from starting and is raised once the threads have come to rest.
+    After the first error no further call begins; the error is raised once the threads are idle.
 
     Parameters
     ----------

@@ -412,7 +412,7 @@ class Selection:
         return bytes(reader.raw(row, decompress=False)[0])
 
     def infos(self) -> Any:
-        """Return the ``_info`` entries of the samples: a dict for a single one, else a list; None if none are stored."""
+        """Return the ``_info`` entries of the samples: a dict for a single one, else a list; None if none exist."""
         reader = self.companion("info")
         if reader is None:
             return None

@@ -1,4 +1,4 @@
-"""Sequences of flat samples: find the items that a subscript picks, and the rest of the subscript, for the items."""
+"""Sequences of flat samples: find the items that a subscript picks, and the subscript that remains for the items."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Index:
         return rows
 
     def padded_rows(self, length: int) -> Rows:
-        """As :meth:`rows`, but an int or a list may name rows beyond the last."""
+        """Return the row numbers as :meth:`rows` does, but an int or a list may name rows beyond the last."""
         named = self.chain[0] if self.chain else None
         if isinstance(named, int | tuple) or (named is not None and _is_numbers(named)):
             length = max(length, int(np.max(named, initial=-1)) + 1)

@@ -30,7 +30,7 @@ class TiledSample:
     ordinals
         Rows of the chunk table that hold the tiles.
     entry
-        Shapes of the sample and of a tile in the tile index. 3.9.52 may leave outdated ones, so the chunks' headers
+        Shapes of the sample and of a tile in the tile index. 3.9.52 may leave outdated entries, so the chunks' headers
         decide (FORMAT.md 15.6).
     """
 

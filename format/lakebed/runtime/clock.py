@@ -1,6 +1,6 @@
-"""The time as leases, grace periods and commits see it, and chance for pauses; tests replace the clock.
+"""The clock of leases, grace periods and commits, and random numbers for pauses; tests replace the clock.
 
-``lakebed.testing.VirtualClock`` stands still until it is told to move.
+``lakebed.testing.VirtualClock`` stands still until a test advances it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def utc(seconds: float) -> str:
 def chance() -> Random:
     """Return the source of random numbers for pauses and for choices without consequence.
 
-    The numbers of the module `random` belong to the program, whose seeded run must not change because a lease is waited
-    for; and forked processes must not all draw the same.
+    The numbers of the module `random` belong to the program, whose seeded run must not change because it waits for a
+    lease. Forked processes must draw different numbers.
     """
     from random import SystemRandom
 

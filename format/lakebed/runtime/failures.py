@@ -1,4 +1,4 @@
-"""Failures of a block or a call: undo what was begun, or carry the error to whoever asks for the result."""
+"""Failures of a block or a call: undo begun work, or pass the error to the caller that requests the result."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Outcome(NamedTuple, Generic[T]):
 
 
 def outcome(call: Callable[..., T], *arguments: Any, kind: type[BaseException] = BaseException) -> Outcome[T]:
-    """Make a call and return what came of it.
+    """Make a call and return its result or its error.
 
     Parameters
     ----------
     kind
-        Errors that are kept; others are raised. ``Exception`` lets interrupts of this thread pass.
+        Errors that are returned; other errors are raised. ``Exception`` lets interrupts of this thread pass.
     """
     try:
         return Outcome(call(*arguments))

@@ -1,4 +1,4 @@
-"""Installed packages: their entry points, and a pyarrow that does not go with NumPy 1."""
+"""Installed packages: their entry points, and the check for a pyarrow that is incompatible with NumPy 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMPY_2 = 26
 
 
 def check_pyarrow(numpy: str) -> None:
-    """Refuse a pyarrow that does not go with this version of NumPy, which is before 2.
+    """Refuse a pyarrow that is incompatible with this version of NumPy, which is before 2.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Formats of importers and exporters, among them those that installed packages add by entry points."""
+"""Formats of importers and exporters, including formats that installed packages add by entry points."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Format:
     name
         Name that users type.
     module
-        Name of the module that holds its functions; imported on first use.
+        Name of the module with the functions of the format; imported on first use.
     summary
-        What it takes, in one line of ``--help``.
+        Sources or results of the format, in one line of ``--help``.
     entry
-        Entry point of the package that brings it; None for formats of lakebed.
+        Entry point of the package that adds the format; None for formats of lakebed.
     """
 
     name: str
@@ -62,7 +62,7 @@ def formats(group: str, built_in: Iterable[Format]) -> dict[str, Format]:
 
 
 def choices(name: str, known: Collection[str], hint: str = "", otherwise: str = ".") -> str:
-    """Return the end of a message about an unknown name: a hint, or the nearest known name; and all known names."""
+    """Return the end of a message about an unknown name: a hint or the nearest known name, and all known names."""
     near = get_close_matches(name, known, 1)
     told = hint or (f"; did you mean {near[0]!r}?" if near else otherwise)
     return f"{name!r}{told} There are: {', '.join(sorted(known))}"

@@ -1,10 +1,10 @@
 """Hooks of the library in its process: after a fork, at exit, around garbage collections.
 
 Modules register hooks when they are imported; the interpreter learns of them when the first dataset or storage is
-opened. A program that only imports the library has no hooks of it.
+opened. A program that only imports the library gets no hooks.
 
 Rarely needed modules are imported on first use (docs/design/036), which takes a file descriptor when a program may have
-none left. From the first opened dataset on, such a failure is an error that says so.
+none left. Once a dataset was opened, such a failure raises an error with this reason.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ _LOADERS: dict[type, Callable[..., Any]] = {SourceFileLoader: _Source, Extension
 
 @contextlib.contextmanager
 def _telling(name: str) -> Iterator[None]:
-    """Say what to do if a module cannot be loaded because no file can be opened any more."""
+    """Add advice to the error if a module cannot be loaded because no file can be opened any more."""
     try:
         yield
     except StorageError:

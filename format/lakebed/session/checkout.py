@@ -1,4 +1,4 @@
-"""One dataset opened at one version: its tree, its snapshot, and the lease that protects the version from collection."""
+"""One dataset opened at one version: its tree, its snapshot, and the lease that prevents collection."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Checkout:
     cache_bytes
         Bound of the chunk cache; None is ``config.CACHE_BYTES``.
     as_of
-        Open the newest commit in the history of that version that is not younger than this, in POSIX seconds.
+        Open the newest commit in the history of that version made at or before this time, in POSIX seconds.
     start
         Tree and content of the version, if both are known already.
     head_of

@@ -92,7 +92,7 @@ class Journal:
     target
         Destination of the copy.
     origin
-        Its source.
+        Source of the copy.
 
     Attributes
     ----------

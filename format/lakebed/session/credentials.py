@@ -58,9 +58,7 @@ class LinkCredentials:
 
     @property
     def populated(self) -> dict[str, Given]:
-        """Credentials populated in this process; a pickle holds no secrets, and using them in the other process raises
-        an error.
-        """
+        """Credentials populated in this process; a pickle holds no secrets, and its copy raises an error on use."""
         return dict(self._populated)
 
     # -- names -------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class FromView:
     Parameters
     ----------
     entry
-        Its entry in the list of views.
+        Entry of the view in the list of views.
     rows
         Numbers of its rows in the commit that it shows, shape (rows,).
     is_writable

@@ -25,7 +25,7 @@ class Live:
     stored
         Stored values when they were read.
     values
-        A copy of them, which the caller may have changed in place.
+        A copy of the stored values, which the caller may have changed in place.
     """
 
     stored: Values | None = None

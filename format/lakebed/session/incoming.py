@@ -48,9 +48,9 @@ class Held:
     Parameters
     ----------
     reader
-        Reads its samples.
+        Reader of the samples.
     nulls
-        Reads the marks of nulls, if it has any; there may be fewer marks than rows.
+        Reader of the null marks, if the tensor has any; fewer marks than rows are possible.
     written
         For each row whether it was written since the common ancestor; None if comparing samples suffices. Images with a
         lossy chunk compression change a little whenever their chunk is rewritten.
@@ -75,11 +75,11 @@ class Incoming:
     Parameters
     ----------
     draft
-        Takes the rows in.
+        Draft that receives the rows.
     theirs, source
         The version that has the rows, and the source of its chunks.
     is_whole
-        All rows are taken, so that no chunk need be read for the extents of some.
+        All rows are taken, so that no chunk is read only to find the extents of some rows.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Incoming:
     # -- whole tensors -----------------------------------------------------------------------------------------
 
     def create(self, their_key: str, name: str, *, empty: bool = False) -> str:
-        """Create a tensor that only the other version has, with companions and all samples or none; return its new key."""
+        """Create a tensor that only the other version has, with companions and all samples or none; return its key."""
         draft, theirs = self._draft, self._theirs
         was = theirs.tensors[their_key].meta.name or their_key
         moves = structure.moves(theirs.meta, was, name)
@@ -103,12 +103,11 @@ class Incoming:
         for key in (key for key in theirs.meta.tensors if key in new_name):
             state = emptied(theirs.tensors[key]) if empty else theirs.tensors[key]
             links = {keys.get(link, link): how for link, how in state.meta.links.items()}
-            own = replace(state.table.places, own=np.ones(len(state.table), np.bool_))
             state = replace(
                 state,
                 key=keys[key],
                 meta=state.meta.with_(name=new_name[key], links=links),
-                table=replace(state.table, places=own),
+                table=state.table.owned(),
                 diff=CommitDiff(created=True, info_updated=bool(state.info), last=state.length),
             )
             draft.schema.adopt_tensor(new_name[key], state, parents(new_name[key]))
@@ -283,9 +282,7 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return kind, draft and reader (None if missing in the other version) of the hidden tensors, except that of
-        nulls.
-        """
+        """Return kind, draft and reader of the hidden tensors except nulls; the reader is None if only we have it."""
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
@@ -478,8 +475,8 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
 
     Returns
     -------
-    Our names, followed by those that only the others have; and the number here of each of theirs, int64, or None if all
-    are the same.
+    Our names, followed by names that only the other list has; and our number of each of its names, int64, or None if
+    all numbers are the same.
     """
     names = list(ours)
     numbers = {name: i for i, name in reversed(list(enumerate(names)))}

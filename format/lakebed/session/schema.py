@@ -47,7 +47,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
 
 
 def _point_links(draft: Draft, names: Iterable[str]) -> None:
-    """Link new tensors to the keys of their companions; a key differs from the name if a renamed tensor has that key."""
+    """Link new tensors to the keys of their companions; a key differs from the name if a renamed tensor has it."""
     keys = draft.schema.meta.tensor_names
     for name in names:
         meta = draft.tensors[keys[name]].meta
@@ -57,7 +57,7 @@ def _point_links(draft: Draft, names: Iterable[str]) -> None:
 
 
 def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> NewTensor:
-    """Plan a tensor with the settings of another, hidden companions included, but without samples.
+    """Plan a tensor with the settings of another, hidden companions included, but no samples.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tables: tensors, rows and a version, the form in which loaders, queries, views, exporters and workers receive data."""
+"""Tables: tensors, rows and a version, the form of data for loaders, queries, views, exporters and workers."""
 
 from __future__ import annotations
 

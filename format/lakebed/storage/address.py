@@ -29,7 +29,7 @@ def shown(url: str) -> str:
 
 
 def path_of(url: str) -> str:
-    """Return the path that a path or ``file://`` address names.
+    """Return the path named by a path or a ``file://`` address.
 
     Raises
     ------

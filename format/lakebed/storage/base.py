@@ -24,7 +24,7 @@ Data: TypeAlias = "Buffer | Sequence[Buffer]"
 
 
 class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - a tuple of varying size cannot have slots
-    """Pieces of content whose writer knows their checksums, so that a storage need not read the content for its own.
+    """Pieces of content with known checksums, so that a storage need not read the content to compute them.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class StorageTraits:
     bucket: bool = False
 
     def of_wrapper(self, **own: Any) -> StorageTraits:
-        """Return the traits of a wrapper that passes on the methods of `Storage`, with those that it has itself."""
+        """Return the traits of a wrapper that passes on the methods of `Storage`, with the given traits of its own."""
         names = ("mappable", "bulk_delete", "uncached_writes", "early_files", "views", "cache", "bucket")
         return replace(self, **{**dict.fromkeys(names, False), **own})
 
@@ -301,15 +301,15 @@ class BucketStorage(Storage, Protocol):
         """Name of the source of the credentials in use; never a secret."""
 
     def use(self, creds: Creds) -> None:
-        """Make the next requests with other credentials."""
+        """Use other credentials for the next requests."""
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the common bucket, the prefix of the other and ours; None if the buckets differ."""
+        """Return a storage of the common bucket, the other storage's prefix and ours; None if the buckets differ."""
 
 
 @runtime_checkable
 class CachingStorage(Storage, Protocol):
-    """A storage that keeps a copy of what it has read from another on this machine, for as long as it decides.
+    """A storage that keeps a local copy of data read from another storage, for as long as it decides.
 
     Ordinary reads return what the origin holds: the storage asks the origin whether an object was replaced. A reader
     that knows checksums avoids that request with `trusted`::
@@ -322,7 +322,7 @@ class CachingStorage(Storage, Protocol):
 
     @property
     def origin(self) -> Storage:
-        """The cached storage, for reads and writes past the cache."""
+        """The cached storage, for reads and writes that bypass the cache."""
 
     @property
     def trusted(self) -> Storage:
@@ -414,7 +414,7 @@ def without_cache(storage: Storage) -> Storage:
 
 
 def place_of(storage: Storage) -> str:
-    """Return the url and, where it matters, the server's address: together they tell a place from all others."""
+    """Return the url and, where it matters, the server's address: together they identify a place."""
     return str(getattr(storage, "place", "") or storage.url)
 
 

@@ -28,7 +28,7 @@ class Below(Storage):
     Parameters
     ----------
     outer
-        The other storage.
+        The storage that contains the folder.
     folder
         Key of the folder without a ``/`` at the end.
     """
@@ -43,7 +43,7 @@ class Below(Storage):
 
     @property
     def place(self) -> str:
-        """Name of the folder that is unique among all places."""
+        """Name of the folder that is unique among all storages."""
         return f"{place_of(self.outer)}/{self.folder}"
 
     @property

@@ -63,7 +63,7 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
     calls
         Taken one at a time, so that memory for a later call is needed only at its turn.
     workers
-        Most calls under way; None is ``config.REQUESTS``.
+        Maximum number of calls under way; None is ``config.REQUESTS``.
 
     Raises
     ------

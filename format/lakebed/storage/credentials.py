@@ -1,4 +1,4 @@
-"""Credentials for stores as users give them: which parts are secret, and which parts other processes get.
+"""Credentials for stores as users give them: their secret parts, and the parts that other processes receive.
 
 A dictionary of a user is wrapped at once, see :func:`kept`: its secrets become :class:`Secret` and do not travel when a
 dataset is pickled. :func:`lakebed.storage.auth.resolve` converts it for a client.
@@ -21,7 +21,7 @@ NAMED = "creds_key"
 """Key of the dictionary that names credentials instead of giving them."""
 
 FROM_ENVIRONMENT = "ENV"
-"""Value that 3.x takes instead of a dictionary for credentials from the usual places."""
+"""Value that 3.x accepts instead of a dictionary, for credentials from the environment."""
 
 SETTINGS = frozenset(
     """
@@ -31,7 +31,7 @@ SETTINGS = frozenset(
     project
     """.split()
 )
-"""Keys that are not secret; all others are taken to be."""
+"""Keys whose values are not secret; all other keys are treated as secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Grant:
     values
         By the keys of the 3.x dictionary: ``aws_access_key_id``, ``aws_secret_access_key``, ``endpoint_url``, ...
     expires
-        POSIX seconds; None if they do not expire.
+        Time of expiry in POSIX seconds; None if the credentials do not expire.
     """
 
     values: Mapping[str, Any]
@@ -77,7 +77,7 @@ def answer_of(
 ) -> tuple[T | None, str]:
     """Call a provider's code; return its result, or None and the class name of its error.
 
-    Other people's errors and their frames may hold a secret, so they must not appear in a traceback.
+    Errors of a provider and their frames may hold a secret, so they must not appear in a traceback.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Given(Mapping[str, Any]):
 
 
 def kept(creds: Creds | None) -> Given | None:
-    """Wrap the credentials of a caller, so that no secret shows by accident.
+    """Wrap the credentials of a caller, so that no secret is shown by accident.
 
     Raises
     ------

@@ -31,7 +31,7 @@ def deadline(seconds: float | None, timeout: float | None) -> Iterator[None]:
     seconds
         Time from now; None for the timeouts of the storage alone.
     timeout
-        The whole timeout, of which this is the rest, for messages.
+        The whole timeout, of which ``seconds`` remain, for messages.
     """
     if seconds is None or timeout is None:
         yield
@@ -58,7 +58,7 @@ def late(doing: str, where: str) -> StorageUnavailableError:
 
 
 def told() -> str:
-    """Return the timeout for a message."""
+    """Return the timeout as text for a message."""
     found = _deadline.get()
     return f"the timeout of {0.0 if found is None else found[1]:g} seconds"
 

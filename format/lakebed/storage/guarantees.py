@@ -1,4 +1,4 @@
-"""Guarantees for datasets by their place: the table that `lakebed doctor` shows."""
+"""Guarantees for datasets by the kind of their storage: the table that `lakebed doctor` shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Guarantees:
     publish
         Mechanism that makes a version visible as a whole or not at all.
     writers
-        Mechanism that separates two writers of a branch, and the outcome if they meet nevertheless.
+        Mechanism that separates two writers of a branch, and the outcome if both write nevertheless.
     crash
         State after a process, a machine or an answer is lost.
     """

@@ -188,7 +188,7 @@ class LocalStorage(Storage):
         return stat_of(found) if stat_module.S_ISREG(found.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
-        """Iterate over the objects whose keys start with `prefix`, without links, locks and leftovers."""
+        """Iterate over the objects whose keys start with `prefix`; links, locks and temporary files are left out."""
         folder, _, start = prefix.rpartition("/")
         pending = [folder]
         while pending:
@@ -297,7 +297,7 @@ class LocalStorage(Storage):
         opened: OpenFiles,
         renames: MutableSequence[tuple[str, str]],
     ) -> bool:
-        """Give a file that holds its content already its name; tell whether that was possible."""
+        """Name a nameless file that holds the content already; tell whether that was possible."""
         from lakebed.storage.files.early_files import NO_LINK
 
         try:
@@ -360,7 +360,7 @@ class LocalStorage(Storage):
         self._unsynced.synced(paths)
 
     def _write_anew(self, key: str, path: str) -> None:
-        """Replace an object by a copy of itself after checking that it still is what was written."""
+        """Replace an object by a copy of itself after checking that its content is unchanged."""
         with self._publishing():
             try:
                 content = self.get(key)
@@ -392,14 +392,14 @@ class LocalStorage(Storage):
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
-        """Keep other writers from replacing an object on a condition."""
+        """Keep other writers from conditional puts."""
         lock = self._path(f"{PRIVATE_FOLDER}/publish.lock")
         self._folders.make(lock[: lock.rindex("/")])
         with exclusive(lock):
             yield
 
     def _present(self, path: str) -> Stat | None:
-        """Return size and etag of the present file; opening it makes network file systems look again."""
+        """Return size and etag of the present file; opening it makes network file systems refresh their view."""
         try:
             fd = os.open(path, _READ)
         except (FileNotFoundError, NotADirectoryError):
@@ -528,7 +528,7 @@ class _Unsynced:
     """Files that were written without being forced to disk, and those that may be missing there after a failure.
 
     After a forced write has failed, the system may have dropped the data and report success for the next one. Such
-    files are written anew from their content, if checksums show that it still is what was written.
+    files are rewritten from their present content, if checksums show that it is unchanged.
     """
 
     def __init__(self) -> None:
@@ -545,7 +545,7 @@ class _Unsynced:
         self._written.pop(path, None)
 
     def sync_failed(self, paths: Iterable[str]) -> None:
-        """Note files that could not be forced to disk."""
+        """Record files that could not be forced to disk."""
         self._failed.update(paths)
 
     def has_sync_failed(self, path: str) -> bool:
@@ -553,13 +553,13 @@ class _Unsynced:
         return path in self._failed
 
     def synced(self, paths: Iterable[str]) -> None:
-        """Note files that are on the disk."""
+        """Record files that are on the disk."""
         for path in paths:
             self._failed.discard(path)
             self._written.pop(path, None)
 
     def holds(self, path: str, content: Buffer) -> bool:
-        """Tell whether this is what was written to a file; True for an unknown file."""
+        """Tell whether the content is the one that was written to a file; True for an unknown file."""
         is_same = self._written.get(path)
         return is_same is None or is_same(content)
 

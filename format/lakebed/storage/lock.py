@@ -40,7 +40,7 @@ _OWNER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The holder of a lock: process id, host name, and begin (POSIX seconds).
+    """The holder of a lock: process id, host name, and start (POSIX seconds).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Owner:
 
     @classmethod
     def me(cls) -> Owner:
-        """Return this process, holding from now on."""
+        """Return this process as a holder that starts now."""
         return cls(os.getpid(), os.uname().nodename, clock.now(), uuid.getnode(), boot_id().hex())
 
     def to_bytes(self) -> bytes:
@@ -96,7 +96,7 @@ class _HeldLocks:
             return found[0]
 
     def _is_left(self, entry: tuple[Owner, int, weakref.ref[WriterLock]]) -> bool:
-        """Tell whether an interrupt ended a call that was about to take the lock: this thread has left it."""
+        """Tell whether an interrupt ended the call of this thread that was about to take the lock."""
         _, thread, reference = entry
         lock = reference()
         return lock is None or (not lock.held and thread == threading.get_ident())
@@ -257,7 +257,7 @@ class WriterLock:
         self._file = self._owner = None
 
     def _try(self) -> Owner | None:
-        """Take the lock if it is free; return its owner, None if unknown."""
+        """Take the lock if it is free; otherwise return its owner, None if unknown."""
         me = Owner.me()
         slot = self._place, self._branch
         try:

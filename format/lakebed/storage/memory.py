@@ -22,8 +22,7 @@ _named: weakref.WeakValueDictionary[str, MemoryStorage] = weakref.WeakValueDicti
 _named_lock = threading.Lock()
 
 let_go: list[Callable[[str], None]] = []
-"""Functions that are called with the address of a storage before it is opened again, so that background threads release
-it."""
+"""Functions called with a storage's address before it is opened again, so that background threads release it."""
 
 
 class MemoryStorage(Storage):
@@ -122,7 +121,7 @@ class MemoryStorage(Storage):
 def open_memory(name: str) -> MemoryStorage:
     """Return the storage of this name: the same one as long as this process holds it anywhere.
 
-    Without a name it is a new one, as in 3.x; only its own url, which has a name, leads to it again.
+    Without a name, the storage is new, as in 3.x; it can be opened again only by its url, which has a name.
     """
     if name in _named:
         for wait in let_go:

@@ -140,7 +140,7 @@ class ObjectStorage(Storage):
 
     @property
     def traffic(self) -> Traffic:
-        """Requests of this process that read from it."""
+        """Read requests of this process to this storage."""
         return self._requests.traffic
 
     @property
@@ -163,7 +163,7 @@ class ObjectStorage(Storage):
         self._requests.use(creds)
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the common bucket, the prefix of the other and ours; None if the buckets differ."""
+        """Return a storage of the common bucket, the other storage's prefix and ours; None if the buckets differ."""
         if not isinstance(other, ObjectStorage) or self._is_web or self._server != other._server:  # noqa: SLF001
             return None
         return type(self)(self._scheme, self._bucket, "", self._requests.creds), other._root, self._root  # noqa: SLF001
@@ -230,7 +230,7 @@ class ObjectStorage(Storage):
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given.
 
-        Ranges that lie close together are one request; the others are asked for at the same time.
+        Ranges that lie close together are one request; other ranges are requested at the same time.
         """
         return [bytes(view) for view in self._ranges(key, spans)]
 
@@ -283,7 +283,7 @@ class ObjectStorage(Storage):
         return Tail(b"", found)
 
     def _whole(self, key: str) -> bytes:
-        """Read a whole object of which the server returns no part, as some do if the part is the whole object."""
+        """Read a whole object when the server returns no part of it, as some servers do if the part is the whole."""
         _log.info("%s gave no part of %r: it is read as a whole", self.url, key)
         return self.get(key)
 
@@ -341,7 +341,7 @@ class ObjectStorage(Storage):
             raise TruncatedReadError(f"{key!r} in {self.url} ends at byte {found}, before byte {wanted}")
 
     def _stat(self, meta: Any) -> Stat:
-        """Return size and identity, with the tag that `put_if` needs on this store in one spelling."""
+        """Return size and identity, the latter in the one form that `put_if` needs on this store."""
         tag = meta["version"] if self._scheme == "gs" and meta["version"] else meta["e_tag"]
         if not tag:
             tag = f"{meta['last_modified'].timestamp():.6f}-{meta['size']}"

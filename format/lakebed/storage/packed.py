@@ -53,7 +53,7 @@ COMMENT = "lakebed 1 {begin:020d}"
 """Comment of our archives: offset of the first object that is not a chunk."""
 
 FIXED_HEADER = 30
-"""Bytes of a member's own header before its name."""
+"""Size of a member's own header before its name, in bytes."""
 
 # Members of at least _LARGE bytes begin on a page; smaller members begin at a multiple of _SMALL_ALIGNMENT, which
 # suits numbers of any type.
@@ -102,7 +102,7 @@ def padding(base: int, size: int) -> int:
 
 
 class _OpenFile:
-    """A local file as the only object of a storage; it stays the same file if another takes its name."""
+    """A local file as the only object of a storage; it stays the same file if another file takes its name."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -143,7 +143,7 @@ class _OpenFile:
 
 
 class _Window:
-    """The archive as a file for the ``zipfile`` module: its end is in memory, the rest is read by ranges."""
+    """The archive as a file for the ``zipfile`` module: its end is in memory, other parts are read by ranges."""
 
     def __init__(self, outer: Storage | _OpenFile, key: str, url: str) -> None:
         self._read, self._url = partial(outer.get_range, key), url
@@ -153,7 +153,7 @@ class _Window:
         self._at = 0
         told = _COMMENT.search(tail.data[-64:])
         self.documents = int(told[1]) if told else None
-        """Begin of the objects that are not chunks; None in archives of other programs."""
+        """Offset of the objects that are not chunks; None in archives of other programs."""
         if self.documents is not None and self.stat.size - _MOST_KEPT < self.documents < self.begin:
             self.data = self._read(self.documents, self.begin - self.documents) + self.data
             self.begin = self.documents
@@ -357,15 +357,15 @@ class PackedStorage(Storage):
         )
 
     def put(self, key: str, data: Data) -> str:  # noqa: ARG002
-        """Refuse."""
+        """Refuse to write, because packed datasets are read-only."""
         self._refuse(f"write {key!r}")
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:  # noqa: ARG002
-        """Refuse."""
+        """Refuse to write, because packed datasets are read-only."""
         self._refuse(f"write {key!r}")
 
     def delete(self, key: str) -> None:
-        """Refuse."""
+        """Refuse to delete, because packed datasets are read-only."""
         self._refuse(f"remove {key!r}")
 
 

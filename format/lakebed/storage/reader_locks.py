@@ -1,4 +1,4 @@
-"""Reader leases: a reader of a version holds one of its files shared, and a file that is held is not removed.
+"""Reader leases: a reader holds a shared lock on a file of its version, and a file that is held is not removed.
 
 Nothing is written, so leases work in read-only folders. On local files a lease is a shared lock of the operating system
 (``flock``), which a forked child shares with its parent and which ends with the last process that holds it; in memory
@@ -41,7 +41,7 @@ class Lease:
         self._release: Callable[[], object] | None = release
 
     def release(self) -> None:
-        """Let go of the object; a second release is no error."""
+        """Release the object; a second release is no error."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -130,7 +130,7 @@ def share(storage: Storage, key: str) -> Lease | None:
 
 @contextmanager
 def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
-    """Hold an object alone to remove it, so that it gets no readers meanwhile.
+    """Hold an object exclusively in order to remove it, so that it gets no readers meanwhile.
 
     Yields
     ------

@@ -82,7 +82,7 @@ def may_travel() -> bool:
 
 
 def hidden(text: str) -> str:
-    """Return a text from elsewhere, such as an answer of a server, without the secrets of this process."""
+    """Return a text from another program, such as a server's answer, without the secrets of this process."""
     # `valuerefs` returns a list, because other threads may make secrets during the loop.
     for reference in _all.valuerefs():
         secret = reference()

@@ -1,4 +1,4 @@
-"""Changes of small files by several processes: read, edit, and put unless another process did so meanwhile."""
+"""Changes of small files by several processes: read, edit, and put, repeated if another process changed the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def change_file(
     advice: str,
     holds: Callable[[T], bool] | None = None,
 ) -> tuple[T, T]:
-    """Replace a file by an edited one, durably, without losing concurrent changes of others.
+    """Replace a file by an edited one, durably, without losing concurrent changes of other processes.
 
     Parameters
     ----------

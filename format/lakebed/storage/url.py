@@ -23,7 +23,7 @@ SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http
 """Schemes of object stores -> their canonical form."""
 
 PACKED_SUFFIX = ".lake"
-"""End of the names of packed datasets."""
+"""Suffix of the names of packed datasets."""
 
 # The file that marks a folder as a dataset.
 _MARK = "version_control_info.json"
@@ -59,7 +59,7 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """Address in the spelling of users, without branch or commit."""
+        """Address as the user wrote it, without branch or commit."""
         return self.path if self.scheme == "file" else f"{self.scheme}://{self.path}"
 
 

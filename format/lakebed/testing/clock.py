@@ -1,4 +1,4 @@
-"""A clock that moves only when told: leases expire and grace periods end without waiting."""
+"""A clock that moves only on request: leases expire and grace periods end without waiting."""
 
 from __future__ import annotations
 

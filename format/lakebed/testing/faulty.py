@@ -24,9 +24,9 @@ T = TypeVar("T")
 class FaultyStorage:
     """Wrapper that passes calls on to `inner`, except those that fail by the schedule.
 
-    Without a schedule it only counts, or fails at every change after the first `fail_after` ones. A change is one put,
-    one delete, or one item of `put_many`, whose items then reach `inner` one by one: running the same work with
-    `fail_after` = 0, 1, 2, ... leaves every prefix of its writes.
+    Without a schedule, the wrapper only counts, or fails at every change after the first `fail_after` changes. A change
+    is one put, one delete, or one item of `put_many`, whose items then reach `inner` one by one: running the same work
+    with `fail_after` = 0, 1, 2, ... leaves every prefix of its writes.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class FaultyStorage:
 
     @property
     def place(self) -> str:
-        """Name that tells the inner storage from all others."""
+        """Name that identifies the inner storage among all storages."""
         return place_of(self.inner)
 
     @property

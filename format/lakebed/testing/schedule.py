@@ -39,7 +39,7 @@ class Call:
 
     @property
     def is_tearable(self) -> bool:
-        """True if a crash may leave half of it done."""
+        """True if a crash may leave the call half done."""
         return self.method in TEARABLE and (self.method != "put_many" or bool(self.keys))
 
 

@@ -46,7 +46,7 @@ _PROBE_SECONDS = 120.0  # seconds that a node has to start a process and to open
 # -- in the processes of the cluster -----------------------------------------------------------------------------
 
 _kept: tuple[str, Worker] | None = None
-"""The worker of this process's current job, and the job's key."""
+"""Worker of this process's current job, and the key of the job."""
 
 
 def _done(key: str, job: bytes, task: bytes) -> bytes:
@@ -201,7 +201,7 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
 
 
 def _not_importable(error: BaseException) -> BaseException:
-    """Return the error to raise for an error of a task of Ray: `_done` itself raises none."""
+    """Return the error to raise for a failed task of Ray; `_done` itself raises none."""
     text = str(error)
     if "ModuleNotFoundError" not in text and "ImportError" not in text:
         return error

@@ -35,7 +35,7 @@ class Executor(ABC):
 
     @property
     def most(self) -> int:
-        """Limit of tasks that are running or wait for a slow first one."""
+        """Maximum number of tasks that are running or wait for a slow first one."""
         return 4 * self.workers + 4
 
     @abstractmethod
@@ -106,7 +106,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def at(self) -> int:
-        """Number of the current item."""
+        """Number of the item that is being processed."""
 
     @abstractmethod
     def cancel(self) -> None:

@@ -164,7 +164,7 @@ def compute(fn: Callable[..., Any] | None = None, name: str | None = None) -> An
     fn
         It adds rows to ``sample_out``: ``sample_out.append({"images": image})``, ``sample_out.images.append(image)``.
     name
-        Its name in messages and commits; None takes the function's own name.
+        Name of the transform in messages and commits; None takes the function's own name.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def transform(
     args, kwargs
         Further arguments of the function.
     name
-        Its name in messages and commits; None takes the function's own name.
+        Name of the transform in messages and commits; None takes the function's own name.
     progressbar, skip_ok, check_lengths, cache_size, checkpoint_interval, ignore_errors, verbose, resume
         As for :meth:`Pipeline.eval`.
     before_publish

@@ -55,7 +55,7 @@ class Skipped:
     reason
         Why it is left out.
     rows
-        Number of rows it stands for; 0 is a part of one.
+        Number of rows that were left out; 0 is a part of one row.
     is_change
         The row was not left out, but changed, as `reason` says.
     """
@@ -404,7 +404,7 @@ class RowIn:
 
 
 class ValueIn(OneValue):
-    """One value of such a row; a label knows the names of the classes."""
+    """One value of a row of a pipeline; a label knows the names of the classes."""
 
     __slots__ = ("moment", "value", "words")
 

@@ -2,7 +2,7 @@
 
 A worker is started as a program; it is not forked and does not import the main module again. So it works from
 notebooks, from a REPL and from scripts without a guard, and inherits no locked lock. Functions are sent by cloudpickle,
-those of the main program by value. A message is its length and a pickle; requests are tasks, answers outcomes. The
+functions of the main program by value. A message is its length and a pickle; requests are tasks, answers outcomes. The
 number of the current item is kept in a file that both processes map, so that an item that kills its worker is known.
 """
 
@@ -93,7 +93,7 @@ def serve(file: str) -> None:
 def guarded(call: Callable[..., bytes], *arguments: object) -> bytes:
     """Return the bytes that a call returns; or its error, pickled, which the driver raises.
 
-    An error that cannot be pickled becomes one with its text.
+    An error that cannot be pickled is replaced by one with its text.
     """
     found = outcome(call, *arguments, kind=Exception)
     if not isinstance(found.error, Exception):

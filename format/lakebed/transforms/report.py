@@ -53,7 +53,7 @@ class TransformReport:
     skipped_rows
         Number of rows that were left out of other input samples.
     errors
-        The first 1,000 of both.
+        The first 1,000 skipped items and rows.
     notes
         Notices about added rows: reason -> how often, and which row first.
     file

@@ -1,4 +1,4 @@
-"""The identity of a transform, and the note with which an interrupted one continues.
+"""The identity of a transform, and the note from which an interrupted one continues.
 
 The version tree records the progress of a transform: the checkpoint below the head says how many items are done. The
 note beside the dataset identifies the transform: digests of function, arguments and input, and the first checkpoint of
@@ -52,7 +52,7 @@ class Plan:
     samples: Mapping[int, str]
 
     def is_rest_of(self, other: Plan, done: int) -> bool:
-        """Whether the input is the rest of another one after its first items."""
+        """Whether the input consists of the remaining items of another input whose first items are done."""
         if other.length is None or self.length != other.length - done:
             return False
         mine = {index + done: digest for index, digest in self.samples.items()}
@@ -64,7 +64,7 @@ class Plan:
 class Note:
     """An unfinished transform: its plan, and the id of its first checkpoint.
 
-    ``last``: id of the head that holds all of its rows, once they are about to be published.
+    ``last`` is the id of the head that will hold all rows, set just before they are published.
     """
 
     plan: Plan
@@ -152,7 +152,7 @@ def plan_of(name: str, stages: Sequence[Stage], data: Any, length: int | None) -
 
 
 def _of_input(data: Any, length: int | None) -> tuple[str, dict[int, str]]:
-    """Return the digest of an input, and those of some of its items."""
+    """Return the digest of an input, and the digests of some of its items."""
     table = data._table() if hasattr(data, "_table") else None  # noqa: SLF001
     found = _Digest()
     if table is not None:

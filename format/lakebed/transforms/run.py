@@ -351,7 +351,7 @@ class _Run:
     def _outcomes(
         self, executor: Executor, start: int, target: PartTarget | None, told: Callable[[], object]
     ) -> Iterator[Outcome]:
-        """Yield the outcomes of tasks in order; the first ones one at a time, until every tensor has a dtype."""
+        """Yield the outcomes of tasks in order; the first tasks run one at a time, until every tensor has a dtype."""
         tasks = self._tasks(start, executor.workers, target)
         if target is not None:
             for _ in range(_SETTLING_TASKS):
@@ -420,7 +420,7 @@ class _Run:
             self.options.before_publish(self.report)
 
     def _publish_last(self, note: Note | None) -> None:
-        """Publish the rows after the last checkpoint; before that, write into the note which head will hold them."""
+        """Publish the rows after the last checkpoint, after writing into the note which head will hold them."""
         session = self.session
         with session.mutex:
             self._before_publish()
@@ -505,7 +505,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
-    """Move the end of a piece to a nearby end of a chunk, so that two workers rarely read the same chunk."""
+    """Move the end of a piece to the nearest end of a chunk, so that two workers rarely read the same chunk."""
     found = bisect_left(ends, stop)
     below = ends[found - 1] if found else 0
     above = ends[found] if found < len(ends) else stop

@@ -1,7 +1,7 @@
 """The input of a transform: its items, cut into pieces that are sent to workers.
 
 Workers read rows of a dataset themselves; a piece of a list or an array carries its items; an object with ``len`` and
-``[i]`` is sent to each worker once, which takes the items from it; other iterables are drawn from here.
+``[i]`` is sent to each worker once, which takes the items from it; items of other iterables are drawn in the driver.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Source(ABC):
         return ()
 
     def most(self) -> int | None:
-        """Return the most items of a piece; None for no limit."""
+        """Return the maximum number of items of a piece; None for no limit."""
         return None
 
     @property

@@ -21,7 +21,7 @@ class WholeRows:
     Parameters
     ----------
     nbytes
-        Their approximate size.
+        Approximate size of the rows in bytes.
     """
 
     rows: list[dict[str, Any]]

@@ -61,7 +61,7 @@ class Task:
     Parameters
     ----------
     payload
-        The source's data for them.
+        Data of the source for these items.
     settled
         A part of earlier items, which determines the dtypes of tensors that have none yet.
     """
@@ -123,7 +123,7 @@ class Cancelled(Exception):
 
 @dataclass(slots=True)
 class _Waiting:
-    """Items and their rows that wait to be encoded together: as columns, or as the functions returned them."""
+    """Items whose rows wait to be encoded together: as columns, or as the functions returned them."""
 
     _columns: dict[str, list[Any]] = field(default_factory=dict)
     _whole: list[dict[str, Any]] = field(default_factory=list)
@@ -174,8 +174,8 @@ class _Waiting:
 class _LargeItem:
     """A large item, whose rows are written while they are made, and all stay or all go.
 
-    If errors are ignored, single rows of a batch, and rows that stand alone, can be left out: ``lost`` counts them, of
-    all ``rows``.
+    If errors are ignored, single rows of a batch, and independent rows, can be left out: ``lost`` counts these,
+    ``rows`` counts all.
     """
 
     is_begun: bool = False
@@ -271,7 +271,7 @@ class Worker:
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
     def _take(self, index: int, item: Any, outcome: Outcome) -> None:
-        """Turn an item into rows, and encode them now or together with those of others."""
+        """Turn an item into rows, and encode the rows now or together with those of other items."""
         large = self._large = _LargeItem()
         self._index, self._item, before = index, item, len(outcome.left_out)
         try:
@@ -303,7 +303,7 @@ class Worker:
         self._wait(index, item, rows)
 
     def _wait(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
-        """Queue rows to be encoded together with those of others."""
+        """Queue rows to be encoded together with those of other items."""
         if not self._waiting.takes(rows):
             # Only rows with the same tensors can be encoded together, so encode the rows that wait first.
             self._encode()
@@ -422,7 +422,7 @@ class Worker:
         self._told().left_out.extend((index, row) for row in rows)
 
     def _forget_changes(self, outcome: Outcome) -> None:
-        """Remove changes of rows that could not be written after all."""
+        """Remove the recorded changes of rows that could not be written."""
         gone = {failure.item for failure in outcome.skipped}
         gone |= {one.where for _, one in outcome.left_out if one.rows}
         if gone:
@@ -464,7 +464,7 @@ def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
-    """Return the number and the text of the item that a row of a batch was made from; those given for other rows."""
+    """Return number and text of the item from which a row of a batch was made; for other rows, the given ones."""
     if not isinstance(rows, RowsOfItems):
         return index, item
     at = rows.which[row]

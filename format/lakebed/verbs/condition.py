@@ -54,8 +54,8 @@ def listed(names: str | Iterable[str]) -> list[str]:
 class Condition:
     """A condition on each row, made by comparing a column: used in ``ds[...]``, ``filter`` and ``remove``.
 
-    It is no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is computed for the rows that
-    it is used on. Missing values compare as false, and ``~`` of that is true.
+    A condition has no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is computed for the
+    rows on which it is used. Missing values compare as false, and ``~`` makes true of that.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Condition:
     __rand__, __ror__ = __and__, __or__
 
     def asked(self) -> Condition:
-        """Return this condition; a column of bools returns the condition that it is true."""
+        """Return this condition; for a column of bools, return the condition that its value is true."""
         return self
 
     def __invert__(self) -> Condition:

@@ -106,7 +106,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
 
         Returns
         -------
-        This dataset, with the values stored anew.
+        This dataset, with the values rewritten.
         """
         is_htype = isinstance(type, str) and type in ("text", "json", "list", "generic")
         self.change_type(name, htype=type if is_htype else None, dtype=None if is_htype else type)
@@ -194,7 +194,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         name
             Name of the column.
         new_name
-            Its name in the view.
+            Name of the column in the view.
         """
         return DatasetVerbs.rename_columns(self, {name: new_name})
 

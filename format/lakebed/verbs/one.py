@@ -53,7 +53,7 @@ class OneValue(Comparing, ABC):
 
     @abstractmethod
     def _is_array(self) -> bool:
-        """Return whether this is an array or a sequence of arrays, which are true, and print as the tensor."""
+        """Return whether this is an array or a sequence of arrays; these are true, and print as the tensor."""
 
     def _shown(self) -> Any:
         """Return the stored value, labels by name."""
@@ -166,7 +166,7 @@ class OneValue(Comparing, ABC):
     isnull, notnull = isna, notna
 
     def isin(self, values: Iterable[Any]) -> Any:
-        """Return whether the value is one of some."""
+        """Return whether the value is one of the given values."""
         if isinstance(values, str | bytes):
             raise InvalidInputError(f"isin takes several values: isin([{values!r}])")
         return any(self.isna() if value is None else bool(np.all(self == value)) for value in values)

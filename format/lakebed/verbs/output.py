@@ -32,7 +32,7 @@ class OutputVerbs(Owner):
     # -- values ------------------------------------------------------------------------------------------------------
 
     def to_list(self) -> list[dict[str, Any]]:
-        """Read all rows as dictionaries, as ``ds.rows()`` gives them one by one."""
+        """Read all rows as dictionaries, as ``ds.rows()`` yields them one by one."""
         # Do not use `rows` of a dataset, which may be a tensor of that name, nor of a result, where keys of groups
         # are lists.
         return list(self._rows_of()) if _is_dataset(self) else self.to_arrow().to_pylist()
@@ -81,13 +81,13 @@ class OutputVerbs(Owner):
         return _one_file(self, "jsonl", path, overwrite, options)
 
     def to_parquet(self, path: Path, *, overwrite: bool = False, **options: Any) -> Any:
-        """Write one Parquet file, with files and their features as Hugging Face has them; see :meth:`to_csv`."""
+        """Write one Parquet file, with files and their features as Hugging Face stores them; see :meth:`to_csv`."""
         return _one_file(self, "parquet", path, overwrite, options)
 
     def save_to_disk(self, path: Path, *, overwrite: bool = False) -> Any:
         """Copy the rows to a dataset that ``lakebed.load`` opens.
 
-        For one that ``datasets.load_from_disk`` opens, write ``ds.export("huggingface", path)``.
+        For a dataset that ``datasets.load_from_disk`` opens, use ``ds.export("huggingface", path)``.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class OutputVerbs(Owner):
 
 
 def _exporting() -> Any:
-    """Return the module of an upper layer, imported on use: most programs export nothing."""
+    """Return the module of an upper layer, imported on use, since most programs export nothing."""
     return import_module("lakebed.exporters.core.exporting")
 
 

@@ -88,7 +88,7 @@ class RowVerbs(Owner):
         Parameters
         ----------
         n
-            Number of rows; a negative number leaves that many out at the end.
+            Number of rows; a negative number leaves out that many rows at the end.
         """
         return self[:n]  # type: ignore[no-any-return]
 
@@ -100,7 +100,7 @@ class RowVerbs(Owner):
         Parameters
         ----------
         n
-            Number of rows; a negative number leaves that many out at the beginning.
+            Number of rows; a negative number leaves out that many rows at the beginning.
         """
         return self[max(len(self) - n, 0) if n >= 0 else -n :]  # type: ignore[no-any-return]
 
@@ -319,7 +319,7 @@ class RowVerbs(Owner):
         stratify
             Column whose values have the same shares in both parts.
         group
-            Column whose equal values stay together, such as patients; sizes are then approximate.
+            Column whose equal values stay in one part, such as patients; sizes are then approximate.
 
         Returns
         -------
@@ -389,7 +389,8 @@ class RowVerbs(Owner):
         Parameters
         ----------
         other
-            The other rows; a column of theirs that has a name of ours and is no key is called ``name_right``.
+            The other rows; if one of their columns has the name of a column here and is not a key, it becomes
+            ``name_right``.
         on
             Columns of both, ``{mine: theirs}`` if their names differ; None for all of the same name.
         how

@@ -67,7 +67,7 @@ def concat(rows: Sequence[Any]) -> Any:
 
 
 concatenate_datasets = concat
-"""The name that Hugging Face gives it."""
+"""Name of ``concat`` in Hugging Face ``datasets``."""
 
 
 class Groups:

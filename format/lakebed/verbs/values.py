@@ -48,7 +48,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 class ColumnVerbs(Compared):
-    """Verbs of a tensor or a column of a result; labels count by name, arrays number by number, missing values not."""
+    """Verbs of a tensor or a column of a result; labels count by name, arrays by their numbers, missing values not."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class ColumnVerbs(Compared):
     isnull, notnull = isna, notna
 
     def isin(self, values: Iterable[Any]) -> Condition:
-        """Return the condition that the value is one of some.
+        """Return the condition that the value is one of the given values.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class ColumnVerbs(Compared):
         Raises
         ------
         InvalidInputError
-            If `value` is no single value.
+            If `value` is not a single value.
         """
         column = self._condition()
         if not isinstance(value, VALUES):
@@ -195,7 +195,7 @@ def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
 
 
 def flattened(column: pa.ChunkedArray | pa.Array) -> Any:
-    """Return the values of a column, those of all arrays concatenated."""
+    """Return the values of a column; arrays are concatenated."""
     import pyarrow as pa
 
     while pa.types.is_nested(column.type) and not pa.types.is_struct(column.type):

@@ -36,7 +36,7 @@ class Ancestry:
         self._parents: dict[str, tuple[str, ...]] = {}
 
     def parents(self, version_id: str) -> tuple[str, ...]:
-        """Return the parents of a version, that of its own line first."""
+        """Return the parents of a version, first the parent in the tree."""
         known = self._parents.get(version_id)
         if known is None:
             known = self._parents[version_id] = self._find_parents(version_id)
@@ -67,7 +67,7 @@ class Ancestry:
     def bases(self, one: str, other: str) -> list[str]:
         """Return the common ancestors that no other common ancestor descends from, newest first.
 
-        Two lines that have merged each other have several.
+        Two lines that were each merged into the other have several.
         """
         common = self.of(one) & self.of(other)
         best = common - {parent for version in common for parent in self.parents(version)}

@@ -41,7 +41,7 @@ class Fork:
 
 
 def fork(left: Sequence[CommitNode], right: Sequence[CommitNode]) -> Fork:
-    """Find where two lines of history part; each leads from a version to the root version.
+    """Find where two lines of history part; each line runs from a version to the root version.
 
     Raises
     ------

@@ -25,7 +25,7 @@ _MD5 = "[0-9a-f]{32}"
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
-    """Return whether the lock file of a version tells of changes, as for heads on stores without locks."""
+    """Return whether the lock file of a version records changes by 3.9.52, as for heads on stores without locks."""
     return not traits_of(storage).system_locks and _is_open_head(tree, version_id)
 
 
@@ -43,7 +43,7 @@ def is_unmodified(
 ) -> bool:
     """Return whether 3.9.52 has not changed a version since its digest was made.
 
-    Commits never change. On a store without locks of its own, the lock file of each head tells.
+    Commits never change. On a store without locks of its own, the lock file of each head shows it.
 
     With any change of a head, 3.9.52 creates its missing tile encoders, except those of tensors that it clears or
     deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) Without them, a few
@@ -66,7 +66,7 @@ def is_unmodified(
 
 
 def would_tell(manifest: Manifest) -> bool:
-    """Return whether a head that has exactly the files of a manifest cannot have been opened for writing by 3.9.52.
+    """Return whether 3.9.52 cannot have opened a head for writing if its files are exactly those of a manifest.
 
     3.9.52 first creates the missing tile encoders of all tensors, whatever it does then. (Tested for append, extend,
     update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.) If it clears
@@ -141,7 +141,7 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
 def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool:
     """Return whether etags agree with the files: those that look like an MD5 all match, or none does.
 
-    Etags of objects uploaded in parts do not look like an MD5; those of encrypted objects do, and are none.
+    Etags of objects uploaded in parts do not look like an MD5. Etags of encrypted objects look like one, but are not.
     """
     import hashlib
 
@@ -215,7 +215,7 @@ def _is_unmodified_folder(
 
 
 def _is_other(data: bytes, expected: bytes) -> bool:
-    """Return whether a file differs from the written one in more than one byte."""
+    """Return whether a file differs from the expected content in more than one byte."""
     return len(data) != len(expected) or sum(a != b for a, b in zip(data, expected, strict=True)) > 1
 
 

@@ -25,7 +25,7 @@ class Drawn:
     Parameters
     ----------
     lines
-        The line with the commit's ``*``, then those that lead to its parents.
+        The line with the commit's ``*``, then the lines that lead to its parents.
     below
         Lines that continue below it, beside further lines of text.
     """

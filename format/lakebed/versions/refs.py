@@ -81,7 +81,7 @@ def read_refs(storage: Storage) -> Refs:
 
 
 class RefsUpdate(ABC):
-    """A change of tags or merges; ``str`` describes it."""
+    """A change of tags or merges; ``str()`` describes it."""
 
     __slots__ = ()
 
@@ -326,7 +326,7 @@ def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str |
 
 
 def commit_as_of(tree: VersionTree, version_id: str, timestamp: float) -> str:
-    """Return the newest commit, from a version upwards, that is not younger than a time in POSIX seconds.
+    """Return the newest commit, among a version and its ancestors, at or before a time in POSIX seconds.
 
     Raises
     ------

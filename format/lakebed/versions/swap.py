@@ -57,7 +57,7 @@ def swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> T
 
 
 def _note(text: str, url: str, updates: Updates) -> None:
-    """Log the updates if the program has imported logging; loading it takes as long as writing three files."""
+    """Log the updates if the program has imported logging; importing it takes as long as writing three files."""
     if "logging" in sys.modules:
         import logging
 
@@ -65,7 +65,7 @@ def _note(text: str, url: str, updates: Updates) -> None:
 
 
 class _Line:
-    """Updates as a line of text, which is made only if it is logged."""
+    """Updates as a line of text, which is formatted only if it is logged."""
 
     def __init__(self, updates: Updates) -> None:
         self._updates = updates
@@ -125,7 +125,7 @@ def _read_again(
 
 
 def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
-    """Return the tree after syncing it: the disk may have failed after the new tree took its place."""
+    """Sync the tree and return it: the disk may have failed after the new tree took its place."""
     try:
         storage.sync([TREE_KEY])
     except StorageError as error:

@@ -54,8 +54,8 @@ def read_tree(storage: Storage) -> VersionTree:
 def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
     """Read the version tree, and the identity of the stored object.
 
-    The end of the file has everything that opening and publishing need, however long the history; the rest is read when
-    an older version is needed.
+    The end of the file has everything that opening and publishing need, however long the history; earlier parts are
+    read when an older version is needed.
 
     Parameters
     ----------
@@ -105,8 +105,17 @@ def is_dataset(storage: Storage) -> bool:
     return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())
 
 
+def error_if_deleted(storage: Storage) -> DatasetNotFoundError | None:
+    """Return the error for a dataset that was deleted after it was opened; None if it still exists."""
+    if storage.stat(TREE_KEY) is not None or is_dataset(storage):
+        return None
+    return DatasetNotFoundError(
+        f"A dataset does not exist at {storage.url} any more: it was deleted after it was opened here."
+    )
+
+
 def _instead(storage: Storage) -> str:
-    """Return advice for a place without a dataset, which depends on the other files there."""
+    """Return advice for a place without a dataset, depending on the files found there."""
     if Path(storage.url).is_file():
         return "It is a file: lakebed.read(path) reads one, lakebed.import_from('auto', path, dest) imports a table."
     with suppress(StorageError):
@@ -117,7 +126,7 @@ def _instead(storage: Storage) -> str:
 
 @contextmanager
 def _reading(storage: Storage) -> Iterator[None]:
-    """Raise the errors of a missing or damaged version tree with the address of the dataset."""
+    """Add the address of the dataset to errors about a missing or damaged version tree."""
     try:
         yield
     except KeyNotFound:
@@ -138,5 +147,5 @@ def _reading(storage: Storage) -> Iterator[None]:
 
 
 def located(error: LimitError, where: str, url: str) -> LimitError:
-    """Return the error of a limit with the place where it was exceeded."""
+    """Return the error about a limit with the place where the limit was exceeded."""
     return LimitError(f"{where} can not be opened: {error}", limit=error.limit, dataset=url)

@@ -1,10 +1,10 @@
 """Changes of the version tree as data, and the requirements for them.
 
     SwapHead         a new uncommitted head takes the place of the head of a branch
-    CheckpointHead   a new head goes below the head, which stays uncommitted
-    CommitHead       the head becomes a commit, a new head goes below it
+    CheckpointHead   a new head follows the head, which stays uncommitted
+    CommitHead       the head becomes a commit, and a new head follows it
     RewindHead       a new head takes the place of all that is uncommitted
-    AddBranch        a branch begins below a version
+    AddBranch        a branch begins at a version
     DropBranch       a branch and its versions leave the tree
     CutBranch        a branch goes back to one of its commits (repair)
     NameVersion      a version without children becomes a branch (repair)
@@ -68,7 +68,7 @@ class Requirement(ABC):
 
     @abstractmethod
     def error(self) -> CommitFailed:
-        """Return the error for a tree that does not meet it."""
+        """Return the error for a tree that does not meet the condition."""
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -98,7 +98,7 @@ def apply(tree: VersionTree, updates: Updates) -> VersionTree:
 
 
 def drop_unverified(head: Snapshot) -> list[Update]:
-    """Return the update for a version that may stop being a head; none if it was read from its manifest."""
+    """Return the update for a version that may stop being a head; an empty list if it was read from its manifest."""
     return [] if head.origin is not None else [DropUnverified(head.version_id)]
 
 
@@ -154,7 +154,7 @@ class HeadIs(Requirement):
     branch: str
     head: str | None
     failure: str = field(default="", compare=False)
-    """Message of the error if it is not met."""
+    """Message of the error if the requirement is not met."""
 
     def holds(self, tree: VersionTree) -> bool:
         """Return whether the branch has this head."""
@@ -208,7 +208,7 @@ class SwapHead(Update):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointHead(Update):
-    """A new head goes below that of a branch, which stays as it is."""
+    """A new head follows that of a branch, which stays uncommitted."""
 
     text = "checkpoint head of {0.branch!r}, new head {0.head:.12}"
 
@@ -222,7 +222,7 @@ class CheckpointHead(Update):
 
 @dataclass(frozen=True, slots=True)
 class CommitHead(Update):
-    """The head of a branch becomes a commit, and a new head goes below it; ``time`` in POSIX seconds.
+    """The head of a branch becomes a commit, and a new head follows it; ``time`` in POSIX seconds.
 
     ``processed`` is the number of input samples that a transform has processed, if the commit is one of its
     checkpoints.
@@ -261,7 +261,7 @@ class RewindHead(Update):
 
 @dataclass(frozen=True, slots=True)
 class AddBranch(Update):
-    """A branch begins with a new head below a version."""
+    """A branch begins with a new head whose parent is a given version."""
 
     text = "add branch {0.branch!r} below {0.base:.12}, head {0.head:.12}"
 
@@ -289,7 +289,7 @@ class DropBranch(Update):
 
 @dataclass(frozen=True, slots=True)
 class CutBranch(Update):
-    """A branch gets a new head below one of its commits; versions below that commit leave the tree."""
+    """A branch gets a new head whose parent is one of its commits; later versions leave the tree."""
 
     text = "cut branch {0.branch!r} below {0.base:.12}, new head {0.head:.12}"
 
@@ -347,7 +347,7 @@ class DropVersion(Update):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceHistory(Update):
-    """The empty root version with one head below it takes the place of all versions and branches."""
+    """The empty root version, followed by one head, takes the place of all versions and branches."""
 
     text = "replace the history by branch {0.branch!r}, head {0.head:.12}"
 
@@ -381,7 +381,7 @@ class SetTree(Update):
 class SetDigests(Update):
     """The tree names the checksums of manifests; ``time`` is that of heads' digests, in nanoseconds since 1970.
 
-    Every file of those versions must have been written by then.
+    All files of these versions must be older than that time.
     """
 
     digests: Mapping[str, str]

@@ -81,7 +81,7 @@ def _end(error: Exception) -> Any:
 
 
 def _lines() -> Iterator[bytes]:
-    """Yield the lines of standard input, unbuffered: a thread in Python's buffer would keep the process alive."""
+    """Yield the lines of standard input, unbuffered, because a thread that waits in Python's buffer prevents exit."""
     rest = b""
     while part := os.read(0, 1 << 16):
         *lines, rest = (rest + part).split(b"\n")

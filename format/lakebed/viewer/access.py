@@ -37,7 +37,7 @@ class Access:
     Parameters
     ----------
     token
-        Required by all addresses except the page itself.
+        Token that all addresses except the page itself require.
     host, port
         Address at which the server listens.
     proxied
@@ -55,7 +55,7 @@ class Access:
         self._headers = [(b"content-security-policy", policy.encode()), *_HEADERS]
 
     def ticket(self, path: str, at: str, q: str) -> str:
-        """Return the ticket that opens a video or sound without the token: for a decoded path, version and query."""
+        """Return the ticket that opens a video or sound without the token, for a decoded path, version and query."""
         return self._mac(f"{path}?at={at}&q={q}")
 
     def _mac(self, message: str) -> str:
@@ -128,7 +128,7 @@ class Access:
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an address as a number, which no name server can redirect; None for names."""
+    """Return an address literal as a number, which no name server can redirect; None for names."""
     try:
         return ipaddress.ip_address(name)
     except ValueError:

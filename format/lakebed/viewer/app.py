@@ -217,7 +217,7 @@ class Server:
         return Response(status_code=303, headers={"location": f"../../#token={self._access.token}{state}"})
 
     async def _page(self, request: Request) -> Response:
-        """Return a file of the page; only files of its own folders are found."""
+        """Return a file of the page; only files in the folders of the page are found."""
         name = request.path_params["file"] or "index.html"
         path = self._files.get(name)
         if path is not None and path.suffix in _TYPES:
@@ -253,7 +253,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer an error with the library's message, and nothing else."""
+    """Answer an error with the library's message only."""
     if isinstance(error, HTTPException):
         return failure("missing", "there is nothing at this address", error.status_code)
     named = (told for type_, told in _KINDS.items() if isinstance(error, type_))

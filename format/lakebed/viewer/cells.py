@@ -37,7 +37,7 @@ _KINDS = {
 }
 _EXACT = 1 << 53
 _APART = ("image", "video", "audio", "mask", "mesh", "unknown")
-"""Kinds of tensors for whose samples only the shape is returned."""
+"""Kinds of tensors for whose samples only the shape is returned in cells."""
 
 
 def kind_of(tensor: lakebed.Tensor) -> str:
@@ -51,7 +51,7 @@ def kind_of(tensor: lakebed.Tensor) -> str:
 
 
 def plain(value: Any, items: int = _ITEMS) -> tuple[Any, bool]:
-    """Return a value as JSON, and whether it was cut for that.
+    """Return a value as JSON, and whether it was cut.
 
     Numbers that JSON lacks, or that JavaScript would round, become text.
     """
@@ -99,7 +99,7 @@ def _plain(value: Any, left: list[int], cut: list[bool], depth: int) -> Any:
 
 
 def _numbers(array: NDArray[Any], left: list[int], cut: list[bool]) -> Any:
-    """Return an array as lists, cut along the first axis to what is left; single precision in its own digits."""
+    """Return an array as lists, cut along the first axis to `left` numbers; float32 with its own number of digits."""
     row = max(1, math.prod(array.shape[1:]))
     if array.ndim and array.size > left[0]:
         cut[0] = True

@@ -50,7 +50,7 @@ def diff(a: Opened, b: Opened) -> dict[str, Any]:
 
 
 def _common(a: Opened, b: Opened) -> str | None:
-    """Return the last common ancestor of both."""
+    """Return the last common ancestor of both versions."""
     mine = set(a.session.tree.ancestors(a.version))
     return next((one for one in b.session.tree.ancestors(b.version) if one in mine), None)
 
@@ -87,7 +87,7 @@ def _touched(opened: Opened, tensor: lakebed.Tensor, base: str | None) -> Number
 
 
 def ids(opened: Opened, tensor: lakebed.Tensor) -> NDArray[Any] | None:
-    """Return the ids of a tensor's samples, which stay theirs in other versions; None where it has none."""
+    """Return the ids of a tensor's samples, which are the same in all versions; None if the tensor has none."""
     group, slash, name = tensor.key.rpartition("/")
     stored = f"{group}{slash}_{name}_id"
     if stored not in opened.ds.meta.hidden_tensors or tensor.is_sequence:

@@ -90,7 +90,7 @@ Found = tuple[Opened, str, int] | NDArray[Any]
 
 
 def keep(kept: dict[Key, V], key: Key, value: V, most: int) -> V:
-    """Store a value as the most recent, and drop the least recently used ones."""
+    """Store a value as the most recently used, and drop the least recently used ones."""
     kept.pop(key, None)
     kept[key] = value
     while len(kept) > most:
@@ -109,7 +109,7 @@ class Lake:
     Parameters
     ----------
     given
-        Settings of the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, the
+        Settings from the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, the
         permitted targets of links, ``patience``, the timeout of requests, ``temporary``, a folder to remove at the end.
 
     Attributes

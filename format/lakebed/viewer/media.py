@@ -40,7 +40,7 @@ class File:
     size : int
         Number of its bytes.
     type : str
-        Its media type.
+        Media type of the file.
     """
 
     def __init__(self, found: Found) -> None:

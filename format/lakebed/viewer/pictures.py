@@ -1,4 +1,4 @@
-"""Pictures of images, frames, slices and tiles, decoded at reduced size if shown small; masks as maps of labels."""
+"""Pictures of images, frames, slices and tiles, decoded at reduced size if displayed small; masks as maps of labels."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> 
 
 
 def _shows_as_stored(data: bytes, height: int, width: int) -> bool:
-    """Tell whether a browser shows the pixels that the library reads: it neither rotates them nor converts colours."""
+    """Tell whether a browser displays the same pixels as the library reads: no rotation, no colour conversion."""
     try:
         file = Image.open(io.BytesIO(data), formats=["JPEG"])
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
@@ -252,7 +252,7 @@ def _pixels(sample: lakebed.Tensor, kind: str, asked: Asked) -> NDArray[Any]:
 
 
 def _is_framed(shape: list[int], kind: str, htype: str | None) -> bool:
-    """Tell whether the first axis is that of frames."""
+    """Tell whether the first axis counts frames."""
     if kind == "video" or len(shape) == 4:
         return True
     return kind == "array" and len(shape) == 3 and shape[2] > 4 and htype in ("generic", None)
@@ -267,7 +267,7 @@ def _part(shape: list[int], asked: Asked) -> tuple[slice, slice]:
 
 
 def _fitted(height: int, width: int, wanted: int) -> tuple[int, int]:
-    """Return the height and width of a picture within the largest width, and with no side too long."""
+    """Return height and width of a picture, limited by the largest width and a maximum length of sides."""
     scale = min(1.0, (wanted or width) / width, LARGEST / height, LARGEST / width)
     return max(1, round(height * scale)), max(1, round(width * scale))
 

@@ -111,7 +111,7 @@ class Answers:
             return keep(self._kept, key, self._kept[key], _MOST_ANSWERS)
 
     def save(self, opened: Opened, name: str, text: str | None, rows: Sequence[int]) -> str:
-        """Save rows, or those of a query, as a view; return its id.
+        """Save rows, or the rows of a query, as a view; return the view's id.
 
         Raises
         ------
@@ -211,7 +211,7 @@ def _told(opened: Opened, owner: Opened | None, found: Any, text: str | None) ->
 
 
 def _source_of(relation: Relation, name: str) -> str | None:
-    """Return the tensor that a column shows unchanged; None if it is computed."""
+    """Return the tensor that a column shows unchanged; None if the column is computed."""
     if isinstance(relation, Projected):
         node = relation.outputs[name]
         return _source_of(relation.base, node.name) if isinstance(node, Input) else None
@@ -283,7 +283,7 @@ def _word(value: Any) -> str:
 
 
 def rows(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """Return `Rows` of an answer, of all columns if none are named."""
+    """Return rows of an answer, of all columns if none are named, as JSON (`Rows` of types.ts)."""
     start = asked.start
     places = range(start, max(start, min(start + asked.count, answer.told["rows"])))
     kinds = {one["name"]: one["kind"] for one in answer.told["columns"]}

@@ -27,7 +27,7 @@ NOTHING: dict[str, Any] = {
 
 
 def meta(opened: Opened) -> dict[str, Any]:
-    """Return `Meta` of a version."""
+    """Return the description of a version as JSON (`Meta` of types.ts)."""
     ds, tree = opened.ds, opened.session.tree
     tensors = tensor_metas(opened)
     filled = [one for one in tensors if one["rows"]]
@@ -68,7 +68,7 @@ def meta(opened: Opened) -> dict[str, Any]:
 
 
 def tensor_metas(opened: Opened) -> list[dict[str, Any]]:
-    """Return `TensorMeta` of all tensors."""
+    """Return the descriptions of all tensors as JSON (`TensorMeta` of types.ts)."""
     if "tensors" not in opened.kept:
         found = [_tensor(name, tensor) for name, tensor in opened.tensors.items()]
         bases = [one for one in found if one["kind"] in ("image", "video")]
@@ -132,7 +132,7 @@ def _pairs(given: Any) -> list[list[int]]:
 
 
 def _over(one: Mapping[str, Any], bases: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the images over which annotations are drawn: those of their own group, else the first.
+    """Return the images over which annotations are drawn: the images of the same group, else the first images.
 
     Both have an item for each picture: sequences, or annotations for each frame of a video.
     """

@@ -1,4 +1,4 @@
-"""The list of a dataset's saved views, `queries.json`, and changes of it beside other writers.
+"""The list of a dataset's saved views, `queries.json`, and its changes, which are safe beside other writers.
 
 3.9.52 reads the list, edits it and writes it back unconditionally while it holds `queries.lock`. So a change takes that
 lock first, in the same layout and for the same time, and then replaces the list by a conditional put, which guards

@@ -104,7 +104,7 @@ def _unmasked(rows: NDArray[np.uint64], entry: SavedView) -> NDArray[np.uint64]:
 
 
 def rows_of(data: Session) -> NDArray[np.uint64]:
-    """Return the row numbers in the data of a view, shape (rows,).
+    """Return the row numbers that the data of a view holds, shape (rows,).
 
     Raises
     ------
@@ -166,9 +166,10 @@ def entry_in(session: Session) -> SavedView | None:
 
 
 def follow(data: Session, entry: SavedView, location: Location) -> Opened:
-    """Open a view that is stored at a place of its own.
+    """Open a view that is stored at a separate address.
 
-    Its dataset must be on the same machine, or in the same bucket: a view of others must not lead anywhere else.
+    The dataset of the view must be on the same machine, or in the same bucket: a view from elsewhere must not lead to
+    other places.
 
     Raises
     ------

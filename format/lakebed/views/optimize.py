@@ -49,7 +49,7 @@ def save_copy(table: Table, view: Kept, wish: Wish, how: Copying) -> SavedView:
 
 
 def save_copy_at(table: Table, view: Kept, dest: Path, how: Copying, *, overwrite: bool) -> str:
-    """Store a view with copies of its samples as a dataset of its own, and return its address."""
+    """Store a view with copies of its samples as a separate dataset, and return its address."""
     _check_whole(table)
     handle = make(dest, overwrite=overwrite)
     target = handle.session
@@ -109,7 +109,7 @@ def _check_whole(table: Table) -> None:
 def _stored(
     storage: Storage, table: Table, rows: NDArray[np.uint64], entry: SavedView, how: Copying
 ) -> SavedView:
-    """Copy the rows into a folder of their own, or continue a copy, and return the entry with the folder."""
+    """Copy the rows into a separate folder, or continue a copy, and return the entry with the folder."""
     _check_whole(table)
     job = Job.of(table)
     begun = _begun(storage, entry, job)

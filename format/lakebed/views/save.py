@@ -73,7 +73,7 @@ class Kept:
     rows
         Row numbers in the commit, shape (rows,).
     entry
-        Its entry for the list.
+        Entry of the view for the list.
     """
 
     rows: NDArray[np.uint64]
@@ -246,7 +246,7 @@ def elsewhere(entry: SavedView) -> SavedView:
 
 
 def save_at(view: Kept, dest: Path, *, overwrite: bool) -> str:
-    """Store a view at a place of its own, where it can be opened like a dataset.
+    """Store a view at a separate address, where it can be opened like a dataset.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from lakebed.errors import DatasetViewSavingError, FormatError
 from lakebed.reading.subscripts import Index, RowSelector
 
 MOST_LISTED = 10_000
-"""Limit of rows that the entry lists for people and other programs; the data of the view has all rows."""
+"""Maximum number of rows that the entry lists for people and other programs; the data of the view has all rows."""
 
 
 def axes_of(index: Index, rows: NDArray[np.uint64]) -> list[Any] | None:

@@ -22,7 +22,7 @@ MOST_LISTED = 100_000
 
 
 def touched(state: TensorState) -> CommitDiff:
-    """Return the tensor's diff, a fresh one if nothing changed since the last commit."""
+    """Return the tensor's diff; a new one if nothing changed since the last commit."""
     if state.diff is not None:
         return state.diff
     # For sequences the format counts flat samples here. If most sequences are empty, there are more rows than
@@ -63,13 +63,13 @@ def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.ui
 
 
 def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:
-    """Record that samples from ``row`` on were replaced, by ``more`` samples more than before (may be negative)."""
+    """Record that samples from ``row`` on were replaced by ``more`` more samples than before (may be negative)."""
     first = diff.first + more if row < diff.first else diff.first
     return _with_range(diff, first, diff.last + more)
 
 
 def _with_range(diff: CommitDiff, first: int, last: int) -> CommitDiff:
-    """Set the range of added samples, within possible bounds even if another writer's diff is inexact."""
+    """Set the range of added samples, limited to possible bounds in case another writer's diff is inexact."""
     first = max(0, first)
     return replace(diff, first=first, last=max(first, last))
 
@@ -93,7 +93,7 @@ def with_removed(diff: CommitDiff, rows: RowNumbers, ids: NDArray[np.uint64] | N
 
 
 def _moved_up(rows: NDArray[np.uint64], gone: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Renumber rows for the removal of others, which ascend; leave out the removed rows."""
+    """Renumber ascending rows for the removal of ``gone``, which ascends, too; removed rows are left out."""
     rows = np.sort(rows)
     at = np.searchsorted(gone, rows)
     left = gone[np.minimum(at, len(gone) - 1)] != rows

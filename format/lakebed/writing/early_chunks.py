@@ -32,7 +32,7 @@ STEP = 1 << 20
 """Bytes written by one call; they fit into the second-level cache of a processor."""
 
 MOST = 8
-"""Limit of full chunks that wait for their names; encoding the samples of several takes as long as of one."""
+"""Maximum number of full chunks that wait for names; encoding the samples of several takes as long as of one."""
 
 xxh3 = xxhash.xxh3_64_intdigest
 
@@ -63,14 +63,14 @@ class EarlyChunk:
         The step that is being filled: uint8, shape (STEP,), aligned to a page. The next chunk may use it once this one
         is settled.
     dtype, shape
-        Those of every sample.
+        Dtype and shape of every sample.
     capacity
-        Samples that the chunk is to hold.
+        Number of samples of the full chunk.
 
     Attributes
     ----------
     count
-        Samples that it holds.
+        Number of samples so far.
     sums
         The xxh3-64 of each.
     """
@@ -190,7 +190,7 @@ class EarlyChunk:
         return self._written >= self._at
 
     def is_chunk(self, samples: Sequence[object]) -> bool:
-        """Return whether these are all samples of the full chunk, in order, and the file is complete."""
+        """Return whether these are all samples of the full chunk, in order, and all bytes are in the file."""
         if not (self._is_whole and self.is_full and self.file.is_mine and len(samples) == self.capacity):
             return False
         return all(
@@ -257,7 +257,7 @@ class EarlySample:
     chunk
         The chunk.
     number
-        Which of its samples.
+        Number of the sample in the chunk.
     """
 
     __slots__ = ("chunk", "number")
@@ -266,7 +266,7 @@ class EarlySample:
         self.chunk, self.number = chunk, number
 
     def read(self) -> NDArray[Any]:
-        """Return a copy of it; errors as in `EarlyChunk.read`."""
+        """Return a copy of the sample; errors as in `EarlyChunk.read`."""
         return self.chunk.read(self.number)
 
 

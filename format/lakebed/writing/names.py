@@ -111,7 +111,7 @@ def _unstorable(name: str) -> str | None:
 
 @contextmanager
 def any_name() -> Iterator[None]:
-    """Return names for tensors that the user did not name, such as columns; none is in :data:`ATTRIBUTES`."""
+    """Allow any names for tensors inside the block, for names that users did not choose, such as columns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the tensor is ds", UserWarning)
         yield

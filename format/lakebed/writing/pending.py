@@ -59,7 +59,7 @@ class Blocks(Sequence[Block]):
 
 
 def cost(block: Block) -> int:
-    """Return the bytes of a block in a chunk: data and position rows."""
+    """Return the number of bytes that a block takes in a chunk: data and position rows."""
     return block.nbytes + (0 if isinstance(block.sizes, int) else 12 * block.count)
 
 
@@ -81,7 +81,7 @@ class PendingEdits:
     """Replaced and removed samples of one chunk table.
 
     Methods take rows numbered after all edits so far; they are kept as numbered in the table. Replacements made before
-    the last fork are shared with its original; those of rows that were removed since are ignored.
+    the last fork are shared with its original; replacements of rows removed since then are ignored.
     """
 
     nbytes: int = 0

@@ -49,7 +49,7 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def replaced(old: Block, at: SampleNumbers, new: Block, allocate: Allocate = fresh) -> Block | None:
-    """Replace the samples at some places by one new sample each; return None if that changes nothing."""
+    """Replace the samples at some places by one new sample each; return None if nothing would change."""
     shapes = _replaced_shapes(old, at, new)
     source, added = old.joined(), new.joined()
     if isinstance(old.sizes, int) and _are_all(new.sizes, old.sizes):

@@ -1,8 +1,8 @@
 """Replace or remove many samples: each of their chunks is rewritten once, one after the other.
 
 One walk over the chunk table makes the plan for the new one. Neighbouring chunks that change are packed together, so
-that they stay full. The rest at the end of such a run joins a small neighbour, or makes the last chunk a little larger
-than others: otherwise every change would leave another small chunk.
+that they stay full. Samples left over at the end of such a run join a small neighbour, or make the last chunk a little
+larger; otherwise every change would leave another small chunk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from lakebed.chunks.pack import groups
 from lakebed.codecs.block import Block
-from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk
 from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan, may_join
@@ -35,8 +34,7 @@ def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int
     IndexError
         If the table has no such sample.
     """
-    ordinals, places = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    native.locate_rows(table.ids.last, np.ascontiguousarray(rows, np.int64), ordinals, places)
+    ordinals, places = table.locate(np.ascontiguousarray(rows, np.int64))
     cuts = [0, *(np.flatnonzero(ordinals[1:] != ordinals[:-1]) + 1).tolist(), len(rows)]
     return [(int(ordinals[a]), a, b, places[a:b]) for a, b in pairwise(cuts) if b > a]
 
@@ -115,7 +113,7 @@ class Walk:
         self._at = row + 1
 
     def end(self) -> Plan:
-        """Keep the rest, and return the plan."""
+        """Keep the remaining chunks, and return the plan."""
         self._keep(len(self._table))
         self._flush()
         return self.plan
@@ -143,7 +141,7 @@ class Walk:
         if not isinstance(last, tuple):
             return
         first, row = last[0], last[1] - 1
-        if int(self._table.places.sizes[row]) < SMALL and self._may_join(row, ()):
+        if self._table.size(row) < SMALL and self._may_join(row, ()):
             self.plan[-1:] = [(first, row)] if row > first else []
             self._waiting.append(self._load(row))
 

@@ -27,7 +27,7 @@ def _is_kind(kind: str) -> bool:
 
 
 def renamed(meta: DatasetMeta, names: dict[str, str]) -> DatasetMeta:
-    """Rename tensors, old name -> new name; keys stay. In the order of names the new ones come last."""
+    """Rename tensors, old name -> new name; keys stay. New names come last in the order of names."""
     kept = {name: key for name, key in meta.tensor_names.items() if name not in names}
     moved = {names[name]: key for name, key in meta.tensor_names.items() if name in names}
     return replace(meta, tensor_names={**kept, **moved})

@@ -10,7 +10,7 @@ import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.choices import ColumnChoice, Compression, Decoding, StreamChoices
 from destination_deeplake.naming import META_COLUMNS
-from destination_deeplake.upserts import store
+from lakebed.upserts import store
 from unit_tests.destination_deeplake.stream.test_writer import column, sync, table
 
 TEXT, INT, LIST = {"type": "string"}, {"type": "integer"}, {"type": "array", "items": {"type": "number"}}

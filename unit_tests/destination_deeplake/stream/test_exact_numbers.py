@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.choices import ColumnChoice, Decoding, StreamChoices
-from destination_deeplake.upserts import store
-from destination_deeplake.upserts.store import Budget
 from destination_deeplake.wire import Wire
+from lakebed.upserts import store
+from lakebed.upserts.store import Budget
 from unit_tests.destination_deeplake.stream.test_writer import lake, open_stream, table
-from unit_tests.destination_deeplake.upserts.numbers import nearby, respelled
 from unit_tests.effort import examples
+from unit_tests.lakebed.upserts.numbers import nearby, respelled
 
 Line = tuple[str, str | None, str | None, str]
 """A record: two columns of a key and a cursor, numbers as they stand in the JSON, and a value."""
@@ -112,25 +112,11 @@ def value(text: str | None) -> Fraction | None:
 Script = list[tuple[list[list[tuple[str, str | None, str | None]]], bool]]
 
 
-@pytest.mark.parametrize(("schema", "choice", "has_cursor"), TYPES)
-@settings(max_examples=examples(2, soak=200))
-@given(scripts, st.sampled_from(WAYS))
-def test_rows_are_told_apart_and_ordered_by_their_numbers(
-    schema: Mapping[str, Any],
-    choice: Mapping[str, Any] | None,
-    has_cursor: bool,
-    script: Script,
-    budget: Budget,
-) -> None:
-    follow(schema, choice, script, budget, has_cursor=has_cursor)
-
-
-@pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("schema", "choice", "has_cursor"), TYPES)
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(2, soak=4000))
 @given(scripts, st.sampled_from(WAYS))
-def test_many_more_numbers(
+def test_rows_are_told_apart_and_ordered_by_their_numbers(
     schema: Mapping[str, Any],
     choice: Mapping[str, Any] | None,
     has_cursor: bool,

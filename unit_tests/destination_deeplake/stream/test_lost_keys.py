@@ -10,8 +10,8 @@ import pytest
 
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.report import warnings
-from destination_deeplake.upserts.store import Budget
 from destination_deeplake.wire import Wire
+from lakebed.upserts.store import Budget
 from unit_tests.destination_deeplake.stream.test_writer import lake, open_stream, put, table
 
 WAYS = [Budget(), Budget(at_once=0), Budget(at_once=0, unlearned=2.0), Budget(at_once=0, rows=1)]
@@ -19,7 +19,7 @@ WAYS = [Budget(), Budget(at_once=0), Budget(at_once=0, unlearned=2.0), Budget(at
 
 @pytest.fixture(params=WAYS, ids=["at once", "waiting", "unlearned", "often merged"])
 def _budget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("destination_deeplake.upserts.store.BUDGET", request.param)
+    monkeypatch.setattr("lakebed.upserts.store.BUDGET", request.param)
 
 
 def keyed(key: tuple[str, ...] = ("id",), cursor: tuple[str, ...] | None = None, **types: Any) -> StreamPlan:

@@ -10,8 +10,8 @@ import pytest
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
-from destination_deeplake.upserts import store
-from destination_deeplake.upserts.store import Budget
+from lakebed.upserts import store
+from lakebed.upserts.store import Budget
 from unit_tests.destination_deeplake.stream.test_writer import attempt, plan, sync, table
 
 TEXT = {"type": "string"}

@@ -19,10 +19,10 @@ from destination_deeplake.naming import META_COLUMNS
 from destination_deeplake.stream import writer as writer_module
 from destination_deeplake.stream.staging import STAGING_BRANCH
 from destination_deeplake.stream.writer import StreamWriter, open_stream
-from destination_deeplake.upserts import store
-from destination_deeplake.upserts.putting_off import MergePutOffError
 from destination_deeplake.wire import Wire
 from lakebed.errors import LockedException
+from lakebed.upserts import store
+from lakebed.upserts.putting_off import MergePutOffError
 from unit_tests.effort import PATIENCE
 
 SCHEMA = {"properties": {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}}

@@ -23,6 +23,7 @@ from lakebed.importers.key_values.key_values import datum_of
 from lakebed.storage.url import open_storage, parse
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
 from unit_tests.lakebed.importers.sources import imported
+from unit_tests.lakebed.importers.test_tfrecord import varint
 from unit_tests.lakebed.importers.test_tsv import image
 
 PAGE = 4096
@@ -206,14 +207,6 @@ def test_what_the_user_says_that_values_are(tmp_path: Path) -> None:
 def datum(
     shape: tuple[int, int, int], data: bytes = b"", floats: Any = (), label: int = 0, encoded: bool = False
 ) -> bytes:
-    def varint(value: int) -> bytes:
-        value &= (1 << 64) - 1
-        found = b""
-        while value > 0x7F:
-            found += bytes([value & 0x7F | 0x80])
-            value >>= 7
-        return found + bytes([value])
-
     message = b"".join(
         bytes([number << 3]) + varint(value) for number, value in zip((1, 2, 3), shape, strict=True)
     )

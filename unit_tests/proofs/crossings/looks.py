@@ -431,17 +431,24 @@ def _plain(kind: Kind, value: Any) -> Any:
     return _lists(value)
 
 
+_PLAIN = {int, float, complex, bool, str, bytes, type(None)}
+
+
 def _lists(value: Any) -> Any:
     """Arrays as lists, also those inside of arrays of objects."""
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype != object:
             return value.tolist()
         value = value.tolist()
-    return [_lists(part) for part in value] if isinstance(value, list) else value
+    if not isinstance(value, list) or _PLAIN.issuperset(map(type, value)):
+        return value
+    return [_lists(part) for part in value]
 
 
 def _leaves(value: Any) -> list[Any]:
     """Return what is in nested lists."""
+    if isinstance(value, list) and _PLAIN.issuperset(map(type, value)):
+        return value
     return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, list) else [value]
 
 

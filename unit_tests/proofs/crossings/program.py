@@ -279,7 +279,7 @@ RULES = (
     Rule(("way out", "kind", "shape"), _fits_out),
     Rule(("way out", "missing"), lambda out, missing: out != "all" or missing == "none"),
 )  # fmt: skip
-SPACE = Space(FACTORS, RULES, frozenset({"processed", "long"}))
+SPACE = Space(FACTORS, RULES, frozenset({"processed", "long", "large"}))
 
 FURTHER: dict[constants.Key, tuple[Any, ...]] = {
     ("loaders/spans.py", "SPAN_BYTES"): (30, 200, 20_000),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import tempfile
 import traceback
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from lakebed import config
 from unit_tests import effort
 from unit_tests.effort import EFFORT
+from unit_tests.once import made_once
 from unit_tests.proofs.crossings.covering import Pair, Row, pairs_of
 from unit_tests.proofs.crossings.program import SPACE, lowered_in, script
 from unit_tests.proofs.everyday import constants
@@ -21,14 +22,22 @@ from unit_tests.proofs.everyday import constants
 PROGRAMS = int(os.environ.get("LAKEBED_CROSSINGS_PROGRAMS", EFFORT.crossings))
 """How many programs are drawn, beside those that cover all pairs."""
 
+Covering = tuple[list[Row], set[Pair]]
+
 PARTS = 30
 FIRST_DRAWN = 1_000_000
 pytestmark = pytest.mark.filterwarnings("ignore:The tensors differ in length")
 
 
-@cache
-def covering() -> tuple[list[Row], set[Pair]]:
-    return SPACE.cover(1)
+@pytest.fixture(scope="module")
+def covering(tmp_path_factory: pytest.TempPathFactory) -> Covering:
+    """Rows that cover all pairs that can meet, and these pairs."""
+
+    def make(folder: Path) -> None:
+        (folder / "covering").write_bytes(pickle.dumps(SPACE.cover(1)))
+
+    found: Covering = pickle.loads((made_once(tmp_path_factory, "crossings", make) / "covering").read_bytes())
+    return found
 
 
 def run(row: Row, seed: int) -> None:
@@ -66,15 +75,17 @@ def _run(programs: list[tuple[Row, int]]) -> None:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_programs_of_all_pairs(part: int) -> None:
-    rows, _ = covering()
+def test_programs_of_all_pairs(part: int, covering: Covering) -> None:
+    rows, _ = covering
     seeds = range(part, len(rows), PARTS)[:: 4 if effort.LEVEL is effort.Level.QUICK else 1]
     _run([(rows[seed], seed) for seed in seeds])
 
 
-def test_every_pair_that_can_meet_is_covered(record_property: Callable[[str, object], None]) -> None:
+def test_every_pair_that_can_meet_is_covered(
+    covering: Covering, record_property: Callable[[str, object], None]
+) -> None:
     """And what cannot meet is ruled out by what is written in the rules, not by chance."""
-    rows, possible = covering()
+    rows, possible = covering
     covered = {pair for row in rows for pair in pairs_of(SPACE, row)}
     every = set(SPACE.pairs())
     assert covered == possible

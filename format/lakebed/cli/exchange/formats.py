@@ -96,7 +96,7 @@ def _option(option: Option) -> click.Option:
 
 
 def _parsed(option: Option, value: Any) -> Any:
-    """Return the value of an option as the format's function takes it.
+    """Return the value of an option in the form that the format's function takes.
 
     Raises
     ------

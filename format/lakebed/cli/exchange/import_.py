@@ -97,7 +97,7 @@ def import_() -> None:
 
 
 def _more_than(command: click.Command, args: list[str]) -> bool:
-    """Return whether options follow the source that the command does not know."""
+    """Return whether the source is followed by options that the command does not know."""
     if not args or args[0].startswith("-"):
         return False
     known = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)} | {"--help"}

@@ -18,7 +18,9 @@ from lakebed.storage.url import parse
 @click.option("--large", is_flag=True, help="Also delete data of more than 1 GB.")
 @click.option("--force", is_flag=True, help="Also delete a dataset that does not open, or is being written.")
 def delete(url: str, tensors: tuple[str, ...], yes: bool, large: bool, force: bool, as_json: bool) -> None:
-    """Delete URL with all its versions, or with -t only tensors from its last version. It asks before.
+    """Delete URL with all its versions, or with -t only tensors from its last version.
+
+    The command asks for confirmation.
 
     lakebed branch, tag and view delete those with -d.
 

@@ -52,7 +52,7 @@ def head(
     Pictures are shown as their kind, shape and size, labels by their names, other arrays of more than a few numbers by
     dtype and shape. Programs get all values: --json prints one list of rows, --jsonl a row on each line.
 
-    A damaged sample is shown as such, null in JSON, and why on standard error; the exit status is 1 then.
+    A damaged sample is shown as damaged, in JSON as null, with the reason on standard error and exit status 1.
 
     For example: lakebed head photos:val -n 3 -t label
     """
@@ -127,7 +127,7 @@ def _columns(
 
 
 def _blocks(tensors: Mapping[str, lakebed.Tensor], count: int, damage: Damage) -> str:
-    """Lay each row out as a block of lines."""
+    """Format each row as a block of lines."""
     wide = max((len(printable(name)) for name in tensors), default=0)
     room = max(20, (_width() or _WIDEST_LINE) - wide - 4)
     lines: list[str] = []

@@ -43,8 +43,8 @@ class _Told(Walk):
 def ls(url: str, as_json: bool) -> None:
     """List the datasets at and below a folder or a prefix of a bucket, and the streams that syncs fill them from.
 
-    Of a dataset whose main branch is empty, the branch that was committed to last is shown. Exit status 1: some can not
-    be opened; their lines say why.
+    If the main branch of a dataset is empty, the branch with the last commit is shown. Exit status 1: some datasets
+    cannot be opened; their lines say why.
 
     For example: lakebed ls s3://my-lake
     """

@@ -25,7 +25,8 @@ def write_pictures(
 
     Returns
     -------
-    Their paths. Nulls, empty samples and links have no file; neither have damaged samples, which are noted.
+    The paths of the files. Nulls, empty samples and links have no file; damaged samples have none either, and are
+    recorded.
 
     Raises
     ------

@@ -109,7 +109,7 @@ def query(
 
 
 def _value(text: str) -> Any:
-    """Return a parameter as the number that it is, else as text."""
+    """Return a parameter as a number if it is one, else as text."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -68,7 +68,7 @@ def _records(found: duckdb.DuckDBPyRelation) -> Iterator[list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; decimals, intervals and the like are texts."""
+    """Return a value as JSON; decimals, intervals and similar types become texts."""
     found = describe.plain(value)
     if isinstance(found, Decimal) and found.as_tuple().exponent == 0:
         return int(found)  # a sum of integers is a Decimal

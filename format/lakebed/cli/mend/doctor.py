@@ -1,4 +1,4 @@
-"""``lakebed doctor``: installed packages, and whether a place can be reached, written, and relied on."""
+"""``lakebed doctor``: installed packages, and whether an address can be reached, written, and relied on."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def installed() -> dict[str, str]:
 
 
 def examined(url: str, creds_key: str | None, *, read_only: bool) -> dict[str, Any]:
-    """Return facts about a place, and its guarantees; an error stands under ``problem``."""
+    """Return facts about an address, and its guarantees; an error is stored under ``problem``."""
     location = parse(url, existing=True, creds={"creds_key": creds_key} if creds_key else None)
     result: dict[str, Any] = {"address": location.shown}
     try:

@@ -22,7 +22,7 @@ from lakebed.storage.url import parse
     "--apply", "apply", flag_value=True, type=bool, help="Repair: write a sound head beside each damaged one."
 )
 def repair(url: str, apply: bool, as_json: bool) -> None:
-    """Save what can be saved of URL after a crash of Deep Lake 3.x or damage. Exit status 1: some remains.
+    """Save what can be saved of URL after a crash of Deep Lake 3.x or damage. Exit status 1: some damage remains.
 
     For example: lakebed repair photos --apply
     """

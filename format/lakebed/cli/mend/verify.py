@@ -12,7 +12,7 @@ from lakebed.cli.commands import command
 from lakebed.cli.output import say, say_json
 
 _UNUSED = "not part of the history"
-"""Beginning of the notes on folders that belong to no version; since they may be many, they become one line."""
+"""Beginning of the notes on folders that belong to no version; since many may exist, they are printed as one line."""
 
 
 @command

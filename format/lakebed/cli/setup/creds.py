@@ -29,7 +29,7 @@ from lakebed.storage.secret import Secret
 from lakebed.storage.url import SCHEMES
 
 PREVIOUS = "previous"
-"""Key of an entry that holds its former content until the new credentials were tested."""
+"""Key of an entry that holds its previous content until the new credentials are tested."""
 
 _ASKED = {
     "s3": ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
@@ -166,7 +166,7 @@ def remove_creds(name: str, in_keyring: bool) -> None:
 @_KIND
 @with_errors
 def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...], kind: str) -> None:
-    """Replace the credentials NAME; they stay as they were if URL does not let the new ones in."""
+    """Replace the credentials NAME; if URL refuses the new ones, the old ones stay."""
     where, old = _stored(name)
     if back:
         before = old.get(PREVIOUS)
@@ -228,7 +228,7 @@ def _store(name: str, values: Given | None, *, in_keyring: bool) -> None:
 @json_option
 @with_errors
 def test_creds(name: str, url: str, as_json: bool) -> None:
-    """Ask for one object, or one line of a list, at URL with the credentials NAME. Exit status 1: not let in."""
+    """Request one object, or one line of a list, from URL with the credentials NAME. Exit status 1: access refused."""
     problem = _probe(url, named(name))
     if as_json:
         found = None if problem is None else {"class": type(problem).__name__, "message": str(problem)}
@@ -292,7 +292,7 @@ def _ask(url: str, creds: NamedCredentials) -> None:
 
 
 def _inputs(options: tuple[str, ...], kind: str) -> Given:
-    """Return the entry from options, standard input and answers."""
+    """Return the entry from options, standard input and prompts."""
     values = _options(options)
     if not sys.stdin.isatty():
         text = Secret(sys.stdin.read())
@@ -341,7 +341,7 @@ def _number(text: str) -> float:
 
 
 def _answers(kind: str) -> dict[str, Any]:
-    """Ask for the credentials of a kind of store; secrets are not shown while they are typed."""
+    """Prompt for the credentials of a kind of store; secrets are not shown while they are typed."""
     found = {}
     for key in _ASKED[kind]:
         text = Secret(

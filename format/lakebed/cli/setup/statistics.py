@@ -13,10 +13,10 @@ from lakebed.cli.output import tell_table
 @click.argument("dataset")
 @click.argument("tensors", nargs=-1)
 def statistics(dataset: str, tensors: tuple[str, ...], as_json: bool) -> None:
-    """Note what the chunks of DATASET hold, for the queries of those who may only read it.
+    """Store statistics of the chunks of DATASET, for the queries of programs that may only read it.
 
-    They then read only chunks that a condition may be true in. All numbers and texts, or those of TENSORS; chunks that
-    something is known of are not read again.
+    Queries then read only chunks in which a condition may be true. Statistics cover all numbers and texts, or those of
+    TENSORS; chunks with statistics are not read again.
 
     For example: lakebed statistics photos
     """

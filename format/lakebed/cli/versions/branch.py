@@ -21,7 +21,7 @@ from lakebed.cli.output import say, tell, tell_table
 def branch(url: str, name: str | None, delete: bool, force: bool, as_json: bool) -> None:
     """List the branches of URL; with NAME start a branch at URL[@branch, @commit or @tag].
 
-    What is not committed there is committed first, as a checkout does; URL@HEAD~1 starts at the last commit.
+    Uncommitted changes are committed first, as a checkout does; URL@HEAD~1 starts at the last commit.
 
     For example: lakebed branch photos@v1 fixes
     """

@@ -1,4 +1,4 @@
-"""``lakebed commit``: the present state of a dataset becomes a version."""
+"""``lakebed commit``: make a version of the present state of a dataset."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def diff(url: str, id_1: str | None, id_2: str | None, as_json: bool) -> None:
 
 
 def _listed(value: Any) -> Any:
-    """Return a dictionary of differences as JSON can hold it: sets of rows become ascending lists."""
+    """Return a dictionary of differences as JSON; sets of rows become ascending lists."""
     if isinstance(value, set):
         return sorted(value)
     if isinstance(value, dict):

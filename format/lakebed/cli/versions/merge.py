@@ -1,4 +1,4 @@
-"""``lakebed merge``: the changes of another branch come into this one."""
+"""``lakebed merge``: merge the changes of another branch into this one."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from lakebed.cli.output import tell
 def rename(url: str, name: str, new: str, as_json: bool) -> None:
     """Give the tensor or group NAME of URL[@branch] the name NEW.
 
-    lakebed commit makes a version of it. The name of a dataset is its path: another one is given by moving its folder,
-    or by lakebed cp.
+    lakebed commit makes a version with the new name. The name of a dataset is its path: move its folder, or use lakebed
+    cp, to change it.
 
     For example: lakebed rename photos lables labels
     """

@@ -1,4 +1,4 @@
-"""Names of the 3.x API for the account and services of its vendor, and the viewer, which runs locally."""
+"""Names of the 3.x API for the account and services of its vendor; and the viewer, which runs locally."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CompatMethods(DatasetBase):
     def visualize(self, width: int | str | None = None, height: int | str | None = None) -> Any:
         """Open the viewer on this machine, with this dataset or the selected rows, as ``lakebed view`` does.
 
-        The viewer is a separate process, which ends with this one; later calls use it again. Unpublished changes are
+        The viewer is a separate process, which ends with this one; later calls reuse it. Unpublished changes are
         published first; a dataset in memory is copied to a temporary folder.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Named credentials: a dataset stores the names, secrets stay outside of it."""
+"""Named credentials: a dataset stores the names, secrets stay outside of the dataset."""
 
 from __future__ import annotations
 

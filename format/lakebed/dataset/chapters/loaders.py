@@ -240,7 +240,7 @@ class LoaderMethods(DatasetBase):
         rank: int | None = None,
         world: int | None = None,
     ) -> tf.data.Dataset:
-        """Return a ``tf.data.Dataset`` of the samples, in sequence.
+        """Return a ``tf.data.Dataset`` of the samples, in order.
 
         Parameters
         ----------

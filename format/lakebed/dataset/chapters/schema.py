@@ -94,7 +94,7 @@ class SchemaMethods(DatasetBase):
 
     @property
     def allow_delete(self) -> bool:
-        """True if the dataset may be deleted or overwritten; it is stored with it."""
+        """True if the dataset may be deleted or overwritten; the value is stored with the dataset."""
         return self._session.structure().meta.allow_delete
 
     @allow_delete.setter
@@ -136,7 +136,7 @@ class SchemaMethods(DatasetBase):
         sample_compression, chunk_compression
             Compression of each sample, or of all samples of a chunk together; give at most one of the two.
         hidden
-            Leave it out of ``ds.tensors``.
+            Leave the tensor out of ``ds.tensors``.
         create_sample_info_tensor, create_shape_tensor, create_id_tensor
             Create hidden companions that record facts about files, the shape, and a permanent id of each sample (merge
             needs ids).
@@ -266,7 +266,7 @@ class SchemaMethods(DatasetBase):
         name
             Name of the tensor.
         new_name
-            Its new name.
+            New name of the tensor.
 
         Returns
         -------
@@ -296,7 +296,7 @@ class SchemaMethods(DatasetBase):
         name
             Name of the group.
         new_name
-            Its new name.
+            New name of the group.
 
         Raises
         ------

@@ -48,7 +48,7 @@ class SelectionMethods(DatasetBase):
         return [counts[length] for length in lengths]
 
     def _has_row(self, row: int) -> bool:
-        """Return whether a tensor shown here has a row; the first tensors are asked first."""
+        """Return whether a shown tensor has a row; the first tensors are checked first."""
         schema, prefix = self._session.schema(), f"{self._group}/" if self._group else ""
         names, hidden = schema.meta.tensor_names, schema.meta.hidden_tensors
         for name, key in names.items():
@@ -259,11 +259,11 @@ class QueryMethods(DatasetBase):
         progressbar: bool = True,
         **settings: Any,
     ) -> IndexInfo:
-        """Create an index, which ``ORDER BY ... LIMIT`` uses in all versions for the rows that it holds.
+        """Create an index, which ``ORDER BY ... LIMIT`` uses in all versions for the rows that the index holds.
 
-        It holds the rows of the present version, which is published first. Rows that are appended or changed later are
-        searched exactly beside it, until :meth:`update_indexes` adds them. Memory does not grow with the number of
-        rows. An interrupted call is continued by the same call.
+        The index holds the rows of the present version, which is published first. Rows that are appended or changed
+        later are searched without the index, until :meth:`update_indexes` adds them. Memory does not grow with the
+        number of rows. An interrupted call is continued by the same call.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class QueryMethods(DatasetBase):
 
         Returns
         -------
-        Its entry in :meth:`indexes`.
+        Entry of the index in :meth:`indexes`.
 
         Raises
         ------
@@ -383,11 +383,11 @@ class QueryMethods(DatasetBase):
     def update_statistics(
         self, tensors: Sequence[str] | None = None, *, progressbar: bool = False
     ) -> list[TensorStatistics]:
-        """Store statistics of chunks, by which queries skip chunks that hold none of their rows.
+        """Store statistics of chunks, with which queries skip chunks that cannot contain matching rows.
 
         Queries store them automatically when they read whole columns of a dataset that is open for writing. Call this
-        for a dataset that others query read-only, for example in a bucket, where each of their processes would read a
-        column once. Chunks with statistics are not read again.
+        for a dataset that other programs query read-only, for example in a bucket: otherwise each of their processes
+        reads a column once. Chunks with statistics are not read again.
 
         Parameters
         ----------

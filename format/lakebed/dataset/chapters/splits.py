@@ -17,7 +17,7 @@ _NONE = -1
 
 
 class _Splits(dict[str, Any]):
-    """Views by name; it prints the number of rows of each, since a view would print all tensors."""
+    """Views by name; printed as the number of rows of each, since a printed view shows all tensors."""
 
     def __repr__(self) -> str:
         told = (f"{printable(repr(name))}: {len(view):,} rows" for name, view in self.items())
@@ -45,7 +45,7 @@ class SplitMethods(DatasetBase):
     def save_split(
         self, name: str, rows: Sequence[int] | NDArray[Any] | slice | Self, *, move: bool = False
     ) -> None:
-        """Make a split of some rows, in place of the rows that it had before.
+        """Make a split of some rows, which replace the previous rows of the split.
 
         The names stay with their rows when others are removed or inserted, and go with them into copies and exports.
         The tensor ``split`` stores them, and is created if it does not exist: rows that are appended later must name
@@ -139,7 +139,7 @@ def _selection(rows: NDArray[np.int64]) -> slice | list[int]:
 
 
 def _labels(whole: Any, count: int) -> NDArray[np.int64]:
-    """Return the number of the split of each row; -1 for none."""
+    """Return the number of each row's split; -1 for none."""
     labels = np.full(count, _NONE, np.int64)
     there = len(whole[TENSOR])
     if there:

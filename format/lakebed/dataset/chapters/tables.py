@@ -60,7 +60,7 @@ def _read(rows: ArrowRows) -> pa.Table:
 
 
 def _relation(rows: ArrowRows, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB; below it are row numbers, too, which DuckDB reads where it only counts rows."""
+    """Return a relation of DuckDB over rows with row numbers, which DuckDB reads when it only counts rows."""
     from lakebed.engines.arrow_dataset import LakeDataset, Shown
     from lakebed.reading.columns import frames
     from lakebed.session.columns import ROW_ID
@@ -83,9 +83,9 @@ class TableMethods(DatasetBase):
         labels: Labels = "names",
         files: Files = "bytes",
     ) -> Scanner:
-        """Return a scanner of Arrow, which reads the columns that are asked for in the rows that a filter leaves.
+        """Return a scanner of Arrow, which reads the requested columns of the rows that pass a filter.
 
-        Rows that cannot match by the statistics of their chunks are not read.
+        Rows that cannot match, by the statistics of their chunks, are not read.
 
         Parameters
         ----------
@@ -94,13 +94,14 @@ class TableMethods(DatasetBase):
         filter
             An expression such as ``pyarrow.dataset.field("age") > 3``; None is all rows.
         batch_size
-            Most rows of a record batch.
+            Maximum number of rows of a record batch.
         labels, files
             As for :meth:`to_arrow`.
 
         Returns
         -------
-        A scanner with ``to_reader``, ``to_batches``, ``to_table``, ``head`` and ``count_rows``; each reads anew.
+        A scanner with ``to_reader``, ``to_batches``, ``to_table``, ``head`` and ``count_rows``; each call reads the
+        rows again.
 
         Raises
         ------
@@ -253,7 +254,7 @@ class TableMethods(DatasetBase):
         return _relation(_rows(self._table(tensors), labels, files, row_ids=row_ids), connection)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the rows as dictionaries, shape (rows,), for ``pandas.DataFrame(ds)``.
+        """Return an array of one dictionary per row, shape (rows,), for ``pandas.DataFrame(ds)``.
 
         Raises
         ------
@@ -305,7 +306,7 @@ class TensorTableMethods(TensorBase):
         return _read(self._column(labels, files)).column(0)
 
     def to_pandas(self, *, labels: Labels = "names", files: Files = "bytes") -> pd.Series:
-        """Read the samples as a series of pandas.
+        """Read the samples as a pandas Series.
 
         Parameters
         ----------
@@ -328,7 +329,7 @@ class TensorTableMethods(TensorBase):
         return frames.to_pandas(_read(column), _arrays(column.table)).iloc[:, 0]
 
     def to_polars(self, *, labels: Labels = "names", files: Files = "bytes") -> pl.Series:
-        """Read the samples as a series of polars.
+        """Read the samples as a polars Series.
 
         Parameters
         ----------

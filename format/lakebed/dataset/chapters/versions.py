@@ -30,14 +30,14 @@ class VersionMethods(DatasetBase):
 
     @property
     def commit_id(self) -> str | None:
-        """Id of the last commit of this branch; None before the first."""
+        """Id of the last commit of this branch; None before the first commit."""
         from lakebed.history.commits import last_commit
 
         return last_commit(self._session.tree, self._session.snapshot.version_id)
 
     @property
     def pending_commit_id(self) -> str:
-        """Id that the next commit will have, fixed by the first access; the id of this version if it is read-only."""
+        """Id of the next commit, fixed by the first access; the id of this version if the dataset is read-only."""
         return self._session.pending_id
 
     @property
@@ -115,8 +115,10 @@ class VersionMethods(DatasetBase):
         reset
             Repair the dataset first if that version does not open, or contradicts itself; see :func:`lakebed.load`.
 
-        Returns ------- The id of the commit that is checked out, or of the last one below the head of a branch; None if
-        the dataset has no commits.
+        Returns
+        -------
+        The id of the commit that is checked out, or of the last one below the head of a branch; None if the dataset
+        has no commits.
 
         Raises
         ------
@@ -151,7 +153,7 @@ class VersionMethods(DatasetBase):
     # -- replacing everything (used by imports and syncs) ------------------------------------------------------
 
     def start_overwrite(self, name: str, resume: bool = False) -> Self:
-        """Open an empty side branch to build new content on, while readers still see this one.
+        """Open an empty side branch on which to build new content, while readers still see this branch.
 
         Parameters
         ----------
@@ -180,7 +182,7 @@ class VersionMethods(DatasetBase):
         return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:
-        """Replace the content of this branch by that of the side branch, which is removed; one atomic step.
+        """Replace the content of this branch by that of the side branch, and remove the latter, in one atomic step.
 
         Parameters
         ----------
@@ -250,7 +252,7 @@ class MergeMethods(DatasetBase):
         delete_removed_tensors
             Also delete tensors that the other branch deleted.
         force
-            Go on if both branches renamed a tensor differently, or the new name is that of another tensor here.
+            Continue if both branches renamed a tensor differently, or the new name is that of another tensor here.
 
         Raises
         ------
@@ -275,7 +277,7 @@ class MergeMethods(DatasetBase):
         Parameters
         ----------
         force
-            Do so even if the head cannot be opened.
+            Reset even if the head cannot be opened.
         """
         from lakebed.history import reset
 
@@ -284,7 +286,7 @@ class MergeMethods(DatasetBase):
         self._session.epoch += 1
 
     def squash(self, message: str = "Squashed commits") -> str:
-        """Replace the whole history of this branch, the only one, by one commit; return its id.
+        """Replace the whole history of this branch, which must be the only one, by one commit; return the commit's id.
 
         Parameters
         ----------

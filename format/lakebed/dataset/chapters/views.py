@@ -38,18 +38,18 @@ class ViewMethods(DatasetBase):
         overwrite: bool = False,
         **ds_args: Any,
     ) -> str:
-        """Save the numbers of these rows, for the commit that they belong to.
+        """Save the numbers of these rows, together with the commit to which the rows belong.
 
         The view is stored as a whole or, after an error, not at all. Deep Lake 3.x opens it, too.
 
         Parameters
         ----------
         message
-            Text that is stored with it.
+            Text that is stored with the view.
         path
-            Separate place from which ``lakebed.load`` opens it; None is beside the dataset.
+            Separate address at which ``lakebed.load`` opens the view; None stores it with the dataset.
         id
-            Its name; None derives one from its content, so that saving the same rows again replaces the view.
+            Name of the view; None derives one from its content, so that saving the same rows again replaces the view.
         optimize
             Copy the samples in this order, so that they are read sequentially. The same call continues an interrupted
             copy.
@@ -159,7 +159,7 @@ class ViewMethods(DatasetBase):
         Parameters
         ----------
         id
-            Its name.
+            Name of the view.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class ViewMethods(DatasetBase):
         Parameters
         ----------
         id
-            Its name.
+            Name of the view.
         optimize
             Copy its samples first, see :meth:`ViewEntry.optimize`.
         tensors
@@ -218,7 +218,7 @@ class ViewMethods(DatasetBase):
         Parameters
         ----------
         id
-            Its name.
+            Name of the view.
 
         Raises
         ------
@@ -260,7 +260,7 @@ class ViewEntry(Generic[D]):
 
     @property
     def message(self) -> str:
-        """Text that was stored with it; may be empty."""
+        """Text that was stored with the view; may be empty."""
         return self._entry.doc.get("message") or ""
 
     @property
@@ -290,12 +290,12 @@ class ViewEntry(Generic[D]):
 
     @property
     def source_dataset(self) -> D:
-        """The dataset that it belongs to."""
+        """The dataset to which the view belongs."""
         return self._dataset
 
     @property
     def info(self) -> dict[str, Any]:
-        """Everything that the list of views stores about it."""
+        """All members that the list of views stores about the view."""
         return dict(self._entry.doc)
 
     def __getitem__(self, name: str) -> Any:
@@ -321,7 +321,7 @@ class ViewEntry(Generic[D]):
         return self._entry.doc.get(name, default)
 
     def load(self, verbose: bool = True) -> D:
-        """Open it for reading: the rows at its commit, or the copy of them.
+        """Open the view for reading: the rows at its commit, or the copy of the rows.
 
         Parameters
         ----------
@@ -345,7 +345,7 @@ class ViewEntry(Generic[D]):
         scheduler: str = "threaded",
         progressbar: bool = True,
     ) -> Self:
-        """Copy its samples in its order, so that they are read sequentially; do nothing if that was done.
+        """Copy the samples in the order of the view, so that they are read sequentially; do nothing if they are copies.
 
         The same call continues an interrupted copy.
 
@@ -391,7 +391,7 @@ class ViewEntry(Generic[D]):
         return self
 
     def delete(self) -> None:
-        """Remove it with its copies; the rows of the dataset stay.
+        """Remove the view and its copied samples; the rows of the dataset stay.
 
         Raises
         ------
@@ -425,7 +425,7 @@ def opened_as(dataset: D, opened: Opened) -> D:
 
 
 def followed(dataset: D, location: Location) -> D:
-    """Open a dataset that is a view saved at a place of its own as that view; return other datasets unchanged.
+    """Open a dataset that is a view saved at a separate address as that view; return other datasets unchanged.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Datasets as people see them: printed tables, HTML in notebooks, drawn annotations, and the viewer."""
+"""Datasets for display: printed tables, HTML in notebooks, drawn annotations, and the viewer."""

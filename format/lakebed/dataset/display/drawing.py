@@ -32,7 +32,7 @@ Rectangle = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def picture(values: NDArray[Any], htype: str | None = "image") -> Image:
-    """Return an array as an image of Pillow; masks as white on black, labels of segments in colours.
+    """Return an array as a Pillow image; masks are white on black, labels of segments coloured.
 
     Raises
     ------
@@ -82,8 +82,8 @@ def show(
 ) -> Image:
     """Draw images with their boxes, masks, polygons, points and labels; several side by side.
 
-    Names of boxes do not cover each other: the largest boxes get theirs first, and names without room are left out. A
-    notebook displays the result; ``.save("rows.png")`` and ``.show()`` are those of Pillow.
+    Names of boxes do not cover each other: the largest boxes get their names first, and names that find no room are
+    left out. A notebook displays the result; ``.save("rows.png")`` and ``.show()`` are those of Pillow.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def _drawn(row: Any, name: str, tensors: Sequence[str] | None, width: int | None
 def _over(tensors: Mapping[str, Any], image: str) -> list[str]:
     """Return the tensors to draw over an image: those of its group, of the first group with boxes, or of any group.
 
-    An import of COCO stores the image beside its groups, and beside them the split.
+    An import of COCO stores the image, and the split, beside the groups.
     """
     own = image.rpartition("/")[0]
     order = (own, "instances")
@@ -305,7 +305,7 @@ def _draw_polygons(base: Image, polygons: Sequence[Any]) -> None:
 
 
 def _draw_points(base: Image, value: NDArray[Any], htype: str) -> None:
-    """Mark points; a sample of COCO has a column for each object, with x, y and visibility of each point in turn."""
+    """Mark points; a sample of COCO has one column per object, with x, y and visibility of each point in turn."""
     from PIL import ImageDraw
 
     found = np.nan_to_num(np.asarray(value, np.float64))

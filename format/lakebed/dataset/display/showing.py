@@ -47,7 +47,7 @@ _MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "mp4": "
 
 
 def described(tensor: Any) -> list[str]:
-    """Describe a tensor by its metadata: htype, dtype, shape; compression and meaning of the numbers."""
+    """Describe a tensor by its metadata: htype, dtype, shape, compression, and the meaning of its numbers."""
     state = tensor._state  # noqa: SLF001 - part of the facade
     meta, info = state.meta, state.info
     axes = [low if low == high else None for low, high in zip(meta.min_shape, meta.max_shape, strict=False)]
@@ -195,12 +195,12 @@ def _line(cells: list[str], tag: str) -> str:
 
 
 def _text(text: str, most: int = _TEXT) -> str:
-    """Return escaped text, cut to a length."""
+    """Return escaped text, shortened to a maximum length."""
     return escape(printable(text if len(text) <= most else f"{text[: most - 3]}..."))
 
 
 def _address(found: str | list[str | None] | None) -> str:
-    """Return the address of a link without signatures; a long one is cut in the middle: its end names the file."""
+    """Return the address of a link without signatures; a long one is shortened in the middle: its end is kept."""
     if not isinstance(found, str):
         told = [None if one is None else shown(one) for one in found or ()]
         return _text(str(None if found is None else told))
@@ -268,7 +268,7 @@ def _layer(sample: Any) -> Any:
 
 
 def _scaled(sample: Any) -> Any:
-    """Return a JPEG file decoded at a fraction of its size, which saves time; None if the sample is not a JPEG file."""
+    """Decode a JPEG file at a fraction of its size, which saves time; None if the sample is not a JPEG file."""
     if sample._state.meta.sample_compression != "jpeg" or sample.index.inside:  # noqa: SLF001 - part of the facade
         return None
     from PIL import Image
@@ -310,7 +310,7 @@ def mime_bundle(sample: Any) -> dict[str, Any]:
 
 
 def _medium(sample: Any) -> tuple[str, bytes | str | None]:
-    """Return MIME type and content of an image, sound or video; of other samples nothing."""
+    """Return MIME type and content of an image, sound or video; empty values for other samples."""
     htype, compression = sample.base_htype, str(sample.meta.sample_compression)
     kind = f"image/{compression}" if htype in _PICTURES else _MIME.get(compression, "")
     is_file = kind in _MIME.values() or (kind in ("image/jpeg", "image/png") and htype.startswith("image"))

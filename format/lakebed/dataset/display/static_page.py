@@ -68,7 +68,7 @@ def write_page(path: str, out: Path, address: str | None = None) -> str:
 
 
 def _address(path: str, out: Path) -> str:
-    """Return where browsers find a place."""
+    """Return the address at which browsers find a place."""
     location = parse(path)
     if location.scheme == "file":
         return quote(os.path.relpath(location.path, out)).replace("%5C", "/")

@@ -1,7 +1,7 @@
 """The viewer of datasets: ``python -m lakebed.viewer``, a process that ends with the one that started it.
 
-If browsers reach no port of the machine of a notebook, the page is a widget: a frame that may only post its requests to
-the widget, which sends them to the kernel, which asks the viewer. The token stays in the kernel.
+If browsers cannot reach a port of the notebook's machine, the page is a widget: a frame that may only post its requests
+to the widget, which sends them to the kernel, which asks the viewer. The token stays in the kernel.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Viewer:
 
     @property
     def is_running(self) -> bool:
-        """True if it has not ended."""
+        """True if the viewer has not ended."""
         return self._process.poll() is None
 
     def tell(self, what: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,11 +159,11 @@ class Viewer:
         return answer.status, kept, content
 
     def wait(self) -> int:
-        """Wait for its end; return the exit status."""
+        """Wait until the viewer ends; return its exit status."""
         return self._process.wait()
 
     def close(self) -> None:
-        """End it, and wait for that."""
+        """End the viewer, and wait until it has ended."""
         self._process.communicate()
 
 
@@ -214,7 +214,7 @@ def visualize(
 
 
 def _is_out_of_reach() -> bool:
-    """Return whether browsers reach the viewer neither by a port of this machine nor by a proxy."""
+    """Return whether browsers can reach the viewer neither by a port of this machine nor by a proxy."""
     return os.environ.get("LAKEBED_VIEWER") == "widget" or "google.colab" in sys.modules
 
 
@@ -229,7 +229,7 @@ def _notebook() -> Any:
 
 
 def _viewer(handle: Handle, version: str, arguments: tuple[str, ...]) -> Viewer:
-    """Return the viewer of a dataset's place; start it if it is not running."""
+    """Return the viewer for a dataset's address; start it if it is not running."""
     storage = handle.session.storage
     is_here = storage.url.startswith("mem://")
     key = os.getpid(), f"{storage.url} {version if is_here else ''} {arguments}"

@@ -129,7 +129,7 @@ class CompareMethods(Compared, TensorBase):
 
     @property
     def _rows_asked(self) -> tuple[object, Index]:
-        """Key that is equal for tensors of the same rows."""
+        """Key that is equal for tensors with the same rows selected."""
         return self._handle, self._index
 
     def _holds(self, condition: Condition) -> NDArray[np.bool_]:
@@ -159,5 +159,5 @@ class CompareMethods(Compared, TensorBase):
         return hash((id(self._handle), self._name))
 
     def _is_same(self, other: CompareMethods) -> bool:
-        """Return whether both select the same of the same tensor."""
+        """Return whether both tensors select the same parts of the same tensor."""
         return self._name == other._name and self._rows_asked == other._rows_asked

@@ -216,9 +216,9 @@ class ReadMethods(TensorBase):
         """Read in the form that suits the htype, usually under the key ``value``.
 
         Text, json and list return Python values; numbers with a logical type dates and times. Class labels also return
-        their names under ``text``, videos ``frames`` and ``timestamps``, images and scans ``sample_info``, point clouds
-        and meshes their fields by name, several of them as a list. A null is the empty sample of its kind, and None
-        among dates and times; see :meth:`null_mask`.
+        their names under ``text``, videos return ``frames`` and ``timestamps``, images and scans ``sample_info``, point
+        clouds and meshes their fields by name (several samples as a list). A null is the empty sample of its kind, and
+        None among dates and times; see :meth:`null_mask`.
 
         Parameters
         ----------
@@ -342,7 +342,9 @@ class ReadMethods(TensorBase):
         return self._selection.paths(aslist=aslist)
 
     def creds_key(self) -> Any:
-        """Return the name of the credentials of one link, or of each link of one sequence; None for links without.
+        """Return the name of the credentials of one link, or of each link of one sequence.
+
+        None for links without credentials.
 
         Raises
         ------

@@ -29,7 +29,7 @@ _WIDTH_SINCE = (2, 7, 6)
 
 
 class Span(NamedTuple):
-    """Place of a sample: `rows` rows from `row` on (several if it is tiled), and `position` in the first."""
+    """Place of a sample: `rows` rows starting at `row` (several if it is tiled), and `position` in the first row."""
 
     row: int
     rows: int
@@ -48,7 +48,7 @@ class ChunkIds:
     ids: NDArray[np.uint64]
     last: NDArray[np.uint64]
     raw: bytes | None = field(default=None, init=False, repr=False)
-    """The file, if it was written, or was read with ``keep``."""
+    """The file's bytes, if it was written, or was read with ``keep``."""
 
     @classmethod
     def empty(cls) -> ChunkIds:

@@ -91,6 +91,6 @@ class PadIndex:
         return PadIndex.from_rows(mine[~gone]) if gone.any() else self
 
     def removed(self, rows: Sequence[int] | NDArray[np.integer]) -> PadIndex:
-        """Return the index without removed samples; later ones move up. Rows are ascending."""
+        """Return the index without removed samples, given in ascending order; later samples move up."""
         left = self.without(rows).rows()
         return PadIndex.from_rows(left - np.searchsorted(np.asarray(rows, np.int64), left))

@@ -42,7 +42,7 @@ class Sink(Protocol):
     """A file of arrays that grow along their first axis."""
 
     def numbers(self, name: str, values: NDArray[Any], *, classes: Sequence[str] = ()) -> None:
-        """Append values to an array, which the first call makes."""
+        """Append values to an array, which the first call creates."""
 
     def texts(self, name: str, values: Sequence[str]) -> None:
         """Append texts."""
@@ -51,7 +51,7 @@ class Sink(Protocol):
         """Append arrays of one axis and any length."""
 
     def describe(self, name: str, attributes: Mapping[str, Any]) -> None:
-        """Set attributes of an array; "" is the whole."""
+        """Set attributes of an array; "" is the whole file."""
 
     def close(self) -> None:
         """Close the file."""
@@ -107,7 +107,7 @@ class Writing:
         self.rows += count
 
     def fill_nulls(self, sink: Sink, name: str) -> None:
-        """Write that the rows since the last null are no nulls."""
+        """Write that the rows since the last null are not nulls."""
         missing = self.rows - self.nulls.get(name, 0)
         if missing or name not in self.nulls:
             sink.numbers(f"{name}.null", np.zeros(missing, np.bool_))

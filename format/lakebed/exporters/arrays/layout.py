@@ -98,7 +98,7 @@ class Layout:
 
     @property
     def nothing(self) -> Any:
-        """The value that is written for a null."""
+        """The value that is written in place of a null."""
         if self.has_rows:
             return []
         if self.kind == "array":
@@ -184,7 +184,7 @@ def layout_of(
 
 
 def even_shape(tensor: Tensor) -> tuple[int, ...] | None:
-    """Return the shape of all samples but nulls; None if shapes differ, or samples have no values."""
+    """Return the shape of all samples that are not null; None if shapes differ, or samples have no values."""
     meta = tensor.meta
     if tensor.dtype is None or 0 in meta.max_shape:
         return None
@@ -234,7 +234,7 @@ def columns_of(
 
 
 def _one_by_one(tensor: Tensor, count: int, layout: Layout, wrong: dict[int, str]) -> Column:
-    """Read rows one by one, and note those that cannot be read."""
+    """Read rows one by one, and record those that cannot be read."""
     values: list[Any] = []
     nulls = np.zeros(count, np.bool_)
     for row in range(count):

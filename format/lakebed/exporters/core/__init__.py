@@ -1,1 +1,1 @@
-"""The parts that every exporter stands on: plans, targets, the registry, and the export itself."""
+"""Parts that all exporters share: plans, targets, the registry, and the export itself."""

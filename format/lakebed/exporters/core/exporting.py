@@ -1,4 +1,4 @@
-"""One export from its plan to its report: threads write pieces, ``finish`` the rest; then all files appear at once."""
+"""One export from its plan to its report: threads write pieces, ``finish`` other files; all files appear together."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ExportReport:
     written, skipped
         Numbers of rows that were written, and that were left out.
     left_out
-        (row, reason) of the first 1,000 of those.
+        (row, reason) of the first 1,000 rows that were left out.
     files, nbytes
         Number of files that were written, and their bytes.
     seconds

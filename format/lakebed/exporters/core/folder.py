@@ -87,7 +87,7 @@ def write(view: Dataset, piece: Piece, context: _Context, target: Target) -> Wri
 
 
 def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
-    """Write nothing more."""
+    """Do nothing: `write` has written everything."""
 
 
 def _write_row(row: Dataset, number: int, split: str, context: _Context, target: Target) -> None:

@@ -32,7 +32,7 @@ PIECE_ROWS = 256
 
 _SPLIT = "split"
 _FAILURES = (LakebedError, ValueError, TypeError, IndexError, OverflowError, NotImplementedError)
-"""Errors that cost one row; others, such as a full disk, end the export."""
+"""Errors that cost one row; other errors, such as a full disk, end the export."""
 T = TypeVar("T")
 
 
@@ -43,7 +43,7 @@ class Piece:
     Parameters
     ----------
     number
-        Its number, over all splits.
+        Number of the piece, over all splits.
     split
         Split of the rows; empty if the rows have no splits.
     rows
@@ -77,7 +77,7 @@ class Written:
     result: Any = None
 
     def each(self, view: Dataset, piece: Piece, make: Callable[[Dataset, int], T]) -> Iterator[T]:
-        """Yield what `make` returns for each row and its number; count rows, and note those that it cannot make."""
+        """Yield the result of `make` for each row, with the row's number; count rows, and record those that fail."""
         for at, row in enumerate(piece.rows):
             try:
                 made = make(view[at], int(row))
@@ -90,7 +90,7 @@ class Written:
 
 @dataclass
 class Order:
-    """Lets threads make pieces at the same time, and writes the pieces in their order."""
+    """Scheduler that lets threads make pieces at the same time, and writes the pieces in their order."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _waiting: dict[int, Callable[[], None]] = field(default_factory=dict)
@@ -181,14 +181,14 @@ def _has_splits(ds: Dataset) -> bool:
 
 
 def without_splits(ds: Dataset) -> list[str]:
-    """Return all tensors but that of the splits, which become names of files; keep it if no other exists."""
+    """Return all tensors except that of the splits, whose names become file names; if no other exists, return it."""
     return [name for name in ds.tensors if name != _SPLIT or not _has_splits(ds)] or list(ds.tensors)
 
 
 def chosen_tensors(
     ds: Dataset, given: Sequence[str], otherwise: Sequence[str], nothing: str = "no tensors to write"
 ) -> list[str]:
-    """Return the tensors that the user names, or else others.
+    """Return the tensors that the user names, or else default ones.
 
     Raises
     ------

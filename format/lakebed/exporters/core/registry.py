@@ -1,4 +1,4 @@
-"""The formats that datasets are exported to; other packages add theirs by the entry point ``lakebed.exporters``."""
+"""The formats to which datasets are exported; other packages add formats by the entry point ``lakebed.exporters``."""
 
 from __future__ import annotations
 

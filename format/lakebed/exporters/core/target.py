@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """A destination, which any thread may write to.
+    """A destination to which any thread may write.
 
     Parameters
     ----------
@@ -117,11 +117,11 @@ class Target:
 
     @property
     def folder(self) -> str:
-        """Folder for a library to write any files to; :meth:`finish` uploads them."""
+        """Folder into which a library may write files; :meth:`finish` uploads them."""
         return self._staging
 
     def free(self, name: str) -> str:
-        """Reserve a safe name like this one: ``a/b.jpg``, or ``a/b-2.jpg`` if it is taken.
+        """Reserve a safe name similar to the given one: ``a/b.jpg``, or ``a/b-2.jpg`` if the name is taken.
 
         Names come from datasets: parts such as ``..`` and a leading ``/`` are dropped.
         """

@@ -4,8 +4,8 @@
     DEST/annotations/instances_train.json    the annotations of a group; of other datasets, ``instances``
     DEST/panoptic_train/1.png                maps of segment ids
 
-Datasets that the importer made go out as they came in. In any other dataset, the n-th box, class label, polygon, mask
-and pose of a row are those of its n-th object.
+Datasets that the importer made are exported as they were imported. In any other dataset, the n-th box, class label,
+polygon, mask and pose of a row are those of its n-th object.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _group(ds: lakebed.Dataset, prefix: str, tensors: Mapping[str, str]) -> _Gro
 
 
 def _generic(ds: lakebed.Dataset, given: Mapping[str, str | None]) -> _Group:
-    """Return the one group of a dataset whose tensors have other names."""
+    """Return the single group of a dataset whose tensors do not have COCO's names."""
     chosen = {key: tensor_of(ds, part, given[key], htype) for key, (part, htype) in _PARTS.items()}
     label = given["category_id"]
     if label is None:
@@ -351,7 +351,7 @@ def _put_masks(found: list[dict[str, Any]], row: lakebed.Dataset, tensors: Mappi
 
 
 def _owners(row: lakebed.Dataset, name: str | None, parts: int, objects: int, what: str) -> list[int]:
-    """Return the object of each polygon or mask: from a tensor or, if none is given, each object in turn."""
+    """Return the object of each polygon or mask: from a tensor or, if none is given, one object after the other."""
     if name is not None:
         return [int(one) for one in row[name].numpy().reshape(-1)]
     if parts != objects:
@@ -360,7 +360,7 @@ def _owners(row: lakebed.Dataset, name: str | None, parts: int, objects: int, wh
 
 
 def _run_lengths(mask: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return a mask as counts of zeros and ones in turn, down its columns."""
+    """Return a mask as run lengths of zeros and ones in turn, down its columns."""
     flat = mask.T.reshape(-1)
     edges = np.flatnonzero(np.diff(flat, prepend=False))
     counts = np.diff(edges, prepend=0, append=len(flat))

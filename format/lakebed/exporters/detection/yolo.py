@@ -4,7 +4,7 @@
     DEST/images/train/1.jpg        images/1.jpg without splits
     DEST/labels/train/1.txt        missing for rows whose boxes are null
 
-Fractions of the dataset are written as they are, in as many digits as their type has; pixels are divided by the sides
+Fractions in the dataset are written unchanged, with as many digits as their type has; pixels are divided by the sides
 of the image.
 """
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     import lakebed
 
 _Values = list[tuple[int, NDArray[np.floating[Any]]]]
-"""Numbers of objects with their values."""
+"""Pairs of the number of an object and its values."""
 
 _TASKS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
 _INSPECTED = 1000
-"""Number of rows whose polygons decide between pixels and fractions, if no info does."""
+"""Number of rows whose polygons decide between pixels and fractions, if the info does not tell."""
 _DROPPED = re.compile(r"(images|JPEGImages|train|val|valid|validation|test)[_-]?\d*", re.IGNORECASE)
 """Folders of a file's name that stand for its split, or for all images."""
 
@@ -192,7 +192,7 @@ def _task(ds: lakebed.Dataset, box: str | None) -> str:
 
 
 def _labels(ds: lakebed.Dataset, given: str | None, first: str) -> str:
-    """Return the tensor of the classes: of several, that in the group of the boxes, or ``labels``."""
+    """Return the tensor of the classes: if several exist, the one in the group of the boxes, or ``labels``."""
     group = first.rpartition("/")[0]
     if given is None:
         found = [name for name in tensors_of(ds, "class_label") if name != "split"]
@@ -333,7 +333,7 @@ def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], co
 def _corners(
     owner: int, points: NDArray[Any], boxes: NDArray[Any] | None, context: _Context, size: tuple[int, int]
 ) -> NDArray[Any]:
-    """Return the corners of the box of an object, or of the one around its points, in the units of the points."""
+    """Return the corners of an object's box, or of the box around its points, in the units of the points."""
     low, high = points.min(0), points.max(0)
     if boxes is not None:
         box = as_ltwh(boxes, context.coords, size)[owner]
@@ -355,7 +355,7 @@ def _is_rectangle_of(points: NDArray[Any], box: NDArray[Any]) -> bool:
 def fractional_ccwh(
     boxes: NDArray[Any], coords: Mapping[str, Any], size: tuple[int, int]
 ) -> NDArray[np.floating[Any]]:
-    """Return boxes as centers and sizes that are fractions of the image; such boxes as they are.
+    """Return boxes as centers and sizes that are fractions of the image; boxes in this form are returned unchanged.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def _check_count(name: str, count: int, classes: int) -> None:
 
 
 def _word(value: Any) -> str:
-    """Return the shortest text that a number of this type is read back from unchanged."""
+    """Return the shortest text from which a number of this type is read back unchanged."""
     if isinstance(value, np.float32 | np.float16):
         return str(value)
     found = float(value)

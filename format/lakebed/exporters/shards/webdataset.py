@@ -38,7 +38,7 @@ _NOTHING = "null"  # suffix of the file that stands for a row without files
 
 @dataclass(frozen=True)
 class _Context:
-    """State of writers: kind and suffix by tensor, to which media add the suffix of their file; the tensor of keys."""
+    """State of writers: kind and suffix by tensor (for media, the file adds its suffix), and the tensor of keys."""
 
     fields: Mapping[str, tuple[str, str]]
     key: str | None

@@ -75,7 +75,7 @@ class Tables(ABC):
         """Append rows to the file of a split."""
 
     def append_nothing(self, target: Target) -> None:
-        """Make the file of a dataset without rows."""
+        """Create the file of a dataset that has no rows."""
         piece = Piece(0, "", np.zeros(0, np.int64), 0)
         self.append("", table_of(self.ds[0:0], piece, self.columns)[0], target)
 
@@ -119,13 +119,13 @@ class ArrowColumn:
     Parameters
     ----------
     name
-        Its name.
+        Name of the column.
     how
         file, address, label, or plain.
     described
         Description of the tensor.
     feature
-        Its feature for Hugging Face; None if that follows from the Arrow type.
+        Feature of the column for Hugging Face; None if that follows from the Arrow type.
     shape
         Shape of arrays of two to five axes; empty for others.
     """
@@ -176,7 +176,7 @@ def _column_of(tensor: Tensor, name: str, problems: list[tuple[str, str]], links
 def table_of(
     view: Dataset, piece: Piece, columns: Sequence[ArrowColumn]
 ) -> tuple[pa.Table, list[tuple[int, str]]]:
-    """Return some rows, and (row, reason) of those that cannot be read."""
+    """Return some rows, and (row, reason) of rows that cannot be read."""
     import pyarrow as pa
 
     count = len(piece.rows)

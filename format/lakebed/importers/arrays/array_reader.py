@@ -1,7 +1,7 @@
-"""A process that reads HDF5, Zarr, bcolz and LMDB: at some damage their libraries crash, or never return.
+"""A process that reads HDF5, Zarr, bcolz and LMDB: on some damaged files their libraries crash or hang.
 
 The process has limits of CPU time for each answer and of memory. It speaks over its standard streams, gets no
-credentials, and ends when it is not asked for a while.
+credentials, and ends when no request comes for a while.
 
     message                     8 bytes, length; JSON; the bytes of arrays, whose dtypes and shapes the JSON lists
     open, read                  requests: the contents of the file; rows of an array; LMDB has requests of its own
@@ -220,9 +220,9 @@ def _state(source: Source) -> tuple[Any, ...]:
 
 
 def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
-    """Yield some rows of all arrays, and reasons for damaged ones, which are found by halving.
+    """Yield some rows of all arrays, and reasons for damaged rows, which are found by bisection.
 
-    If much is damaged, or the library crashes, the rest is reported as a whole.
+    If much is damaged, or the library crashes, all remaining rows are reported together.
     """
     waiting, failures = [item], 0
     try:
@@ -294,7 +294,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 def serve(module: str, file: str | None, size: int, seconds: int) -> None:
-    """Answer requests until none comes."""
+    """Answer requests until the stream ends."""
     of_format = import_module(module)
     requests = os.fdopen(os.dup(0), "rb", buffering=0)
     answers = os.fdopen(os.dup(1), "wb")
@@ -325,7 +325,7 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
 
 
 def _asked(requests: IO[bytes], answers: IO[bytes], start: int, count: int) -> bytes:
-    """Return a range of the file, which the other side reads."""
+    """Request a range of the file from the other process, which reads the file."""
     _send(answers, {"bytes": [start, count]})
     _, (data,) = _receive(requests)
     found: bytes = data.tobytes()
@@ -367,7 +367,7 @@ def _limit_memory() -> None:
 
 
 def _limit_time(seconds: int) -> None:
-    """Make the system end this process if the answer takes too long."""
+    """Make the system end this process if an answer takes too long."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

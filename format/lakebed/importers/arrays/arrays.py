@@ -1,4 +1,4 @@
-"""Arrays side by side, one row of each at a time: the part that NumPy, HDF5, Zarr, bcolz and Dask share.
+"""Arrays side by side, one row of each at a time: the common part of importers of NumPy, HDF5, Zarr, bcolz and Dask.
 
 Arrays whose first axis has the length that most arrays have become tensors, with rows along this axis. Small arrays of
 other shapes are kept in the info of the dataset; larger ones are reported. Arrays are read in blocks of some megabytes.
@@ -55,12 +55,12 @@ class Sliced:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """Shape of the array."""
         return tuple(self.data.shape or ())
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Its dtype."""
+        """Dtype of the array."""
         found = self.data.dtype
         return np.dtype(object) if found.kind == "T" else found
 

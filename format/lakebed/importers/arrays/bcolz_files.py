@@ -104,7 +104,7 @@ def opened(path: str) -> Any:
 
 
 def found_in(found: Any) -> Found:
-    """Return the columns of a table, or the one array."""
+    """Return the columns of a table, or the only array."""
     is_table = hasattr(found, "names")
     arrays = {name: Sliced(found[name]) for name in found.names} if is_table else {ALONE: Sliced(found)}
     attributes = {name: attributes_of(dict(iter(one.data.attrs))) for name, one in arrays.items()}

@@ -89,7 +89,7 @@ def found_in(file: Any) -> Found:
 
 
 def _followed(group: Any, name: str, full: str, seen: set[Any], problems: list[Problem]) -> Any:
-    """Return a group or dataset of this file that was not seen before; None for others."""
+    """Return a group or dataset of this file that was not seen before; None otherwise."""
     import h5py
 
     link = group.get(name, getlink=True)

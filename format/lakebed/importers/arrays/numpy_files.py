@@ -115,7 +115,7 @@ class _Array:
 def _opened(
     source: Source, stack: ExitStack, wanted: Sequence[str] | None = None
 ) -> tuple[Mapping[str, _Array], list[Problem]]:
-    """Open the arrays of a source; return those that opened, and the problems of those that did not.
+    """Open the arrays of a source; return the arrays that opened, and the problems of the others.
 
     Raises
     ------

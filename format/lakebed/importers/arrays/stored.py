@@ -44,11 +44,11 @@ class Array(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """Shape of the array."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Its dtype; ``object`` for texts and for arrays of varying length."""
+        """Dtype of the array; ``object`` for texts and for arrays of varying length."""
 
     def read(self, start: int, stop: int) -> Any:
         """Return rows, as an array or a list of values."""
@@ -56,7 +56,7 @@ class Array(Protocol):
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in arrays.
+    """A tensor that is stored in arrays.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ class Stored:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Dtype of its values."""
+        """Dtype of the values."""
         return self.main.dtype
 
     @property
     def parts(self) -> tuple[Array, ...]:
-        """All of its arrays."""
+        """All arrays of the tensor."""
         return (self.main, *self.beside.values())
 
     @property
@@ -187,7 +187,7 @@ class Stored:
 
 
 def stored_of(name: str, said: Mapping[str, Any], array_of: Callable[[str], Array | None]) -> Stored | None:
-    """Return the tensor that an array stores; None if it has no description, or a wrong one.
+    """Return the tensor that an array stores; None if its description is missing or wrong.
 
     Parameters
     ----------
@@ -290,5 +290,5 @@ def _document(text: str, name: str) -> Any:
 
 
 def _file(data: bytes, kind: str | None) -> Sample:
-    """Return a file as a sample; `kind` is that of files without a signature, such as TGA."""
+    """Return a file as a sample; `kind` is the kind of files without a signature, such as TGA."""
     return Sample(buffer=data, compression=None if sniff(data) else kind)

@@ -1,1 +1,1 @@
-"""The parts that every importer stands on: sources, plans, columns, reports, the registry, and the import itself."""
+"""Parts that all importers share: sources, plans, columns, reports, the registry, and the import itself."""

@@ -1,4 +1,4 @@
-"""Rests of the garbage collector: an import holds millions of objects without cycles, and a full search visits all."""
+"""Pauses of the garbage collector: an import holds millions of objects without cycles, which a full search visits."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MANY_ROWS = 1_000
 
 
 class _Rest:
-    """A context that several threads may enter: the first begins the rest, the last ends it.
+    """A pause that several threads may enter: the first one begins the pause, the last one ends it.
 
     Parameters
     ----------
     begin
-        Begins the rest; returns False if somebody else did, who then ends it.
+        Function that begins the pause; returns False if another caller has begun it, who then ends it.
     """
 
     def __init__(self, begin: Callable[[], bool], end: Callable[[], None]) -> None:
@@ -62,12 +62,12 @@ def _freeze() -> bool:
 
 
 NO_SEARCH = _Rest(_disable, _enable)
-"""Within it the collector does not run."""
+"""Context in which the collector does not run."""
 
 ASIDE = _Rest(_freeze, gc.unfreeze)
-"""Within it the collector visits new objects only; what the program has frozen itself stays frozen."""
+"""Context in which the collector visits only new objects; objects that the program has frozen stay frozen."""
 
 
 def aside(rows: int | None) -> AbstractContextManager[None]:
-    """Return the context for an import of `rows` rows; a short one ends before the collector searches everything."""
+    """Return the context for an import of `rows` rows; that of a short import ends before a full search is due."""
     return nullcontext() if rows is not None and rows < _MANY_ROWS else ASIDE

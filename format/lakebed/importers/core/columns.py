@@ -5,6 +5,7 @@
     decimals                                 text with all digits
     dates, times, timestamps, durations      their integers; ``logical_type`` in the info is the Arrow type
     strings, UUIDs                           text
+    JSON                                     json
     dictionaries of strings                  class_label
     lists of numbers of one length           embedding for floats, otherwise arrays
     lists of numbers                         arrays
@@ -61,7 +62,7 @@ _CHUNKS = "lz4"
 _MEDIA = ("image", "audio", "video")
 
 SUPPOSED = {"audio": "wav", "video": "mp4", "image": "png", "dicom": "dcm"}
-"""Kind of file to assume if no file is known."""
+"""Kind of file to assume if no file of a known kind was found."""
 
 _FEATURES = {"Image": "image", "Audio": "audio", "Video": "video"}
 
@@ -107,7 +108,7 @@ class Wishes:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> Wishes:
-        """Return the wishes of a user."""
+        """Return the wishes from the options of a user."""
         return cls(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
 
     @property
@@ -149,7 +150,7 @@ class Column:
 
 @contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Turn the many errors that Arrow raises at damage into one.
+    """Turn the many errors that Arrow raises on damaged data into one.
 
     Raises
     ------
@@ -179,7 +180,7 @@ def check_rows(count: int, nbytes: int, where: str) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table: the context, or a part of it, of workers.
+    """The columns of a table: the context of workers, or a part of it.
 
     Parameters
     ----------
@@ -318,23 +319,34 @@ def table_of(
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the storage type of an extension type: which extensions Arrow knows depends on the program's imports."""
+    """Return the storage type of an extension type, since the program's imports decide which ones Arrow knows."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
+    if isinstance(kind, pa.JsonType):
+        return kind
     return plain_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
 
 
 def _storage(values: Any) -> Any:
     if isinstance(values, pa.Array) and isinstance(values.type, pa.UuidType):
         return pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
-    values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    if isinstance(values, pa.ExtensionArray) and not isinstance(values.type, pa.JsonType):
+        values = values.storage
     return without_views(values) if isinstance(values, pa.Array) else values
+
+
+def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy of a batch of another library, whose columns are released all at once.
+
+    A narrow column waits until a chunk is full, and would keep the wide ones beside it in memory.
+    """
+    return pa.RecordBatch.from_arrays([pa.concat_arrays([one]) for one in batch.columns], schema=batch.schema)
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
     """Return the name of a column's tensor: the column's, with ``_`` for characters that names cannot hold.
 
-    ``_`` is appended to names with which Deep Lake 3 could not open the dataset, and to those of groups.
+    ``_`` is appended to names with which Deep Lake 3 cannot open the dataset, and to names that groups have.
     """
     text = _NOT_IN_NAMES.sub("_", column).encode("utf-8", "replace").decode()
     parts = [part.strip().encode()[:_LONGEST_PART].decode("utf-8", "ignore") for part in text.split("/")]
@@ -362,7 +374,7 @@ def _is_refused(name: str) -> bool:
 def _sound(batch: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
     """Yield runs of valid rows with the number of their first row; for a damaged row, the reason.
 
-    Damaged files may place texts and lists outside of memory, which crashes the first that looks at them.
+    Damaged files may place texts and lists outside of memory: reading such values crashes the process.
     """
     if not isinstance(batch, pa.RecordBatch):
         yield start, batch
@@ -454,6 +466,8 @@ def _tensor_of(
         return _tensor_of(name, pa.field(field.name, kind.value_type), feature, table, None, problems)
     if pa.types.is_decimal(kind):
         return "text", tensor(name, "text", info={"type": str(kind)}, chunk_compression=_CHUNKS)
+    if isinstance(kind, pa.JsonType):
+        return "arrow", tensor(name, "json", chunk_compression=_CHUNKS)
     if is_text(kind) or pa.types.is_null(kind):
         return "text", tensor(name, "text", chunk_compression=_CHUNKS)
     bare: dict[str, Any] = {"create_shape_tensor": False, "create_id_tensor": False}

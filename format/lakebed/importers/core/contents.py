@@ -6,9 +6,9 @@ a file with an unmistakable signature            ``image``, ``audio``, ``video``
 an array as NumPy saves it                       ``array``
 others, pickles included                         ``bytes``
 
-A tensor is made for the values that were looked at, or for the wish of the user. A later value of another kind is
-converted if nothing is lost, and otherwise its row is left out, with advice. Empty bytes are a null among files, arrays
-and JSON.
+A tensor is made for the inspected values, or for the kind that the user wishes. A later value of another kind is
+converted if nothing is lost; otherwise its row is left out, with advice. Empty bytes are a null among files, arrays and
+JSON.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Looked:
     most: int = 0
 
     def add(self, values: Sequence[bytes]) -> None:
-        """Look at the values of a row."""
+        """Inspect the values of a row."""
         self.most = max(self.most, len(values))
         for value in values:
             if value:
@@ -163,7 +163,7 @@ class Looked:
 
     @classmethod
     def at(cls, values: Sequence[bytes]) -> Looked:
-        """Look at rows of one value each."""
+        """Inspect rows of one value each."""
         found = cls()
         for value in values:
             found.add([value])
@@ -281,7 +281,7 @@ class Planning:
         supposed: str | None = None,
         texts: bool = True,
     ) -> Content:
-        """Return the kind of a column, as :func:`content_of` does; the user's wish is that for its name."""
+        """Return the kind of a column, as :func:`content_of` does, with the user's wish for that column."""
         return content_of(
             name,
             looked,
@@ -438,7 +438,7 @@ def _is_mp3(data: bytes) -> bool:
 
 
 def _frame_bytes(head: bytes) -> int | None:
-    """Return the length of a frame of layer III by its head; None if the bytes are not such a head."""
+    """Return the length of a frame of MPEG layer III from its header; None if the bytes are not such a header."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
         return None
     version, rate, hertz = head[1] >> 3 & 3, head[2] >> 4, head[2] >> 2 & 3
@@ -454,7 +454,7 @@ def _frame_bytes(head: bytes) -> int | None:
 
 
 def _kind(looked: Looked, *, texts: bool) -> tuple[str, str]:
-    """Return the kind of values; and, if they might be more than bytes, the reason for storing bytes."""
+    """Return the kind of values; if they might be of a more specific kind, also the reason to store them as bytes."""
     kinds = set(looked.kinds)
     if not texts:
         kinds = {Kind("bytes") if kind.name in ("text", "json") else kind for kind in kinds}

@@ -42,7 +42,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def innermost(kind: pa.DataType) -> tuple[pa.DataType, int]:
-    """Return the type inside of lists of lists, and the depth of the lists."""
+    """Return the innermost type of nested lists, and their depth."""
     depth = 0
     while is_list(kind):
         kind, depth = kind.value_type, depth + 1
@@ -245,7 +245,7 @@ def _files_in(values: Any) -> Iterator[bytes]:
 
 
 def kind_of_files(said: Described, files: Iterable[bytes], wish: str | None = None) -> str | None:
-    """Return the kind of some files if it differs from that of the tensor, as links may lead to any.
+    """Return the kind of some files if it differs from that of the tensor; links may lead to files of any kind.
 
     Parameters
     ----------

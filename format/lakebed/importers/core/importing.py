@@ -1,4 +1,4 @@
-"""One import from its plan to its report: create tensors, let workers make rows, remember, commit.
+"""One import from its plan to its report: create tensors, let workers make rows, record progress, commit.
 
 ``ds.info["imports"]`` records the source and the progress of each import. Calling an import again resumes one that was
 killed, and does not repeat one that is complete. The last rows and the state "done" are published together; after a
@@ -32,6 +32,7 @@ from lakebed.importers.core.registry import importer_of, recognised
 from lakebed.importers.core.report import ImportReport
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import Splits, chosen, splits_of
+from lakebed.importers.core.upserting import upserted
 from lakebed.importers.folders.pictures import LOSSLESS, Pictures
 from lakebed.runtime.options import check_options, options_of
 from lakebed.runtime.plugins import Format
@@ -143,8 +144,13 @@ def import_from(
     >>> report.written, report.skipped  # doctest: +SKIP
     (4952, 48)
     """
-    source = Source.of(src, src_creds, follow_symlinks=follow_symlinks, dest=_address_of(dest))
-    importer = recognised(source)[0] if format == "auto" else importer_of(format)
+    named = None if format == "auto" else importer_of(format)
+    address = getattr(named.functions, "address", None) if named is not None else None
+    found = address(src) if address is not None else None
+    source = Source.of(
+        src if found is None else found, src_creds, follow_symlinks=follow_symlinks, dest=_address_of(dest)
+    )
+    importer = named or recognised(source)[0]
     if lossless:
         options.setdefault("compression", LOSSLESS)
     check_options(importer.name, options_of(importer.plan), options)
@@ -165,6 +171,7 @@ def import_from(
     report = _copied(importer, source, None if dry_run else dest, how, options, is_part=is_part)
     if report is not None:
         return report
+    options = dict(_resumed(importer, source, dest, how, options))
     plan, splits = _planned(importer, source, wanted, seed, options)
     if strict and plan.problems:
         raise IngestionError(told_first(plan.problems).removeprefix(". "))
@@ -183,6 +190,24 @@ def _address_of(dest: Any) -> str:
     if isinstance(dest, Dataset):
         return dest.path
     return os.fspath(dest) if isinstance(dest, str | os.PathLike) else ""
+
+
+def _resumed(
+    importer: Format, source: Source, dest: Any, how: _How, options: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the options of an import that goes on where the last one of the same rows ended."""
+    resumed = getattr(importer.functions, "resumed", None)
+    if resumed is None or dest is None or how.overwrite:
+        return options
+    if isinstance(dest, Dataset):
+        ds = dest
+    elif exists(dest, creds=how.creds):
+        ds = load(dest, read_only=True, creds=how.creds)
+    else:
+        return options
+    done = [one for one in ds.info.get(INFO) or () if one.get("state") in _OVER]
+    found: Mapping[str, Any] = resumed(source, options, done)
+    return found
 
 
 def _planned(
@@ -209,7 +234,7 @@ def _planned(
         Problem(name, reason, 0) for name, reason in source.left_out.items() if not source.is_own(name)
     ]
     plan, splits = splits_of(planned, wanted, seed)
-    if not len(plan.items):
+    if not len(plan.items) and not plan.may_be_empty:
         raise IngestionError(
             f"{source.shown} holds nothing to import: {plan.found}{told_first(plan.problems)}"
         )
@@ -279,7 +304,7 @@ def _copied(
     Raises
     ------
     IngestionError
-        If only a part of it was asked for, or ``dest`` is an open dataset.
+        If only a part of it was requested, or ``dest`` is an open dataset.
     """
     copied = getattr(importer.functions, "copied", None)
     if copied is None:
@@ -371,6 +396,7 @@ class _Import:
             )
         self._report = ImportReport.of(importer.name, source.shown, plan)
         self._earlier: Mapping[str, Any] = {}
+        self._is_rekeyed = True
 
     def run(self, dest: Any) -> ImportReport:
         """Import into a dataset, or resume an import that was interrupted."""
@@ -386,6 +412,9 @@ class _Import:
             except AllSamplesSkippedError as error:
                 if created:
                     ds.delete()
+                if self._plan.may_be_empty:  # one stream, which failed as a whole
+                    reason = str(error).partition("The first: ")[2].removeprefix("IngestionError: ")
+                    raise IngestionError(reason) from None
                 raise IngestionError(f"nothing of {self._source.shown} could be imported. {error}") from error
         else:
             report.written, report.skipped = self._earlier["written"], self._earlier["skipped"]
@@ -431,11 +460,16 @@ class _Import:
                 "first": len(ds),
                 "about": describe(plan) if describe is not None else plan.about,
             }
-            ds.info[INFO] = [*(ds.info.get(INFO) or []), record]
+            earlier = ds.info.get(INFO) or []
+            if (
+                "cursor" in record["about"] or plan.upsert is not None
+            ):  # repeated day by day: the last one stays
+                earlier = [one for one in earlier if one.get("identity") != record["identity"]]
+            ds.info[INFO] = [*earlier, record]
         return ds, not there
 
     def _lacks_commit(self, last: Mapping[str, Any], ds: Dataset) -> bool:
-        """Return whether this import was killed just before its commit: nothing else was committed since."""
+        """Return whether this import was killed just before its commit, with no other commit since."""
         is_this = last.get("state") == "done" and last.get("identity") == self._identity()
         return is_this and self._how.commit and last.get("below", "") == ds.commit_id
 
@@ -449,7 +483,9 @@ class _Import:
     def _identity(self) -> str:
         plan, splits = self._plan, self._splits
         names = ",".join(sorted(one.name for one in self._tensors))
-        return f"{self._source.identity}/{len(plan.items)}/{names}/{splits.names}{splits.shares}{splits.only or ''}"
+        drawn = f"{splits.names}{splits.shares}{splits.only or ''}"
+        of = f"/{plan.of}" if plan.of else ""
+        return f"{self._source.identity}/{len(plan.items)}/{names}/{drawn}{of}"
 
     def _create(self, ds: Dataset) -> None:
         """Create the tensors that the dataset lacks; older rows are null in them."""
@@ -479,7 +515,10 @@ class _Import:
             self._importer,
             self._plan.context,
             self._splits,
-            tuple(name for name in ds.tensors if name not in planned),
+            # Rows that are replaced keep what others have added.
+            ()
+            if self._plan.upsert is not None
+            else tuple(name for name in ds.tensors if name not in planned),
             Pictures.of(self._tensors, lossless=how.lossless),
         )
         scheduler = how.scheduler or str(getattr(functions, "SCHEDULER", "threaded"))
@@ -500,6 +539,16 @@ class _Import:
             state = self._over(ds) if is_over else {"state": "running"}
             self._remember(ds, {**self._report.record(), **state})
 
+        if self._plan.upsert is not None:
+            if self._splits.names:
+                raise IngestionError("rows by key are of no split: import without --split, or without --key")
+            made = making.columns(Items(self._plan.items)[:])
+            self._report.merged, done = upserted(
+                ds, made, self._plan.upsert, rekeyed=self._is_rekeyed, strict=how.strict
+            )
+            with ds:
+                remember(done)
+            return
         try:
             done = transform(
                 make,
@@ -516,6 +565,7 @@ class _Import:
                 before_publish=remember,
                 copy=False,
                 rows_apart=True,
+                skip_ok=self._plan.may_be_empty,
             )
         except AllSamplesSkippedError:
             raise
@@ -542,9 +592,18 @@ class _Import:
         ds.info[INFO] = [*before, {**last, **told}]
 
     def _over(self, ds: Dataset) -> dict[str, Any]:
-        """Return the state of an import whose rows are all written; ``below`` is the commit before its own."""
-        told = {"state": "done", "finished": datetime.now(UTC).isoformat(timespec="seconds")}
-        return {**told, "below": ds.commit_id} if self._how.commit else told
+        """Return the record of an import whose rows are all written; ``below`` is the commit before its own."""
+        told: dict[str, Any] = {"state": "done", "finished": datetime.now(UTC).isoformat(timespec="seconds")}
+        ended = getattr(self._importer.functions, "ended", None)
+        if ended is not None:
+            told["about"] = {**ds.info[INFO][-1]["about"], **ended(self._plan)}
+        return {**told, "below": ds.commit_id} if self._commits else told
+
+    @property
+    def _commits(self) -> bool:
+        """True unless nothing is new, as on most days of an import that is repeated."""
+        is_new = self._report.read or not self._plan.may_be_empty
+        return self._how.commit and bool(is_new)
 
     def _finish(self, ds: Dataset) -> None:
         """Count the splits, and commit."""
@@ -554,12 +613,12 @@ class _Import:
         if self._earlier.get("state") == "rows":
             with ds:
                 self._remember(ds, self._over(ds))
-        if self._how.commit:
+        if self._commits:
             ds.commit(f"Imported {report.written:,} rows of {report.format} from {report.source}")
 
 
 def create_tensor(ds: Dataset, one: TensorPlan) -> Tensor:
-    """Create a planned tensor, under any name."""
+    """Create a planned tensor; names that warn users elsewhere are allowed."""
     with any_name():
         created = ds.create_tensor(one.name, **one.arguments)
     for key, value in one.info.items():

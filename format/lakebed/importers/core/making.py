@@ -31,7 +31,7 @@ class Items(Sequence[tuple[int, Any]]):
 
 
 class _Numbered(tuple[int, Any]):
-    """An item with its number, which messages leave out."""
+    """An item with its number; messages show the item only."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ Columns = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Making:
-    """Turns items into rows; each importer uses one of the three methods.
+    """Functions that turn items into rows; each importer uses one of the three methods.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Making:
                 of = self.splits.of(number, at + len(rows))[at:] if self.splits.names else None
                 at += len(rows)
                 made, rows = self._completed(columns, rows, of)
-                yield from (change for row in rows for change in changes.get(row, ()))
+                yield from (change for row in rows for change in changes.get(row, ())) if changes else ()
                 if rows:
                     yield made
 
@@ -117,14 +117,14 @@ class Making:
             splits = self.splits
             of = [splits.of(entries[which[row]][0], 1)[0] for row in rows] if splits.names else None
             made, rows = self._completed(columns, rows, of)
-            yield from (change for row in rows for change in changes.get(row, ()))
+            yield from (change for row in rows for change in changes.get(row, ())) if changes else ()
             if rows:
                 yield RowsOfItems(made, [which[row] for row in rows], entries)
 
     def _completed(
         self, columns: Columns, rows: Sequence[int], of: Sequence[str] | None
     ) -> tuple[Columns, Sequence[int]]:
-        """Add the missing tensors and the splits to columns; keep the rows of the split that is wanted."""
+        """Add missing tensors and the splits to columns; keep only rows of the wanted split."""
         made = {**columns, **{name: [None] * len(rows) for name in self.missing}}
         if of is not None and self.splits.only is None:
             made[self.splits.tensor] = of
@@ -136,7 +136,7 @@ class Making:
     def _looked_at(
         self, columns: Columns, place: Callable[[int], str]
     ) -> Generator[Skipped, None, tuple[Columns, Sequence[int], dict[int, list[Skipped]]]]:
-        """Look at the pictures of columns; return the columns and numbers of the rows that stay, and their changes."""
+        """Inspect the pictures of columns; return the columns and numbers of the rows that stay, and the changes."""
         pictures = self.pictures
         count = len(next(iter(columns.values())))
         out: set[int] = set()
@@ -189,7 +189,7 @@ class Making:
 
 
 def _tried(rows: Iterable[Any]) -> Iterator[Any]:
-    """Yield what an importer yields, and the error that ends it; importers of other packages may raise any."""
+    """Yield the rows of an importer, and the error that ends it; importers of other packages may raise any error."""
     try:
         yield from rows
     except Exception as error:  # noqa: BLE001 - reported with the item

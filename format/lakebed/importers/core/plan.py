@@ -20,6 +20,12 @@ Optional names of the module:
     ``"processed"`` where rows are made by Python code; ``"threaded"`` is the default.
 ``plan_splits(source, only, *, ...)``
     Called instead of ``plan`` with the splits that are wanted, so that others are not read.
+``address(src)``
+    Returns the :class:`Elsewhere` that the text of a source names; None for files.
+``resumed(source, options, records)``
+    Returns the options of an import into a dataset whose earlier imports left `records` in its info.
+``ended(plan) -> dict``
+    Facts for the info that are known once all rows are made.
 ``copied(source, dest, *, overwrite, creds, progressbar, **options)``
     Copies a source that is a dataset already, with its history; returns None for sources that are planned. Without a
     dest it only counts the rows.
@@ -68,7 +74,7 @@ def tensor(
     name, htype, arguments
         As for ``create_tensor``; arguments that are None are left out.
     info
-        Its info.
+        Info of the tensor.
     is_list
         Samples are lists of numbers: an empty list stays a list, and does not become a null, even if none has two.
     """
@@ -133,6 +139,22 @@ class Copied:
     problems: Sequence[Problem] = ()
 
 
+@dataclass(frozen=True)
+class Upsert:
+    """Rows by key: newer ones take the place of older ones.
+
+    Parameters
+    ----------
+    key
+        Tensors that identify a row.
+    cursor
+        Tensor whose greater value marks the newer row; None for the order in which rows come.
+    """
+
+    key: tuple[str, ...]
+    cursor: str | None = None
+
+
 @dataclass
 class Plan:
     """The plan of an import.
@@ -159,6 +181,12 @@ class Plan:
         Names of classes by tensor, for the report.
     about
         Facts about the whole source, for the info of the dataset.
+    upsert
+        The key of the rows; None appends all.
+    of
+        The part of the source that is imported, such as a table of a database.
+    may_be_empty
+        A source without rows is no error.
     """
 
     found: str
@@ -171,6 +199,9 @@ class Plan:
     problems: list[Problem] = field(default_factory=list)
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
+    upsert: Upsert | None = None
+    of: str = ""
+    may_be_empty: bool = False
 
     def only(self, splits: Sequence[str]) -> Plan:
         """Return the plan for some splits.
@@ -231,7 +262,7 @@ def media(
 
 @dataclass(frozen=True)
 class Media:
-    """Makes values of files of the source: bytes, or links.
+    """Maker of values for files of the source: bytes, or links.
 
     Parameters
     ----------

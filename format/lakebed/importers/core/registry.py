@@ -1,4 +1,4 @@
-"""The formats that data sets are imported from; other packages add theirs by the entry point ``lakebed.importers``.
+"""The formats from which data sets are imported; other packages add formats by the entry point ``lakebed.importers``.
 
 :mod:`lakebed.importers.core.plan` lists the functions of the module of a format.
 """
@@ -26,6 +26,8 @@ _MODULES = {
     "mds": ("shards.mds", "MosaicML MDS shards"),
     "litdata": ("shards.litdata", "LitData chunks"),
     "tfrecord": ("tfrecord.tfrecord", "TFRecord files of tf.train.Example"),
+    "delta": ("tables.delta", "Delta Lake tables, at any version"),
+    "iceberg": ("tables.iceberg", "Iceberg tables of catalogs and folders, at any snapshot"),
     "dataframe": ("tables.dataframe", "tables of pandas, polars and Arrow, and Arrow files"),
     "parquet": ("tables.parquet", "Parquet files"),
     "hdf5": ("arrays.hdf5", "HDF5 files: arrays with their attributes"),
@@ -38,6 +40,7 @@ _MODULES = {
     "csv": ("tables.delimited", "CSV and TSV files"),
     "jsonl": ("tables.json_lines", "JSON lines, and tables of JSON (also called json)"),
     "xlsx": ("tables.xlsx", "Excel workbooks (also called excel)"),
+    "sql": ("tables.sql", "tables and queries of databases: PostgreSQL, SQLite, DuckDB and others, by ADBC"),
     "folder": ("folders.folder", "folders of images, audio, video, text or arrays, a class each"),
 }
 

@@ -52,7 +52,9 @@ class ImportReport:
     reasons
         Number of rows that were left out, by reason.
     left_out
-        The first 100 of them: {"where": ..., "reason": ...}.
+        The first 100 rows left out: {"where": ..., "reason": ...}.
+    merged
+        Of an import by key: keys of the dataset whose row was replaced, and keys that were added.
     changes
         Changes in rows that were written: {change: {"count": ..., "first": ...}}.
     file
@@ -82,6 +84,7 @@ class ImportReport:
     reasons: dict[str, int] = field(default_factory=dict)
     left_out: list[dict[str, str]] = field(default_factory=list)
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    merged: dict[str, int] = field(default_factory=dict)
     file: str | None = None
     no_file: str | None = None
     resumed: bool = False
@@ -156,7 +159,9 @@ class ImportReport:
     def record(self) -> dict[str, Any]:
         """Return the part that the dataset remembers."""
         names = ("format", "source", "found", "written", "skipped", "reasons", "left_out", "changes")
-        found = {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in names} | (
+            {"merged": self.merged} if self.merged else {}
+        )
         return {**found, "problems": [asdict(problem) for problem in self.problems[:_REMEMBERED]]}
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,6 +201,8 @@ class ImportReport:
         resumed = " (gone on after an earlier run)" if self.resumed else ""
         counts = f"{self.written:,} rows written, {self.skipped:,} left out, {self.read:,} read"
         lines = [f"  {self.dest}: {counts}{rate}{resumed}", *self._splits()]
+        if self.merged:
+            lines.append("  by key: " + ", ".join(f"{count:,} {what}" for what, count in self.merged.items()))
         for reason, count in sorted(self.reasons.items(), key=lambda pair: -pair[1])[:_SHOWN]:
             lines.append(f"  left out {count:,}: {reason}")
         lines += [f"    {entry['where']}: {entry['reason']}" for entry in self.left_out[:_SHOWN]]

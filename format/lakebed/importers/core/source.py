@@ -1,7 +1,7 @@
 """The source of an import: an object of the program, a file, or a folder with its files, local or in a bucket.
 
 Names of files are relative to the root, with ``/`` between their parts, sorted. No file outside of the root is opened:
-names that annotations and archives give go through :meth:`Source.find`.
+names in annotations and archives are resolved by :meth:`Source.find`.
 """
 
 # Paths are strings here, as in storage.
@@ -52,6 +52,22 @@ _LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx", "@eadir"})
 # Files at the root of a dataset. A dataset inside the source folder, such as the destination, is not imported.
 _OF_DATASETS = frozenset({"version_control_info.json", "dataset_meta.json"})
 _IS_DATASET = "a dataset of lakebed or Deep Lake, which is no part of the folder around it"
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A source that consists of no files, such as a database.
+
+    Parameters
+    ----------
+    address
+        Its address, which may hold a password.
+    shown
+        The address without secrets.
+    """
+
+    address: str = field(repr=False)
+    shown: str
 
 
 @dataclass(frozen=True)
@@ -123,17 +139,17 @@ class Source:
 
     @property
     def is_object(self) -> bool:
-        """True if it is an object of the program."""
+        """True if the source is an object of the program."""
         return not self.address
 
     @cached_property
     def is_local(self) -> bool:
-        """True if its files are on this machine."""
+        """True if the files are on this machine."""
         return bool(self.address) and scheme_of(self.address) == "file"
 
     @cached_property
     def is_file(self) -> bool:
-        """True if it is one file."""
+        """True if the source is one file."""
         if self.is_object:
             return False
         if self.is_local:
@@ -142,7 +158,7 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
-        """True if it is a folder, or a prefix in a bucket."""
+        """True if the source is a folder, or a prefix in a bucket."""
         return bool(self.address) and not self.is_file
 
     @property
@@ -161,6 +177,8 @@ class Source:
     @property
     def shown(self) -> str:
         """The address without secrets; the type of an object."""
+        if isinstance(self.data, Elsewhere):
+            return self.data.shown
         if self.is_object:
             return f"{type(self.data).__module__}.{type(self.data).__qualname__}"
         return shown(self.address)
@@ -207,9 +225,7 @@ class Source:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Return entries of the folder that are not files of the source, with the reason: outside links, pipes,
-        datasets.
-        """
+        """Return entries of the folder that are not files of the source, with the reason: links, pipes, datasets."""
         # Do not list a bucket only for this property.
         is_listed = self.is_local or "_listing" in self.__dict__
         return self._listing[1] if is_listed and self.is_folder else {}
@@ -342,13 +358,13 @@ class Source:
         return io.BufferedReader(raw, _BLOCK_BYTES)
 
     def media(self, name: str) -> Sample:
-        """Return a file as a sample, which is stored byte for byte if the tensor has its compression."""
+        """Return a file as a sample, which is stored byte for byte if the tensor has the same compression."""
         path = self.path(name)
         return read_sample(self.read(name) if path is None else path)
 
     @cached_property
     def identity(self) -> str:
-        """Digest of the names and sizes of all files; of an object, of its type."""
+        """Digest of the names and sizes of all files; for an object, of its type."""
         found = sha256(self.shown.encode())
         for name, size in self.files.items():
             found.update(f"{name}\0{size}\0".encode("utf-8", "surrogatepass"))
@@ -467,7 +483,7 @@ def _is_hidden(name: str) -> bool:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Turn errors of the operating system into ours."""
+    """Turn errors of the operating system into errors of lakebed."""
     try:
         yield
     except FileNotFoundError as error:
@@ -484,7 +500,7 @@ class Ranges(io.RawIOBase):
     Parameters
     ----------
     ranged
-        Returns the bytes from a position on, as many as are asked for; fewer at the end.
+        Function that returns a given number of bytes from a position on; fewer at the end.
     size
         Bytes of the file.
     """

@@ -37,13 +37,13 @@ T = TypeVar("T")
 
 
 def split_of(name: str) -> str:
-    """Return the split that the last such word of a path names; "" if no word does."""
+    """Return the split named by the last word in a path that names one; "" if no word does."""
     words = re.split(r"[-_./]", name.lower())
     return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
 
 
 def split_of_stem(name: str, files: Sequence[str]) -> str:
-    """Return the split that the stem of a file is, as in ``train.csv``; "" for others, and for the only file."""
+    """Return the split named by the stem of a file, as in ``train.csv``; "" for other names, and for an only file."""
     return SPLITS.get(stem_of(name), "") if len(files) > 1 else ""
 
 

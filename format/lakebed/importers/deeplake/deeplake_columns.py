@@ -60,7 +60,7 @@ class Column:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """The part that is equal if two versions can share a tensor: all but the name and the names of classes."""
+        """Key that is equal for columns of versions that can share a tensor: all properties but the names."""
         told = {key: value for key, value in self.plan.arguments.items() if key != "class_names"}
         return self.how, told, dict(self.plan.info)
 
@@ -97,7 +97,7 @@ class Column:
 
 
 def columns_of(ds: Any, wanted: Sequence[str]) -> list[Column]:
-    """Return the columns of a version: those that are wanted, as far as it has them, or all."""
+    """Return the columns of a version: the wanted ones that it has, or all."""
     found: list[Column] = []
     types = {column.name: column.dtype for column in ds.schema.columns}
     for name in wanted or types:
@@ -185,7 +185,7 @@ def _named(called: str) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of their package as JSON."""
+    """Return a value of the package deeplake as JSON."""
     if hasattr(value, "to_dict"):
         value = value.to_dict()
     if isinstance(value, Mapping):

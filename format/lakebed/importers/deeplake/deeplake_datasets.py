@@ -1,4 +1,4 @@
-"""Deep Lake datasets: of formats 2 and 3, as a copy with all versions; of format 4, opened by its own package.
+"""Deep Lake datasets: formats 2 and 3 are copied with all versions; format 4 is opened by the package deeplake.
 
 The rows of one version of a dataset of format 4 are imported: of the last one, or of that with an id or a tag; earlier
 versions are reported. With ``history=True`` all versions are imported as commits (:mod:`deeplake_history`).
@@ -59,7 +59,7 @@ def copied(
     Raises
     ------
     IngestionError
-        If a part of a dataset of format 3 was asked for, or one version together with all.
+        If a part of a dataset of format 3 was requested, or one version together with all.
     """
     found = recognise(source)
     if history and found != "a Deep Lake 3 dataset":

@@ -1,6 +1,6 @@
 """All versions of a dataset of Deep Lake 4, as commits in their order.
 
-Its package opens each version, and describes the changes of each:
+The package deeplake opens each version, and describes its changes:
 
     change                                 rows that are read
     rows were appended, and nothing else   these rows
@@ -101,7 +101,7 @@ def _versions(theirs: Any) -> list[Any]:
 
 
 def _destination(dest: Any, identity: str, *, overwrite: bool, creds: Any) -> tuple[Dataset, int]:
-    """Open or make the dataset; return it and the number of versions that it has already."""
+    """Open or make the dataset; return it and the number of versions that it already contains."""
     if overwrite or not exists(dest, creds=creds):
         ds = empty(dest, overwrite=overwrite, creds=creds)
         with ds:
@@ -186,7 +186,7 @@ class _Change:
     advance: Callable[[int], object]
 
     def apply(self, before: _Version | None, now: _Version, operations: Sequence[str]) -> None:
-        """Turn the dataset from the version before into a version."""
+        """Change the dataset from the version before to this version."""
         columns = now.columns
         held = before.columns if before is not None else {}
         names = {name: name for name in columns if name in held} | _renamed(held, columns, operations)
@@ -226,7 +226,7 @@ class _Change:
             self.ds[one.tensor].info["class_names"] = classes
 
     def _compare(self, old: Any, was: Column, new: Any, column: Column, rows: int) -> None:
-        """Write the rows that differ from the version before."""
+        """Write the rows that differ from the previous version."""
         tensor, start, step = self.ds[column.tensor], 0, 1
         while start < rows:
             stop = min(rows, start + step)
@@ -269,12 +269,12 @@ def _renamed(
 
 
 def _step(values: Any, rows: int) -> int:
-    """Return the number of rows of the next stretch, by the size of this one."""
+    """Return the number of rows of the next stretch, by the size of the present one."""
     return max(1, min(_MOST_ROWS, 2 * rows, _BYTES * rows // max(1, size_of(values))))
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal to the last bit."""
+    """Return whether two values are equal bit by bit."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         is_like = one.dtype == other.dtype and one.shape == other.shape
         return is_like and (

@@ -108,7 +108,7 @@ class _Context:
         return row
 
     def layers(self, item: _Row) -> int:
-        """Return the number of bytes for each pixel that the masks of a picture take."""
+        """Return how many bytes per pixel the masks of a picture take."""
         found = 0
         for kind, reader in self.readers.items():
             number, numbers = item.annotations.get(kind, _NONE)
@@ -279,7 +279,7 @@ def _size(record: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _records(items: Sequence[_Row], context: _Context) -> list[dict[str, Any] | None]:
-    """Return the records of pictures; None for those that `rows` must look at."""
+    """Return the records of pictures; None for pictures that `rows` must make."""
     found: list[dict[str, Any] | None] = [None] * len(items)
     for number, places in _by_file([item.record[0] for item in items]):
         with suppress(*_WRONG):
@@ -319,7 +319,7 @@ def _annotated(
 
 
 def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Return each number with the places at which it stands."""
+    """Return each number with the places at which it occurs."""
     found: dict[int, list[int]] = {}
     for place, number in enumerate(numbers):
         found.setdefault(number, []).append(place)
@@ -348,7 +348,7 @@ def _runs(
 def _tensors(
     kinds: Sequence[Kind], names: Mapping[str, str], ignore: set[str], *, plain: bool, has_text_ids: bool
 ) -> tuple[list[TensorPlan], dict[str, Reader]]:
-    """Return the tensors of annotations and records, and what fills those of each kind."""
+    """Return the tensors of annotations and records, and the readers that fill those of each kind."""
     tensors: list[TensorPlan] = []
     readers: dict[str, Reader] = {}
     for kind in kinds:
@@ -511,7 +511,7 @@ class _Planner:
             return None
 
     def _take_categories(self, kind: Kind, name: str, categories: Any) -> None:
-        """Add the categories of a file to those of its kind.
+        """Add the categories of a file to the categories of its kind.
 
         Raises
         ------

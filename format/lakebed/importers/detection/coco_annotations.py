@@ -1,4 +1,4 @@
-"""Annotations of COCO: which tensors a kind of them needs, and which values they put into rows.
+"""Annotations of COCO: the tensors that a kind of annotation needs, and the values that it puts into rows.
 
 `values_of_many` reads the members of many annotations as columns, without an object for each. It leaves pictures with
 an annotation that does not fit, such as a box of three numbers, to `values_of`, which reports why.
@@ -27,7 +27,7 @@ from lakebed.importers.tables.json_index import JsonFile
 Ints = NDArray[np.int64]
 Values = dict[str, Any]
 Tell = Callable[[str, bool], object]
-"""Reports a reason; the second argument is True if the whole annotation is left out, not only a value of it."""
+"""Function that reports a reason; the second argument is True if the whole annotation is left out, not one value."""
 
 _BAD_VALUE = (LakebedError, LookupError, TypeError, ValueError)
 _INT32 = np.iinfo(np.int32)
@@ -48,19 +48,19 @@ _MADE = ("segmentation_object", "rle_mask", "rle_object", "other")
 _WITH_SHAPES = ("polygon", "binary_mask", "instance_label")
 
 _TOGETHER = 1000
-"""Annotations that are read at a time while their keys are looked at."""
+"""Number of annotations that are read at a time while their keys are inspected."""
 
 
 @dataclass
 class Kind:
-    """Annotation files of one kind, and what their annotations hold.
+    """Annotation files of one kind, and the contents of their annotations.
 
     Parameters
     ----------
     prefix
-        Name of the group, with its slash; empty without one.
+        Name of the group, with its slash; empty if the files have no group.
     keys
-        Key -> kind of value -> how many of the annotations that were looked at have it: "int", "float", "text",
+        Key -> kind of value -> how many of the inspected annotations have it: "int", "float", "text",
         "ints", "floats", "other".
     looked, segments_looked
         Numbers of annotations and of panoptic segments that were inspected.
@@ -118,7 +118,7 @@ class Reader:
 
 
 def look(kind: Kind, file: JsonFile, most: int) -> None:
-    """Note the keys of the first annotations of a file, and the kinds of their values.
+    """Record the keys of the first annotations of a file, and the kinds of their values.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def _elements(file: JsonFile, numbers: Ints) -> Iterator[dict[str, Any]]:
 
 
 def _is_filled(file: JsonFile, key: str) -> bool:
-    """Return whether an annotation of a file has more under a key than an empty list or null."""
+    """Return whether an annotation of a file has a value other than an empty list or null under a key."""
     array = file.arrays["annotations"]
     of = array.kinds_of(key)
     unsure = np.isin(of, [ord("n"), ord("A")])  # null, or an empty list
@@ -204,7 +204,7 @@ def tensors_of(
     ignore
         Keys that are left out.
     plain
-        Tensors are those of this library; otherwise those of Deep Lake 3.
+        Make the tensors of this library; otherwise the tensors of Deep Lake 3.
     """
     made: dict[str, TensorPlan] = {}
     dtypes: dict[str, str] = {}
@@ -278,7 +278,7 @@ def _arguments_of(key: str, kind: Kind, labels: Mapping[int, str], real: str) ->
 
 
 def _labels(categories: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return the name of each category by its id; names that several have get their ids behind them."""
+    """Return the name of each category by its id; names shared by several categories get the ids appended."""
     names = {one["id"]: str(one.get("name")) for one in categories}
     count = Counter(names.values())
     return {key: name if count[name] == 1 else f"{name} ({key})" for key, name in names.items()}
@@ -441,7 +441,7 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] 
 
 
 def _flat(part: Any) -> Any:
-    """Return a polygon of points, each a list of x and y, as numbers in a row; others as they are."""
+    """Return a polygon of points, each a list of x and y, as a flat list of numbers; other values unchanged."""
     if type(part) is list and part and all(type(one) is list and len(one) == 2 for one in part):
         return [number for one in part for number in one]
     return part
@@ -496,7 +496,7 @@ def _png_of(panoptic: Source, name: str) -> str:
 def values_of_many(
     file: JsonFile, numbers: Sequence[Sequence[int]], reader: Reader, sizes: Sequence[tuple[int, int]]
 ) -> list[Values | None]:
-    """Return the values of a kind's tensors for pictures; None for those that `values_of` must look at.
+    """Return the values of a kind's tensors for pictures; None for pictures that `values_of` must read.
 
     Parameters
     ----------
@@ -607,7 +607,7 @@ class _Columns:
         return found
 
     def _mark_odd(self, which: NDArray[np.bool_], counts: Ints) -> None:
-        """Mark the annotations of some values as odd, where each annotation has as many values as counted."""
+        """Mark annotations as odd if one of their values is; each annotation has as many values as counted."""
         self.odd[np.searchsorted(_ends(counts), np.flatnonzero(which), side="right") - 1] = True
 
     def _texts(self, _: str, column: Ints) -> list[Any]:
@@ -655,7 +655,7 @@ class _Columns:
 
 
 def _column_of(key: str, reader: Reader) -> str:
-    """Return the letter of the column that a key is read into."""
+    """Return the letter of the column type into which a key is read."""
     fixed = {"bbox": "F", "segmentation": "P", "caption": "v"}
     if key in fixed:
         return fixed[key]

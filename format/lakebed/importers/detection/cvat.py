@@ -54,7 +54,7 @@ _CORNER = re.compile(r"x([tb][lr])([12])")
 
 
 class _Piece(NamedTuple):
-    """Place of an element in a file; of a shape of a track also the attributes of the track."""
+    """Place of an element in a file; for a shape of a track also the attributes of the track."""
 
     file: str
     start: int
@@ -273,7 +273,7 @@ def _element_of(source: Source, piece: _Piece) -> Element:
 
 
 class _Scan:
-    """Handlers of a parser that note the places of elements; an element ends where the next event begins.
+    """Handlers of a parser that record the places of elements; an element ends where the next event begins.
 
     Attributes
     ----------

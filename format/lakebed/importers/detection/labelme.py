@@ -160,7 +160,7 @@ def _rows_of(
     Parameters
     ----------
     problems
-        Is added to.
+        List to which problems are added.
     alone
         Images without a JSON file have rows, too.
     """
@@ -184,7 +184,7 @@ def _rows_of(
 
 
 def _is_of_another_name(look: tuple[str, _Seen | LakebedError]) -> bool:
-    """Return whether a file names an image of another name, which may have a file of its own name."""
+    """Return whether a file names an image with a stem other than its own, which may have its own annotation file."""
     name, seen = look
     return isinstance(seen, _Seen) and seen.image is not None and stem_of(seen.image) != stem_of(name)
 

@@ -13,7 +13,7 @@ from lakebed.errors import IngestionError
 from lakebed.importers.detection.objects import plain_number
 
 _MOST_DEPTH = 64
-"""Annotations are a few elements deep."""
+"""Maximum depth of elements; annotations are a few elements deep."""
 _DECLARED = re.compile(rb"""<\?xml[^>]*\bencoding=["']([\w.:-]+)""")
 
 
@@ -92,7 +92,7 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
 
 @contextmanager
 def parsing(name: str) -> Iterator[None]:
-    """Turn the errors of a parser into ours."""
+    """Turn the errors of a parser into errors of lakebed."""
     try:
         yield
     except IngestionError:

@@ -16,7 +16,7 @@ from lakebed.errors import FormatError, ModuleNotInstalledException
 
 _MOST_PIXELS = 1 << 29
 _PACKED = re.compile(rb"(?:[P-o]{0,5}[0-O])*")
-"""Complete numbers of up to six characters: pycocotools reads beyond the end of any other text."""
+"""Complete numbers of up to six characters; on other texts, pycocotools reads beyond the end."""
 
 
 def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]:
@@ -83,7 +83,7 @@ def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
 
 
 def _at_most(counts: bytes, height: int, width: int) -> NDArray[np.uint8] | None:
-    """Return a mask whose first pixels the counts fill; None if they go beyond it."""
+    """Return a mask whose first pixels the counts fill; None if the counts exceed the mask."""
     try:
         found: NDArray[np.uint8] = pycocotools().decode({"size": [height, width], "counts": counts})
     except ValueError:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _READERS = 32
 _READ_BYTES = 1 << 26
-"""Limits on the files of a bucket that a plan reads at the same time, and on their bytes."""
+"""Maximum number of files of a bucket that a plan reads at the same time, and of their bytes."""
 
 IMAGE_FOLDERS = ("images", "JPEGImages")
 """Folders of images that lie in the folder of a split, or around it."""
@@ -345,7 +345,7 @@ class Images:
             self._by_stem.setdefault(stem_of(name), []).append(name)
 
     def named(self, name: str, folders: Iterable[str] = ("",)) -> str | None:
-        """Return the image of a name, relative to one of the folders; otherwise the only one of the same last part."""
+        """Return the image of a name, relative to one of the folders; otherwise the only image of that file name."""
         wanted = name.replace("\\", "/")
         for folder in folders:
             try:
@@ -359,7 +359,7 @@ class Images:
         return same[0] if len(same) == 1 else None
 
     def of_stem(self, stem: str, folder: str = "", siblings: Sequence[str] = ()) -> str | None:
-        """Return the image of a stem: in a folder, in a folder beside it, or the only one in the source."""
+        """Return the image with a stem: in a folder, in a folder beside it, or the only such image in the source."""
         found = self._by_stem.get(stem, [])
         above = folder.rpartition("/")[0]
         for place in (folder, *(f"{above}/{sibling}".lstrip("/") for sibling in siblings)):

@@ -45,13 +45,13 @@ _LINE_BYTES = 1 << 20
 _MOST_CLASSES = 100_000
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
 _USED = {"ImageID", "LabelName", *_SIDES}
-"""Columns that are no attributes."""
+"""Columns that are not attributes."""
 _MID = re.compile(r"/[a-z]/[\w-]+")
 _SPLIT_OF_NAME = re.compile(r"(?:^|[-_/])(train|validation|val|test)(?=[-_/])")
 
 
 class _Lines(NamedTuple):
-    """Lines of an image that follow each other: number of the file, their place, and number of the first."""
+    """Consecutive lines of an image: number of the file, their place, and number of the first line."""
 
     file: int
     start: int
@@ -215,7 +215,7 @@ def _names(
 
 
 def _described(source: Source, name: str, shown: str, problems: list[Problem]) -> dict[str, str]:
-    """Return the classes of a file if most of its lines are an id and a name; report the other lines."""
+    """Return the classes of a file if most of its lines are an id and a name; report other lines."""
     try:
         text = source.document(name).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -282,7 +282,7 @@ def _image_of(cell: bytes) -> str:
 
 
 def _cell(line: bytes, column: int) -> bytes:
-    """Return a cell of a line, without blanks; empty if it has none."""
+    """Return a cell of a line, without blanks; empty if the line lacks the cell."""
     if b'"' in line:
         texts = _cells(line.decode("utf-8", "replace"))
         return texts[column].encode() if column < len(texts) else b""

@@ -222,7 +222,7 @@ class _Planner:
         return {split: names for split, names in splits.items() if names}
 
     def colors(self, labels: Sequence[str]) -> tuple[dict[int, int], list[str]]:
-        """Return the class of each color, from a labelmap.txt or the palette, and the names of the classes of masks."""
+        """Return the class of each color, from a labelmap.txt or the palette, and the class names of masks."""
         usual = _palette()
         colors = {color: number for number, color in enumerate(usual)}
         name = next((one for one in self._source.files if one.rpartition("/")[2] == "labelmap.txt"), None)
@@ -249,7 +249,7 @@ class _Planner:
 
 
 def _palette() -> list[int]:
-    """Return the colors of the palette: bits of the number are, in turn, high bits of red, green and blue."""
+    """Return the colors of the palette: the bits of a number are, in turn, high bits of red, green and blue."""
     found = []
     for number in range(256):
         color = [0, 0, 0]

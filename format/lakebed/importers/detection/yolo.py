@@ -42,7 +42,7 @@ TASKS: Mapping[str, str] = {
 COORDS = {"type": "fractional", "mode": "CCWH"}
 
 _MOST_BYTES = 1 << 28
-"""Limit on the size of a label file; 100,000 polygons of 20 points take 40 MB."""
+"""Maximum size of a label file; 100,000 polygons of 20 points take 40 MB."""
 _BOX = 5
 """Numbers of a line with a box."""
 _MOST_CLASS = 0xFFFFFFFF  # limit of class numbers, because labels are stored as uint32

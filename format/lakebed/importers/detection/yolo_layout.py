@@ -17,9 +17,9 @@ from lakebed.importers.detection.objects import IMAGE_FOLDERS, by_folder
 from lakebed.importers.folders.pictures import IMAGE_KINDS, images_of
 
 _DOCUMENT_BYTES = 1 << 20
-"""Limit on the size of data.yaml or a file of classes; 10,000 classes take 200 kB."""
+"""Maximum size of data.yaml or a file of classes; 10,000 classes take 200 kB."""
 _LIST_BYTES = 1 << 30
-"""Limit on the size of a list of images, enough for 10 million paths."""
+"""Maximum size of a list of images, enough for 10 million paths."""
 _MOST_CLASSES = 100_000
 
 _LABEL_FOLDERS = ("labels", "annotations")
@@ -78,7 +78,7 @@ def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
     Parameters
     ----------
     data
-        The data.yaml or obj.data to go by; None is the source's own.
+        The data.yaml or obj.data to use; None is the source's own.
     classes
         File with a class on each line; None stands for the names of data.yaml, or the file that the source has.
 
@@ -113,7 +113,7 @@ def lines_of_classes(source: Source) -> list[str]:
     Raises
     ------
     IngestionError
-        If it is no small file of text.
+        If it is not a small text file.
     """
     return _classes_in(source, "", source.shown)
 
@@ -261,7 +261,7 @@ def yaml_of(raw: bytes, name: str) -> Any:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Return a value of YAML as JSON has it."""
+    """Return a value of YAML as JSON."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if depth < 8 and isinstance(value, list) and len(value) <= _MOST_CLASSES:

@@ -64,12 +64,12 @@ _OF_SUFFIX = {
     ".npy": "array",
 }
 _ABOUT = {"text": "text", "json": "JSON"}
-"""Htypes of files that may describe rows, or the folder, or be the rows."""
+"""Htypes of files that may describe rows, describe the folder, or be rows themselves."""
 
 _OF_SCANS = re.compile(r"(\.\d+|\.ima|\.dicom)?")
 """Suffixes of DICOM files: no suffix, those of Siemens, or the last number of an id (1.2.840.113619)."""
 _NO_SCANS = ("dicomdir",)
-"""Directory files of discs, which begin like scans."""
+"""Directory files of discs, whose first bytes are like those of scans."""
 _DICOM_AT = 128
 _OF_SOME_AXES = ("dicom", "nifti")
 """Htypes whose files are stored unchanged, and whose number of axes varies."""
@@ -341,7 +341,7 @@ def _is_stack(source: Source, name: str) -> bool:
 
 
 def _notes(htypes: Mapping[str, str], notes: Literal["auto", "rows", "skip"]) -> list[str]:
-    """Return the texts and JSON files that are not imported."""
+    """Return the texts and JSON files that are skipped."""
     if notes == "rows":
         return []
     held = {_stem(name) for name, htype in htypes.items() if htype not in _ABOUT}

@@ -1,4 +1,4 @@
-"""Reports of files that the import of a folder skips: their number by kind, and the command that imports them."""
+"""Reports of files that the import of a folder skips: their number by kind, and the command to import them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def beside_set(source: Source) -> Iterator[Problem]:
 
 
 def passed_over(source: Source, names: Iterable[str], why: str = "of an unknown kind") -> Iterator[Problem]:
-    """Report files that an import passes over, those of one kind together.
+    """Report files that an import skips, files of one kind together.
 
     Parameters
     ----------
     why
-        Description of those of no known format.
+        Description of files of no known format.
     """
     kinds: dict[str, list[str]] = {}
     for name in names:
@@ -68,7 +68,7 @@ def passed_over(source: Source, names: Iterable[str], why: str = "of an unknown 
 
 
 def _folder_of(names: list[str]) -> str:
-    """Return the folder that all files lie in."""
+    """Return the folder that contains all files."""
     low, high = (name.split("/")[:-1] for name in (min(names), max(names)))
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), None)
     return "/".join(low[: min(len(low), len(high)) if same is None else same])

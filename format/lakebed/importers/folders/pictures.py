@@ -1,7 +1,7 @@
 """Images of several kinds in one tensor: the kind that it stores, the conversion of the others, and its report.
 
-The kind that has most of the bytes is stored byte for byte; the few others are encoded anew as that kind, at the least
-loss. ``compression="lossless"`` stores several kinds as PNG instead.
+The kind with the most bytes is stored byte for byte; the few images of other kinds are re-encoded as that kind, with
+the least loss. ``compression="lossless"`` stores several kinds as PNG instead.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Pictures:
 
     @classmethod
     def of(cls, tensors: Sequence[TensorPlan], *, lossless: bool) -> Pictures:
-        """Return those of a plan."""
+        """Return the pictures of a plan."""
         kinds = {
             one.name: str(one.arguments["sample_compression"])
             for one in tensors
@@ -191,7 +191,7 @@ class Pictures:
         return (*known, *map(str.upper, known))
 
     def look(self, row: Mapping[str, Any], where: Callable[[], str]) -> Iterator[Skipped]:
-        """Look at the pictures of a row: report changes in them, or that the row is left out."""
+        """Inspect the pictures of a row: report changes in them, or that the row is left out."""
         for name, kind in self.kinds.items():
             value = row.get(name)
             for one in value if isinstance(value, list) else (value,):
@@ -221,7 +221,7 @@ class Pictures:
 
 
 def _changes(sample: Sample, found: str, kind: str, *, lossless: bool) -> Iterator[str]:
-    """Yield what a file loses or becomes in a tensor of that kind, unless the user asked for it."""
+    """Yield what a file loses or is converted to in a tensor of that kind, unless the user requested it."""
     if found in _SEVERAL and _is_several(sample, found):
         yield f"{found.upper()} of several frames, of which the first one is read"
     if found == kind or picture_codec(found) is None:

@@ -59,7 +59,7 @@ def ingest_coco(
     annotation_files
         One or several.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     key_to_tensor_mapping
         Key of annotations -> name of its tensor.
     file_to_group_mapping

@@ -69,7 +69,7 @@ def ingest_classification(
     src
         The folder, or the CSV file.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     image_params, label_params
         ``name``, ``htype`` and other arguments of the tensors of images and labels.
     dest_creds
@@ -227,7 +227,7 @@ def ingest_kaggle(
     src
         Folder to download to.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     exist_ok
         Import the files that the folder holds already, without a download.
     images_compression

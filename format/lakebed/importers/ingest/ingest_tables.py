@@ -41,7 +41,7 @@ def ingest_dataframe(
     src
         The data frame: of pandas, or any object that exports Arrow.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     column_params
         Column -> ``name``, ``htype`` and other arguments of its tensor. Columns of htype ``image``, ``audio`` and
         ``video`` hold files as bytes, paths or addresses; those of ``link[image]`` and so on become links to them.
@@ -141,7 +141,7 @@ def ingest_huggingface(
         A ``datasets.Dataset`` or ``IterableDataset``; or a dictionary of them, whose rows name their splits in the
         tensor ``split``.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     use_progressbar, progressbar
         Show a progress bar, unless one of them is false: 3.x has the first, and its other functions the second.
     token, connect_kwargs

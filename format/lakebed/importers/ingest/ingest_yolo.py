@@ -43,7 +43,7 @@ def ingest_yolo(
     data_directory
         Folder of the images, and of their label files.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     class_names_file
         File with a class on each line.
     annotations_directory

@@ -26,11 +26,11 @@ SPECIAL = re.compile(rb"__\w+__\Z")
 
 
 class Value(Protocol):
-    """A value that is read when it is asked for."""
+    """A value that is read on request."""
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Size of the value in bytes."""
 
 
 class Database(NamedTuple):
@@ -39,7 +39,7 @@ class Database(NamedTuple):
     Parameters
     ----------
     name
-        Its name; "" for the main one.
+        Name of the database; "" for the main one.
     order
         Sort key of its keys; None for their bytes.
     entries
@@ -63,7 +63,7 @@ class Store(Protocol):
 
     @property
     def limit(self) -> int:
-        """Limit on the bytes of all keys and values together; more means damage."""
+        """Maximum number of bytes of all keys and values together; more means damage."""
 
     def database(self, name: str) -> Database:
         """Return a database; "" is the main one."""
@@ -181,7 +181,7 @@ class Scan:
 
     @property
     def has_columns(self) -> bool:
-        """True if its keys are words with numbers, and each word is a column."""
+        """True if the keys are words with numbers, and each word is a column."""
         words = self.words
         if not words or self.database.order is not None or not self.is_ordered or self.has_duplicates:
             return False

@@ -127,7 +127,7 @@ class _Found:
             self._keep_aside(store, scan, name)
 
     def _keep_aside(self, store: Store, scan: Scan, file: str) -> None:
-        """Keep short texts that belong to no row, and report other entries that do not."""
+        """Keep short texts that belong to no row, and report other entries without a row."""
         others = dict(scan.special or {})
         if any(part.is_numbered and part.file == file for part in self.parts):
             others.update(scan.lone or {})
@@ -162,13 +162,13 @@ def planned(
     names
         Names of the files or folders of databases.
     opened
-        Opens one of them.
+        Opens one of the files.
     what
         Description of the source for messages.
     layout
         Meaning of the keys: ``columns`` if they are words with numbers, a column for each word; ``keys``; or ``auto``.
     splits
-        Names of files or folders are those of splits.
+        Names of files or folders name splits.
     database
         Name of the database that is taken; None for all.
     options
@@ -257,7 +257,7 @@ def _shown(key: bytes) -> str:
 
 
 def _read(store: Store, values: Sequence[Any]) -> Iterator[bytes]:
-    """Yield some of the samples, spread over all of them."""
+    """Yield some of the sampled values, spread over all of them."""
     held = 0
     if not values:
         return

@@ -1,4 +1,4 @@
-"""Files of LevelDB, read without its library: that opens a database by writing to it, and plyvel has no recent wheels.
+"""Files of LevelDB, read without its library, which writes to a database on opening; plyvel has no recent wheels.
 
 CURRENT                     name of the manifest
 MANIFEST-n, n.log           blocks of 32 KiB of records: u32 checksum, u16 length, u8 whole (1), first (2), middle (3),
@@ -164,7 +164,7 @@ class Folder:
         return self._open.read(self._before + name, start, length)
 
     def _numbered(self, *suffixes: str) -> dict[int, str]:
-        """Return the files that are called by a number and one of some suffixes."""
+        """Return the files whose names are a number and one of some suffixes."""
         pattern = re.compile(rf"([0-9]{{1,18}})\.(?:{'|'.join(suffixes)})")
         return {int(found[1]): name for name in self._files if (found := pattern.fullmatch(name))}
 
@@ -207,7 +207,7 @@ class Folder:
     def _table(
         self, table: _Table, start: bytes | None, stop: bytes | None, damage: list[str]
     ) -> Iterator[_Change]:
-        """Yield the changes of a table in order, without damaged blocks, which are noted."""
+        """Yield the changes of a table in order, without damaged blocks, which are recorded."""
         try:
             name = self._name(table.number)
             blocks = list(self._blocks(name))
@@ -331,7 +331,7 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _internal(content: bytes, last: tuple[bytes, int] | None) -> list[tuple[bytes, int, bool, int, int]]:
-    """Return of each entry of a block its key, number, whether it is put, and place and length of its value.
+    """Return for each entry of a block its key, number, whether it is a put, and the place and length of its value.
 
     Raises
     ------
@@ -352,7 +352,7 @@ def _internal(content: bytes, last: tuple[bytes, int] | None) -> list[tuple[byte
 
 
 def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
-    """Yield the records of a log; damage is noted and costs the rest of its block."""
+    """Yield the records of a log; damage is recorded and costs the remaining part of its block."""
     parts: list[bytes] | None = None
     for start in range(0, len(data), _LOG_BLOCK_BYTES):
         block = data[start : start + _LOG_BLOCK_BYTES]

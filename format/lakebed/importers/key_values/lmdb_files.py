@@ -128,7 +128,7 @@ class _Opener:
 
 
 class _Value(NamedTuple):
-    """A value: its place among those of its key, and its bytes if they were read."""
+    """A value: its place among the values of its key, and its bytes if they were read."""
 
     size: int
     database: str

@@ -280,7 +280,7 @@ _MAX_FRAME_BYTES = 1 << 30
 def _samples(
     source: Source, shard: Shard, start: int, stop: int, *, by_sample: bool
 ) -> Iterator[bytes | IngestionError]:
-    """Yield samples of a chunk, however it is compressed."""
+    """Yield samples of a chunk with any kind of compression."""
     if not shard.compression:
         with source.open(shard.name) as file:
             head = file.read(_HEAD.size)
@@ -352,7 +352,7 @@ def _are_bare(seen: Sequence[bytes], config: Mapping[str, Any]) -> bool:
 
 
 def _some(seen: Sequence[bytes], count: int, *, is_bare: bool) -> list[list[bytes]]:
-    """Return some of each value."""
+    """Return some values of each kind of value in samples."""
     values: list[list[bytes]] = [[] for _ in range(count)]
     for sample in seen:
         try:

@@ -1,13 +1,13 @@
 """Lists and objects in the samples of LitData: JSON, or values behind tags; numbers are little-endian.
 
     1     tag; then, by tag:
-          0  length, uint32; JSON                            5  count, uint32; by key a text and a value with its tag
+          0  length, uint32; JSON                            5  count, uint32; of each key text, tagged value
           1  count, uint32; texts                            6  count, uint32; objects of the same keys (below)
           2, 3, 4  count, uint32; integers of 8 bytes, doubles, bytes of booleans
           7 text   8 integer   9 double   10 boolean   11 nothing
 
-A text is its length, uint32, and UTF-8. Objects of the same keys: number of keys, uint32; the keys; then by object its
-values behind tags of their own, 0x10 to 0x14.
+A text is its length, uint32, and UTF-8. Objects of the same keys: number of keys, uint32; the keys; then for each
+object its values, each behind a tag from 0x10 to 0x14.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def _columns(found: _Found, encodings: Mapping[str, str], planning: Planning) ->
 
 
 def _looked_at(source: Source, found: _Found) -> dict[str, list[bytes]]:
-    """Return some values of each column."""
+    """Return some values of each column, to choose the tensors."""
     values: dict[str, list[bytes]] = {}
     for shards in found.shards.values():
         for shard, sample in looked_at(source, shards, samples):

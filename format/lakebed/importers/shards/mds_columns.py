@@ -55,7 +55,7 @@ class Into:
     Parameters
     ----------
     tensor, kind, content
-        Its tensor, how its values are stored, and the content of files.
+        Tensor of the column, storage of its values, and content of its files.
     told
         Description of its values by our exporter, which has nulls: ``npy``, ``file``, ``number`` or ``text``.
     dtype
@@ -116,7 +116,7 @@ def array_of(data: bytes, told: str) -> NDArray[Any]:
     Parameters
     ----------
     told
-        Rest of the encoding: "", ``float32`` or ``float32:2,3``.
+        Remainder of the encoding: "", ``float32`` or ``float32:2,3``.
 
     Raises
     ------

@@ -11,7 +11,7 @@ _MOST_OPEN = 64
 
 
 class OpenFiles:
-    """Keeps the files that were read last open."""
+    """Files that were read last, which are kept open."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

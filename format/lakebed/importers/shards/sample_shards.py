@@ -33,7 +33,7 @@ from lakebed.transforms.output import Skipped
 INDEX = "index.json"
 
 FAILURES = (LakebedError, ValueError, TypeError, OverflowError, struct.error)
-"""Errors of damaged values."""
+"""Exceptions that damaged values raise."""
 
 # Name of a compression in the index -> its name in PyArrow.
 _COMPRESSIONS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli", "snappy": "snappy"}
@@ -57,13 +57,13 @@ class Shard(NamedTuple):
     Parameters
     ----------
     name
-        Its name in the source.
+        Name of the file in the source.
     samples
         Number of its samples, by the index.
     nbytes
-        Its size in bytes, unpacked.
+        Size of the shard in bytes, unpacked.
     compression
-        Its name in the index; empty if it is not compressed.
+        Name of the compression in the index; empty if the shard is not compressed.
     hashes, unpacked_hashes
         (algorithm, digest in hex) of the file, and of its bytes once unpacked.
     layout
@@ -105,7 +105,7 @@ def inside(folder: str, name: str) -> str:
 
 
 def first_index(source: Source) -> tuple[dict[str, Any], str]:
-    """Return the first index, and the words for its folder; both empty if the source has none."""
+    """Return the first index, and the description of its folder; both empty if the source has none."""
     for folder in folders_of(source)[:1] if source.is_folder else ():
         return index_of(source, folder) or {}, f" in {folder}" if folder else ""
     return {}, ""
@@ -187,7 +187,7 @@ def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
 
 
 def items_of(shard: Shard) -> Iterator[Item]:
-    """Yield the parts of a shard that workers take."""
+    """Yield the parts of a shard that workers process."""
     parts = 1
     if not shard.compression and not shard.hashes:
         parts = max(1, min(shard.samples, shard.nbytes // _ITEM_BYTES))
@@ -272,7 +272,7 @@ def samples(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
 def rows_of(
     item: Item, found: Iterator[bytes | IngestionError], made: Callable[[bytes], Any]
 ) -> Iterator[Any]:
-    """Yield the rows of samples; a damaged shard costs those of the samples that were not read yet."""
+    """Yield the rows of samples; a damaged shard costs the rows of the samples that were not read yet."""
     number = item.start
     try:
         for sample in found:

@@ -1,4 +1,4 @@
-"""Blocks of snappy, which begin with their unpacked length: a number with seven bits in each byte."""
+"""Blocks of snappy, which begin with their unpacked length: a number with seven bits per byte."""
 
 from __future__ import annotations
 

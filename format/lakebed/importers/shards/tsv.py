@@ -1,4 +1,4 @@
-"""TSV files with images in base64 and an index of the lines: images are read by ranges, or linked where they are.
+"""TSV files with images in base64 and an index of the lines: images are read by ranges, or linked.
 
 ``tsv_layout`` finds the files that belong together. Items are runs of rows with the places of their lines, so a row
 costs only the bytes of its lines; with ``link``, only their beginnings and ends are read.
@@ -55,7 +55,7 @@ class _Lines(NamedTuple):
     stops: Offsets
 
     def place(self, row: int) -> tuple[str, int, int] | None:
-        """Return the file, start and stop of the line of a row; None if it has none."""
+        """Return the file, start and stop of the line of a row; None if the row has no line in the file."""
         name, start = self.files[0 if self.file is None else int(self.file[row])], int(self.starts[row])
         return None if name is None or start < 0 else (name, start, int(self.stops[row]))
 
@@ -142,7 +142,7 @@ def plan_splits(
     creds_key: str | None = None,
     **options: Unpack[KindOptions],
 ) -> Plan:
-    """Plan as :func:`plan` does, without reading anything of splits other than ``only``; none for all."""
+    """Plan as :func:`plan` does, but read only files of the splits in ``only``; if empty, of all splits."""
     problems: list[Problem] = []
     root, name = _root_of(source)
     found = tables_of(root, name, problems)
@@ -198,7 +198,7 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
 
 
 def _root_of(source: Source) -> tuple[Source, str | None]:
-    """Return the folder of a source, and the file that is meant; None for all."""
+    """Return the folder of a source, and the file that was given; None for all files."""
     if not source.is_file or scheme_of(source.address) in ("http", "https"):
         return source, source.name if source.is_file else None
     folder = source.link("").rpartition("/")[0] or "/"
@@ -241,7 +241,7 @@ def _count(offsets: Mapping[str, Offsets], file: str | None) -> int:
 
 
 def _runs(offsets: Offsets, *, by_rows: bool) -> Iterator[tuple[int, int]]:
-    """Yield the runs of lines that workers take."""
+    """Yield the runs of lines that workers process."""
     start, count = 0, len(offsets) - 1
     while start < count:
         stop = start + _ITEM_ROWS

@@ -7,7 +7,7 @@ label: a number, or a name of a label map   ``labels``
 hw: JSON, or two numbers                    ``hw``
 JSON; text                                  ``json``; ``text``
 
-The majority of the lines that are looked at decides; other lines are refused.
+The majority of the inspected lines decides; other lines are refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BOXES = {"type": "pixel", "mode": "LTRB"}
 
 
 class Field(NamedTuple):
-    """A column of a file: its place, how it is read, its tensors, the content of its bytes."""
+    """A column of a file: its place, its type, its tensors, the content of its bytes."""
 
     at: int
     how: str
@@ -138,7 +138,7 @@ def _size(data: bytes) -> tuple[int, int]:
 
 
 def magic(field: bytes) -> Kind | None:
-    """Return the kind of media of a field by its beginning; None if it is none."""
+    """Return the kind of media of a field by its first characters; None if it holds no known media."""
     if len(field) < _FEWEST_CHARACTERS:
         return None
     head = field[:_MAGIC_CHARACTERS].rstrip(b"=")
@@ -164,7 +164,7 @@ def field_of(
     Parameters
     ----------
     at, name
-        Its place in the lines, and its name.
+        Place of the column in the lines, and its name.
     values
         Some of its values.
     """

@@ -59,7 +59,7 @@ class Table:
     shards
         A file for each shard; None where a shard has none.
     by_row
-        Its lines are numbered like the rows, not like the lines of a shard.
+        The lines are numbered like the rows, not like the lines of a shard.
     """
 
     role: str
@@ -297,7 +297,7 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
     Raises
     ------
     IngestionError
-        If one is missing, or, with ``of``, if it is no list.
+        If one is missing, or, with ``of``, if it is not a list.
     """
     lines: list[str] = []
     if source.files[name] <= _MOST_LIST_BYTES:
@@ -392,7 +392,7 @@ def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
 
 
 def _numbers(data: bytes) -> NDArray[np.int64]:
-    """Return the decimal numbers of a text, parsed in parts to save memory: as an object, a number takes more."""
+    """Return the decimal numbers of a text, parsed in parts to save memory: a number takes more space as an object."""
     found, start = [np.zeros(0, np.int64)], 0
     while start < len(data):
         stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)
@@ -402,7 +402,7 @@ def _numbers(data: bytes) -> NDArray[np.int64]:
 
 
 def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
-    """Return how an index contradicts its file; "" if it fits at the places that were compared."""
+    """Return how an index contradicts its file; "" if both agree at the places that were compared."""
     last = int(offsets[-1])
     if last >= size:
         return f"it goes beyond the {size:,} bytes of the file"

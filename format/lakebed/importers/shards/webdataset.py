@@ -225,7 +225,7 @@ def _members(tar: tarfile.TarFile, shard: str, limit: int) -> Iterator[tarfile.T
 
 
 def _limit(source: Source, shard: str) -> int:
-    """Return the most bytes that a shard can unpack to."""
+    """Return the maximum number of bytes to which a shard can unpack."""
     return _MAX_RATIO * source.files[shard] + _MAX_NAME_BYTES
 
 
@@ -284,7 +284,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a name begins with a dot, as those that macOS adds: WebDataset skips such files."""
+    """Return whether a name begins with a dot, like files that macOS adds: WebDataset skips such files."""
     return name.rpartition("/")[2].startswith(".")
 
 

@@ -19,6 +19,7 @@ from lakebed.importers.core.columns import (
     Table,
     Wishes,
     check_rows,
+    owned,
     reading,
     renamed,
     table_of,
@@ -166,7 +167,7 @@ def rows(item: range, context: _Context) -> Iterator[Any]:
     if not isinstance(table, pa.Table):
         for batch in table:
             for start in range(0, batch.num_rows, _ITEM_ROWS):
-                yield from context.rows(batch.slice(start, _ITEM_ROWS), str(item))
+                yield from context.rows(owned(batch.slice(start, _ITEM_ROWS)), str(item))
         return
     if not context.columns:
         yield {name: values[item.start : item.stop] for name, values in context.beside.items()}
@@ -180,7 +181,7 @@ def rows(item: range, context: _Context) -> Iterator[Any]:
 
 
 def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]:
-    """Yield the rows of a batch with the values of the other columns; row by row if a row cannot be made."""
+    """Yield the rows of a batch with the values of the other columns; row by row if one row cannot be made."""
     if not context.beside:
         yield from context.rows(batch, where)
         return

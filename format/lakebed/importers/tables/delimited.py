@@ -1,4 +1,4 @@
-"""CSV and TSV: types are those in which no value of the file loses anything; ``""`` is empty, nothing is null.
+"""CSV and TSV: a type is used only if no value of the file loses digits; ``""`` is an empty text, and nothing is null.
 
 The file is read twice, a block at a time: once for the types, once for the rows. Numbers with leading zeros stay text.
 An item is a file.
@@ -69,7 +69,7 @@ class _Style:
 
 @dataclass
 class _Rounded:
-    """Numbers of a column that float64 rounds: their count, and the first one."""
+    """Numbers of a column that float64 would round: their count, and the first one."""
 
     count: int = 0
     first: str = ""
@@ -78,7 +78,7 @@ class _Rounded:
         return f"{self.count:,} numbers have more digits than float64 holds, first {self.first}"
 
     def look(self, column: pa.Array, name: str, before: int, *, is_whole: bool) -> None:
-        """Look at texts of a file, all of them numbers; `before` is the number of rows above them."""
+        """Inspect texts of a file, all of them numbers; `before` is the number of rows above them."""
         import pyarrow.compute as pc
 
         if is_whole:
@@ -119,7 +119,7 @@ class _ButFor:
         return f"it is text, and would be {self.types[0]} but for {told}: nulls={nulls} makes them null"
 
     def look(self, column: pa.Array) -> None:
-        """Look at texts of the column."""
+        """Inspect texts of the column."""
         import pyarrow.compute as pc
 
         is_word = pc.is_in(column, _OFTEN_NULL)
@@ -130,7 +130,7 @@ class _ButFor:
 
 
 class _Column:
-    """The types that fit a column, and what its values would lose."""
+    """The types that fit a column, and the losses that its values would have."""
 
     def __init__(self, *, is_text: bool) -> None:
         self.types = [] if is_text else list(_TRIED)
@@ -138,7 +138,7 @@ class _Column:
         self.but_for: _ButFor | None = None
 
     def look(self, column: pa.Array, file: str, before: int) -> None:
-        """Look at texts of the column; `before` is the number of rows above them in the file."""
+        """Inspect texts of the column; `before` is the number of rows above them in the file."""
         types, self.types = self.types, [kind for kind in self.types if _fits(column, kind)]
         if types and not self.types:
             self.but_for = _ButFor(types)
@@ -247,7 +247,7 @@ def plan(
 def _looked(
     source: Source, files: Sequence[str], style: _Style, text: Sequence[str]
 ) -> tuple[dict[str, _Column], pa.RecordBatch | None, int, Skipped | None]:
-    """Look through all files; return columns, the first rows, the number of rows, and the first malformed one."""
+    """Inspect all files; return columns, the first rows, the number of rows, and the first malformed row."""
     columns: dict[str, _Column] = {}
     first: pa.RecordBatch | None = None
     rows = 0
@@ -412,7 +412,7 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Return unique names of columns: the second one of a name gets ``_2``, and so on."""
+    """Return unique names of columns: the second column of a name gets ``_2``, and so on."""
     said, found = frozenset(names), dict[str, None]()
     for name in names:
         count, one = 1, name
@@ -439,7 +439,7 @@ def _check_names(columns: Mapping[str, Any], names: Sequence[str], file: str) ->
 
 
 def _fits(column: pa.Array, kind: str) -> bool:
-    """Return whether all texts of a column are values of a type, and none loses anything."""
+    """Return whether all texts of a column are values of a type, without loss."""
     import pyarrow.compute as pc
 
     def any_like(pattern: str) -> bool:
@@ -466,6 +466,6 @@ def _digits(column: pa.Array) -> pa.Array:
 
 
 def _is_rounded(text: str, digits: str) -> bool:
-    """Return whether the nearest float64 of a number differs from it in the digits that are written."""
+    """Return whether the nearest float64 of a number differs from the written digits."""
     nearest = f"{float(text):.{max(len(digits), 1) - 1}e}"
     return nearest.lstrip("-").partition("e")[0].replace(".", "") != digits

@@ -27,7 +27,7 @@ def read_csv(path: Path, dest: Path | Dataset | None = None, **options: Any) -> 
     path
         Path or address of the file.
     dest
-        Where the dataset is made; an open one is appended to.
+        Address of the new dataset, or an open dataset, to which rows are appended.
     options
         Options of ``lakebed.import_from("csv", ...)``, such as ``delimiter=";"``.
 
@@ -99,7 +99,7 @@ def load_dataset(
     split
         Split that is imported; None imports all. Files without names are all of ``"train"``.
     dest
-        Destination of the import; an open dataset is appended to.
+        Destination of the import, or an open dataset, to which rows are appended.
     options
         Options of ``lakebed.import_from``.
 

@@ -1,8 +1,8 @@
 """``lakebed.from_pandas``, ``from_polars``, ``from_arrow``, ``from_rows`` and so on: a dataset of a table, in one call.
 
-The place comes first, and may be left out: ``from_rows("lake", rows)``, or ``from_rows(rows)`` for a dataset in memory.
-Types are those of the importer ``dataframe``. Nothing is left out: a value that cannot be stored is an error, and no
-dataset is made.
+The destination comes first, and may be omitted: ``from_rows("lake", rows)``, or ``from_rows(rows)`` for a dataset in
+memory. Types are those of the importer ``dataframe``. Nothing is left out: a value that cannot be stored is an error,
+and no dataset is made.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def from_pandas(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
+        Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     frame
         The data frame. Its index is left out: ``frame.reset_index()`` makes a column of it.
     nan
@@ -52,12 +52,15 @@ def from_pandas(
     columns
         What columns hold:
 
-    - ``media``: columns of files, as bytes, paths or addresses: ``{"photo": "image"}``; - ``labels``: text columns that
-    hold class names; categorical columns become labels without being named; - ``embeddings``: columns of lists that are
-    embeddings; lists of floats of one length become embeddings without being named; - ``documents``: columns that are
-    stored as JSON; - ``link=True``: store links to files that are given by path instead of the files; - ``creds_key``:
-    name of the credentials that the links need; - ``compression``: kind of file that tensors of media store; by
-    default, no pixel is lost.
+        - ``media``: columns of files, as bytes, paths or addresses: ``{"photo": "image"}``;
+        - ``labels``: text columns that hold class names; categorical columns become labels
+          without being named;
+        - ``embeddings``: columns of lists that are embeddings; lists of floats of one length become
+          embeddings without being named;
+        - ``documents``: columns that are stored as JSON;
+        - ``link=True``: store links to files that are given by path instead of the files;
+        - ``creds_key``: name of the credentials that the links need;
+        - ``compression``: kind of file that tensors of media store; by default, no pixel is lost.
 
     Returns
     -------
@@ -104,7 +107,7 @@ def from_arrow(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
+        Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     table
         A table, a batch, a reader, or any object that hands out Arrow, such as a relation of DuckDB. A reader may hold
         more than memory does.
@@ -153,7 +156,7 @@ def from_polars(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
+        Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     frame
         The data frame.
     overwrite, creds, columns
@@ -198,7 +201,7 @@ def from_rows(
     Parameters
     ----------
     dest
-        Where the dataset is made; an open one is appended to. Left out, it is made in memory.
+        Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     rows
         The rows; all are held in memory. Also a dictionary of columns of one length, or a generator function.
     overwrite, creds, columns

@@ -201,7 +201,7 @@ def _read(source: Source, name: str) -> Any:
     Raises
     ------
     IngestionError
-        If it is no Arrow file.
+        If it is not an Arrow file.
     """
     path = source.path(name)
     if path is not None:

@@ -1,6 +1,6 @@
 """An index of the objects of long arrays in a JSON file of any size: each object is parsed when it is needed.
 
-The file is an object; the arrays that are asked for stay in it, as :mod:`lakebed.native.json_arrays` finds them, and
+The file is an object; the requested arrays stay in it, as :mod:`lakebed.native.json_arrays` finds them, and
 all other values are read.
 """
 
@@ -100,15 +100,15 @@ class JsonFile:
     Parameters
     ----------
     path
-        Its local path; the name of a file that is held.
+        Local path of the file; the name of a file that is held.
     state
-        Its size and time of change.
+        Size of the file, and time of its last change.
     held
-        Its bytes, if it is small.
+        Bytes of the file, if it is small.
     values
-        Values at the top, except the arrays that were asked for.
+        Values at the top, except the requested arrays.
     arrays
-        The arrays that were asked for.
+        The requested arrays.
     """
 
     path: str
@@ -269,7 +269,7 @@ def _skipped(text: Any, at: int) -> int:
 
 
 def _next(text: Any, at: int) -> bytes:
-    """Return the next byte that is no space; empty at the end."""
+    """Return the next byte that is not white space; empty at the end."""
     at = _skipped(text, at)
     return bytes(text[at : at + 1])
 

@@ -187,14 +187,14 @@ def _objects(source: Source, document: str) -> Iterator[Any]:
 
 
 def _checked(found: Any, where: str, *, may_lack: bool) -> Any:
-    """Return an object of JSON, or the reason why it is no row."""
+    """Return an object of JSON, or the reason why it is not a row."""
     if may_lack and not _is_text(found):
         return Skipped(where, _NO_TEXT)
     return found if isinstance(found, dict) else Skipped(where, "no object of JSON")
 
 
 def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
-    """Return the rows of an object: those of its columns, or one.
+    """Return the rows of an object: one per item of its columns, or a single one.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a value holds no half of a surrogate pair."""
+    """Return whether a value contains no half of a surrogate pair."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -276,7 +276,7 @@ def _kind(value: Any) -> str:
 
 
 def _of_int(value: int) -> str:
-    """Return ``int`` for integers that float64 holds exactly, ``large`` for those of 64 bits, else ``other``."""
+    """Return ``int`` for integers that float64 holds exactly, ``large`` for other 64-bit integers, else ``other``."""
     if -_EXACT <= value <= _EXACT:
         return "int"
     return "large" if -(2**63) <= value < 2**63 else "other"
@@ -305,7 +305,7 @@ def _schema(kinds: Mapping[str, set[str]], embeddings: Sequence[str]) -> pa.Sche
 
 
 def _batch(lines: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Any:
-    """Return lines as columns; those of JSON as lists."""
+    """Return lines as columns; columns of JSON become lists."""
     columns: list[Any] = []
     for field in schema:
         values = [line.get(field.name) for line in lines]

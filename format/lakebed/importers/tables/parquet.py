@@ -44,7 +44,7 @@ class _Group(NamedTuple):
         return f"{self.file}, row group {self.group}"
 
     def batches(self, source: Source, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield its rows, in batches of at most `rows`."""
+        """Yield the rows of the group, in batches of at most `rows`."""
         with reading(self.file), _opened(source, self.file) as file:
             yield from file.iter_batches(rows, row_groups=[self.group], use_threads=False)
 

@@ -1,14 +1,14 @@
-"""Rows of Python as columns: of Arrow if all values of a column have one type, others as Python values.
+"""Rows of Python as columns: of Arrow if all values of a column have one type, otherwise of Python values.
 
 values                                        column
 integers; integers and floats; booleans       Arrow's numbers, if no digit is lost
 text, dates, times, decimals, bytes           Arrow's
 UUIDs, paths, pandas' periods and intervals   their text
 lists and arrays of numbers, one axis         lists; of fixed size if all have one length
-arrays and lists of several axes, tensors     apart, as arrays
-files (`lakebed.read`), pictures of Pillow    apart, as files of media
-links, paths of files of media                apart, as links and files
-dictionaries, mixed values                    apart, as JSON
+arrays and lists of several axes, tensors     Python values: arrays
+files (`lakebed.read`), pictures of Pillow    Python values: files of media
+links, paths of files of media                Python values: links and files
+dictionaries, mixed values                    Python values: JSON
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PythonColumns:
     arrow
         Columns of Arrow by key.
     apart
-        The others by key.
+        Columns of Python values by key.
     documents
         Keys of `apart` that are JSON.
     files
@@ -250,7 +250,7 @@ def _array(value: Any) -> NDArray[Any] | None:
 
 
 def _kinds(value: Any) -> Iterator[str]:
-    """Yield the kinds of the values of nested lists, as those of NumPy's dtypes."""
+    """Yield the kinds of the values of nested lists, as NumPy's dtypes name them."""
     if isinstance(value, list | tuple):
         for one in value:
             yield from _kinds(one)

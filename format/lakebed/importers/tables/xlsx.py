@@ -1,7 +1,7 @@
 """Excel workbooks: a sheet is a table, and its first row that is not empty names the columns.
 
 A column has the type of its cells; cells of several types are stored as text, which is reported. A formula has the
-value that the program stored which wrote the file. Sheets have a million rows at most: one is read whole.
+value that was stored when the file was saved. A sheet has at most a million rows, and is read whole.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
     Raises
     ------
     IngestionError
-        If the workbook has no such sheet, all sheets are empty, or the file is no workbook.
+        If the workbook has no such sheet, all sheets are empty, or the file is not a workbook.
     """
     import openpyxl
     from openpyxl.utils.exceptions import InvalidFileException

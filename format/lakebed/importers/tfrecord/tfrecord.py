@@ -83,7 +83,7 @@ class _Objects:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features that they consist of."""
+        """Names of the features that make up the objects."""
         sides = [f"{self.prefix}bbox/{side}" for side in _SIDES]
         return sides if self.classes is None else [*sides, self.classes]
 
@@ -100,7 +100,7 @@ class _Context:
 
 @dataclass
 class _Seen:
-    """Statistics of a feature: its kinds, those of empty lists apart."""
+    """Statistics of a feature: its kinds, with the kinds of empty lists counted separately."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     empty: Counter[str] = field(default_factory=Counter)
@@ -180,7 +180,7 @@ def plan(
     splits: bool = True,
     **options: Unpack[KindOptions],
 ) -> Plan:
-    """Plan a tensor for each feature.
+    """Plan a tensor for each feature of the records.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def _split_of(name: str, told: Told) -> str:
 
 
 def _looked_at(source: Source, names: Sequence[str], look: int) -> _Look:
-    """Look at the first records of all files; damage is reported when rows are made."""
+    """Inspect the first records of all files; damage is reported when rows are made."""
     seen = _Look()
     if look == 0:
         for name in names:
@@ -359,7 +359,7 @@ def _objects(seen: _Look, planning: Planning) -> list[_Objects]:
 
 
 def _numbers(column: _Column, seen: _Seen, told: FeatureTold | None) -> tuple[_Column, dict[str, Any]]:
-    """Return the column of numbers in full, and the arguments of its tensor."""
+    """Return the column of numbers with all its settings, and the arguments of its tensor."""
     shape: tuple[int, ...]
     if told is None:
         if len(seen.lengths) == 1 and min(seen.lengths):
@@ -410,7 +410,7 @@ def _row(data: bytes, context: _Context) -> dict[str, Any]:
 
 
 def _unseen(example: Example, context: _Context) -> set[str]:
-    """Return the features of a record that have no tensor."""
+    """Return the features of a record for which no tensor exists."""
     used = {name for one in context.objects for name in one.features}
     columns: Mapping[str, _Column] = context.columns or {}
     return (example.features.keys() - columns.keys() - used) | (example.lists.keys() - context.lists.keys())

@@ -52,7 +52,7 @@ def only_files(source: Source) -> bool:
 
 
 def items_of(source: Source, name: str) -> tuple[list[Stretch], int | None]:
-    """Return the parts of a file that workers take, and its number of records if that is known."""
+    """Return the parts of a file that workers process, and its number of records if known."""
     path = source.path(name)
     if path is None or not source.files[name]:
         return [Stretch(name, 0, None)], None if path is None else 0
@@ -103,7 +103,7 @@ def _packing(head: bytes) -> str:
 
 
 class _Zlib(io.RawIOBase):
-    """A zlib stream, unpacked."""
+    """An unpacking reader of a zlib stream."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._unpacker = file, zlib.decompressobj()
@@ -125,7 +125,7 @@ class _Zlib(io.RawIOBase):
 
 @contextmanager
 def _opened(source: Source, name: str) -> Iterator[tuple[Any, int, bool]]:
-    """Open a file; return it with the most bytes that it can unpack to, and whether it is compressed."""
+    """Open a file; return it with the maximum size to which it can unpack, and whether it is compressed."""
     with ExitStack() as stack:
         file: Any = stack.enter_context(source.open(name))
         packing = _packing(file.read(_HEAD))

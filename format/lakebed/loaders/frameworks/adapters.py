@@ -20,7 +20,7 @@ class Passes:
 
     loader: Loader
     chain: tuple[Any, str, Mapping[str, Any]] | None = None
-    """Settings, method and arguments of ``ds.dataloader()`` that returned the loader; None if something else did."""
+    """Settings, method and arguments of ``ds.dataloader()`` that made the loader; None if it was made otherwise."""
     framework: ClassVar[str]
     """Method of ``ds.dataloader()`` that returns loaders of this class."""
 
@@ -32,11 +32,11 @@ class Passes:
         self.loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the loader is; see ``lakebed.Loader.state_dict``."""
+        """Return the position of the loader; see ``lakebed.Loader.state_dict``."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where another loader was; see ``lakebed.Loader.load_state_dict``."""
+        """Continue at the position of another loader; see ``lakebed.Loader.load_state_dict``."""
         self.loader.load_state_dict(state)
 
     def stats(self) -> Mapping[str, Any]:
@@ -66,11 +66,11 @@ class Passes:
         return self._set("batch", batch_size, drop_last)
 
     def shuffle(self, shuffle: bool = True, buffer_size: int = BUFFER) -> Any:
-        """Return a new loader that mixes samples; see ``ds.dataloader().shuffle``."""
+        """Return a new loader that shuffles samples; see ``ds.dataloader().shuffle``."""
         return self._set("shuffle", shuffle, buffer_size)
 
     def transform(self, transform: Transform, **kwargs: Any) -> Any:
-        """Return a new loader that changes samples; see ``ds.dataloader().transform``."""
+        """Return a new loader that transforms samples; see ``ds.dataloader().transform``."""
         return self._set("transform", transform, **kwargs)
 
     def sample_by(self, weights: Any, replace: bool = True, size: int | None = None) -> Any:
@@ -133,7 +133,7 @@ class NumpyLoader(Passes):
 
 
 def adapter(name: str) -> Any:
-    """Return the module that knows a framework: torch, tensorflow or jax.
+    """Return the module for a framework: torch, tensorflow or jax.
 
     Raises
     ------

@@ -76,7 +76,7 @@ class Source:
 
     @property
     def is_plain(self) -> bool:
-        """Whether samples come as they are read."""
+        """Whether samples are passed on as they are read."""
         return self.sample.function is None and not self.sample.late
 
     def using(self, **options: Any) -> Source:
@@ -145,7 +145,7 @@ def _declared(
     """Split the functions of tensors into the operations that they begin with and the functions that remain.
 
     Operations are those of `lakebed.loaders.ops` and of torchvision on images of 8 bits: only their output is decoded.
-    A tensor that ``pil`` was asked for is not decoded so; its entry in `methods` is removed.
+    A tensor for which ``pil`` was requested is not decoded as a PIL image then; its entry in `methods` is removed.
     """
     found: dict[str, Any] = {}
     left = dict(functions)

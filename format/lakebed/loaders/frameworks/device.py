@@ -69,7 +69,7 @@ class DeviceLoader:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where another loader was."""
+        """Continue at the position of another loader."""
         self._state = None
         self.loader.load_state_dict(state)  # type: ignore[attr-defined]
 

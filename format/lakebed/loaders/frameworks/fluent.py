@@ -83,14 +83,14 @@ class DataLoader:
         return self._with("batch size", batch_size=batch_size, drop_last=drop_last)
 
     def shuffle(self, shuffle: bool = True, buffer_size: int = BUFFER) -> DataLoader:
-        """Mix the samples.
+        """Shuffle the samples.
 
         Parameters
         ----------
         shuffle
-            Whether they are mixed; ``"exact"`` and ``"chunk"`` as of ``lakebed.Loader``.
+            Whether samples are shuffled; ``"exact"`` and ``"chunk"`` as of ``lakebed.Loader``.
         buffer_size
-            Megabytes of stored samples, from all parts of the dataset, that are mixed with each other.
+            Megabytes of stored samples, from all parts of the dataset, that are shuffled with each other.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class DataLoader:
         return self._with("shuffle", shuffle=shuffle, buffer_size=buffer_size)
 
     def transform(self, transform: Transform, **kwargs: Any) -> DataLoader:
-        """Change samples.
+        """Transform the samples.
 
         Parameters
         ----------
@@ -127,9 +127,9 @@ class DataLoader:
         weights
             One per row; or an expression of the query language that gives one.
         replace
-            Whether a row can come more than once.
+            Whether a row can be drawn more than once.
         size
-            How many rows are drawn; as many as there are by default.
+            Number of rows to draw; by default as many as the dataset has.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class DataLoader:
         Parameters
         ----------
         off
-            How many samples of the order.
+            Number of samples to leave out.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class DataLoader:
         collate_fn
             Makes a batch of a list of samples.
         tensors
-            Which tensors; None is all.
+            Names of tensors; None is all.
         num_threads
             Threads; None is one for each core but one.
         prefetch_factor
@@ -282,8 +282,7 @@ class DataLoader:
         """Return a loader of batches of JAX arrays.
 
         Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, to put the arrays on. If it
-        spans processes, the rows that they have read make one array; with a device, each process has arrays of its own
-        rows.
+        spans processes, the rows that they have read make one array; otherwise each process has arrays of its own rows.
         """
         arguments = dict(locals())
         loader: JaxLoader = adapter("jax").JaxLoader(self._numpy(arguments), sharding)
@@ -364,7 +363,7 @@ class DataLoader:
 
 
 def _chained(loader: L, method: str, arguments: Mapping[str, Any]) -> L:
-    """Note in a loader how to make it again from changed settings; `arguments` are the locals of the method."""
+    """Record in a loader how to make it again with changed settings; `arguments` are the locals of the method."""
     given = {name: value for name, value in arguments.items() if name != "self"}
     loader.chain = arguments["self"], method, given  # type: ignore[attr-defined]
     return loader

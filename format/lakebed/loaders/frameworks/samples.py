@@ -1,4 +1,4 @@
-"""Samples and rows as adapters to frameworks hand them out: named and shaped as in Deep Lake 3.x."""
+"""Samples and rows as adapters pass them to frameworks: named and shaped as in Deep Lake 3.x."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Fields(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A sample, or the result of a transform, which a loader passes on unchanged."""
+    """A sample, or the result of a transform, which the loader passes on unchanged."""
 
     value: Any
 
@@ -88,7 +88,7 @@ class AsSample:
 
 
 def as_array(value: Any, storing: Storing) -> Any:
-    """Return text, json or a list as the array that ``numpy()`` of its sample is; anything else as it is."""
+    """Return text, JSON or a list as the array that ``numpy()`` of its sample returns; other values unchanged."""
     if storing in (Storing.ARRAY, Storing.POLYGON) or isinstance(value, np.ndarray | bytes):
         return value
     if storing is Storing.TEXT:  # a sample of a sequence is a list of texts

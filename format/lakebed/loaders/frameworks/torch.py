@@ -1,4 +1,4 @@
-"""PyTorch: loaders that are DataLoaders, datasets for the DataLoaders of others, and batches as tensors."""
+"""PyTorch: loaders that are DataLoaders, datasets for the user's own DataLoaders, and batches as tensors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
     def to(self, device: torch.device | str) -> Any:
         """Return the same loader with its batches on a device, copied one batch ahead of the consumer.
 
-        For CUDA they are decoded into pinned memory and copied by a stream of their own.
+        For CUDA the batches are decoded into pinned memory and copied by a separate stream.
         """
         from lakebed.loaders.frameworks.device import DeviceLoader, PinnedPool
 
@@ -89,7 +89,7 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
 class TorchDataset(IterableDataset):  # type: ignore[misc]
     """Samples one by one, for a DataLoader with or without worker processes; see ``Dataset.torch_dataset``.
 
-    Each worker reads its own share. An epoch is counted when it begins, in whichever process.
+    Each worker reads its own share. An epoch counts as soon as it begins in any process.
     """
 
     MOST_WORKERS = 1024
@@ -160,13 +160,13 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         self._epochs.fill_(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the pass of this process is; see ``lakebed.Loader.state_dict``."""
+        """Return the position of this process's pass; see ``lakebed.Loader.state_dict``."""
         loader = self._loader or self._loader_of(0, 1)
         state: dict[str, Any] = loader.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue, in the next pass, where another one was."""
+        """Continue, in the next pass, at the position of another one."""
         self._state = dict(state)
         if self._is_drawn and type(state.get("seed")) is int:
             self._seed, self._is_drawn = state["seed"], False
@@ -271,7 +271,7 @@ class Tensors:
         return Fields((name, self._stacked(name, values)) for name, values in columns.items())
 
     def batch(self, read: Mapping[str, Any]) -> Fields:
-        """Return a batch of arrays as one of tensors; lists of anything but arrays stay as they are."""
+        """Return a batch of arrays as a batch of tensors; lists of values other than arrays stay unchanged."""
         return Fields((name, self._column(name, values)) for name, values in read.items())
 
     def _column(self, name: str, values: Any) -> Any:

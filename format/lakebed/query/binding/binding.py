@@ -164,7 +164,7 @@ class Binder(Context):
         return self.apply("EXTRACT", compute, (operand,), NUMBER, node.at, 2.0)
 
     def nested(self, node: syntax.Nested) -> Bound:
-        """Return a subquery used as a value, or EXISTS."""
+        """Return a subquery that is used as a value, or EXISTS."""
         inner = Inner(self, node.query)
         info = FLAG if node.is_exists else inner.one_column(node.at, "a subquery used as a value has")
         if self.is_dry:

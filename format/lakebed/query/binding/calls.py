@@ -91,7 +91,7 @@ _DISTANCES = {"L1_NORM": "L1_DISTANCE", "L2_NORM": "L2_DISTANCE", "LINF_NORM": "
 
 
 def _difference(node: Bound) -> tuple[Bound, Bound] | None:
-    """Return the operands of the difference of a stored vector and a constant one that floats can hold."""
+    """Return the operands of the difference between a stored vector and a constant one that fits float32."""
     column, vector = column_and_vector(node) if isinstance(node, Apply) and node.name == "-" else (None, None)
     if column is None or vector is None:
         return None
@@ -102,7 +102,7 @@ def _difference(node: Bound) -> tuple[Bound, Bound] | None:
 
 
 def _operands(context: Context, node: syntax.Call, least: int, most: int | None) -> tuple[Bound, ...]:
-    """Return the arguments of a call, whose number must fit."""
+    """Return the arguments of a call; refuse a wrong number of arguments."""
     count = len(node.arguments)
     if count < least or (most is not None and count > most):
         wanted = f"{least} or more" if most is None else str(least) if most == least else f"{least} to {most}"
@@ -237,7 +237,7 @@ def _computed_in(space: Space, compute: Callable[[Given], Column]) -> Callable[[
 
 
 _OF_ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
-"""Functions whose arguments make one column."""
+"""Functions whose arguments must be convertible to one type."""
 
 _SPECIAL: dict[str, tuple[int, int | None, Callable[[Context, syntax.Call, Operands], Bound]]] = {
     "BM25_SIMILARITY": (2, 2, _bm25),

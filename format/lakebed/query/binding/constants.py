@@ -13,7 +13,7 @@ from lakebed.query.values.info import ANY, JSON, NUMBER, TEXT, Info
 
 
 def constant(value: Any) -> Value:
-    """Return a Python value as a constant; raise `TypeError` for values that the language has not."""
+    """Return a Python value as a constant; raise `TypeError` for types that the language lacks."""
     if isinstance(value, np.datetime64):
         value = None if np.isnat(value) else str(value.astype("datetime64[us]"))
     if isinstance(value, date):

@@ -20,10 +20,10 @@ from lakebed.query.values.info import Given, Info
 from lakebed.query.values.limits import Watch
 
 Outer = Callable[[syntax.Name], Bound | None]
-"""Returns the meaning of a name in the outer query, or None."""
+"""Function that returns the meaning of a name in the outer query, or None."""
 
 Run = Callable[[syntax.Query, Outer | None, bool], Relation]
-"""Answers a subquery, or only checks it if the last argument is true."""
+"""Function that answers a subquery, or only checks it if the last argument is true."""
 
 
 class Context(ABC):

@@ -113,7 +113,7 @@ def converted(column: Column, info: Info, domain: Info) -> Column:
 
 
 def of(node: Bound, domain: Info, at: int) -> Bound:
-    """Return an expression converted to a domain, or the expression if it is of that domain."""
+    """Return an expression converted to a domain; the expression itself if it is already in that domain."""
     info = node.info
     if isinstance(node, Unknown):
         return Unknown(domain)
@@ -200,7 +200,7 @@ def _as_texts(column: Column, names: tuple[str, ...]) -> Column:
 
 
 def _as_classes(column: Column, names: tuple[str, ...], wanted: tuple[str, ...]) -> Column:
-    """Return labels as numbers in another list of names; those without a name keep their distance from its end."""
+    """Return labels as numbers in another list of names; labels beyond the names stay as far beyond its end."""
     places = {name: number for number, name in reversed(list(enumerate(wanted)))}
     table = np.array([places[name] for name in names], np.int64)
 

@@ -1,4 +1,4 @@
-"""Names of columns, of one relation or of the relations that a join puts side by side."""
+"""Names of columns, of one relation or of the relations that a join combines."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ _SEVERAL = (
 )
 
 Answer = Callable[[Relation], Any]
-"""Makes an answer of the result of a query for one set of values."""
+"""Function that makes an answer from the result of a query for one set of values."""
 
 
 class Named:
-    """The columns of the outer query that an inner one names, collected while the inner one is checked."""
+    """The columns of the outer query that an inner query names, collected while the inner query is checked."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -82,7 +82,7 @@ class Inner:
 
     @property
     def is_alone(self) -> bool:
-        """True if the query names no column of the outer one, and so has one answer."""
+        """True if the query names no column of the outer query, and so has a single answer."""
         return not self.named.found
 
     def whole(self) -> Relation:
@@ -90,7 +90,7 @@ class Inner:
         return self.context.run(self.query, None, False)
 
     def one_column(self, at: int, what: str) -> Info:
-        """Return the properties of the only column; an error that begins with `what` if there are several."""
+        """Return the properties of the only column; raise an error that begins with `what` if there are several."""
         names = self.checked.names
         if len(names) != 1:
             raise self.context.error(at, "arity", f"{what} one column, not {len(names)}")
@@ -132,7 +132,7 @@ class Inner:
         finish: Callable[..., Column],
         *operands: Bound,
     ) -> Bound:
-        """Return an expression that looks rows up by keys, or computes an answer for each row and finishes them."""
+        """Return an expression that looks rows up by keys, or computes an answer for each row and finishes them all."""
         keys = () if once is None else once.keys
         first, second = len(keys), len(keys) + len(self.named.found)
 
@@ -231,13 +231,13 @@ class Once:
         return self._read
 
     def _rows(self, columns: Sequence[Column]) -> Found | None:
-        """Return the first row with each set of keys, and the number of rows with it; None for keys that are arrays."""
+        """Return the first row with each set of keys, and the number of its rows; None if keys are arrays."""
         keys = [key for key in map(Key.of, columns) if key is not None]
         lookup = self._whole()[0] if len(keys) == len(columns) else None
         return None if lookup is None else lookup.find(keys)
 
     def column(self, keys: Sequence[Column]) -> Column | None:
-        """Return the value of the row with each set of keys, or whether there is one; None if keys are arrays."""
+        """Return the value of the row with each set of keys, or whether such a row exists; None if keys are arrays."""
         found = self._rows(keys)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""Separation of a correlated query into a query of its own and its equalities with the outer query."""
+"""Separation of a correlated query into an uncorrelated query and its equalities with the outer query."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Separated:
     Attributes
     ----------
     query
-        Its first columns are its own sides of the equalities; the column of the original query follows, if it is
-        needed.
+        The inner query, whose first columns are its sides of the equalities; the column of the original query follows,
+        if it is needed.
     outer
         The outer sides of the equalities.
     is_whole
-        True if it makes one row of all rows that it finds, even of none.
+        True if the query makes one row from all rows that it finds, even from none.
     """
 
     query: syntax.Query
@@ -101,7 +101,7 @@ def _sides(
 
 
 def _is_of(node: syntax.Expression, outer_names: Collection[int], *, is_outer: bool) -> bool:
-    """Return whether an expression names columns, all of the outer query or all of its own."""
+    """Return whether an expression names columns, and all belong to the outer query, or all to the inner one."""
     found = list(syntax.parts(node))
     if any(isinstance(part, syntax.Query) for part in found):
         return False

@@ -40,7 +40,7 @@ class Limit:
 def arranged(
     context: QueryContext, source: From, query: syntax.Query, binder: Binder, limit: Limit | None
 ) -> From:
-    """Apply ORDER BY, LIMIT, ARRANGE BY and SAMPLE BY; no limit for DISTINCT, which comes before LIMIT."""
+    """Apply ORDER BY, LIMIT, ARRANGE BY and SAMPLE BY; DISTINCT comes before LIMIT, which is then not applied here."""
     source = _in_order(context, source, query, binder)
     if limit is not None:
         source = From(cut(context, source.relation, limit), source.names)
@@ -126,7 +126,7 @@ def limit_of(context: QueryContext, query: syntax.Query, binder: Binder, top: in
 
 
 def number(context: QueryContext, node: syntax.Expression, binder: Binder, clause: str) -> int | float:
-    """Return the number of a clause; infinity while it is not known.
+    """Return the number in a clause; infinity while it is not known.
 
     Raises
     ------

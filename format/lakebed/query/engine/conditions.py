@@ -19,10 +19,10 @@ from lakebed.query.statistics.known import Aligned
 from lakebed.reading.samples import SampleReader
 
 _MOST = 64
-"""Limits of conditions kept with one reader, and of query texts whose columns are kept."""
+"""Maximum number of conditions kept with one reader, and of query texts whose columns are kept."""
 
 _LONGEST = 256
-"""Limit of names, values and operators in a condition that is kept."""
+"""Maximum number of names, values and operators in a condition that is kept."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ def asked_before(
     node
         Syntax of the condition: the same object if the same text is parsed again.
     bind
-        Binds it.
+        Function that binds the condition.
     """
     names = _plain_columns(node) if isinstance(relation, Stored) else ()
     if not names or not isinstance(relation, Stored) or not all(name in relation.infos for name in names):
@@ -157,4 +157,4 @@ _PLAIN = (
     | syntax.Between
     | syntax.In
 )
-"""Syntax of plain comparisons; IN (SELECT ...) has a query as a part, which is none of these."""
+"""Syntax of plain comparisons, without queries as parts, such as IN (SELECT ...)."""

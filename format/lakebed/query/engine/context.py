@@ -33,10 +33,10 @@ from lakebed.query.values.columns import Column, concatenated
 from lakebed.query.values.limits import Watch
 
 _DEAR_ROWS = 1 << 16
-"""Rows between two checks of the clock, if each takes some microseconds."""
+"""Rows between two checks of the clock, if each row takes some microseconds."""
 
 _SHOWN = 60
-"""Characters of a constant in an explanation."""
+"""Maximum number of characters of a constant in an explanation."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class QueryContext:
     is_dry
         Find names and plan, without reading values.
     is_told
-        Note the steps, for an explanation.
+        Record the steps, for an explanation.
     steps, depth
         The steps so far, and the nesting of the current query.
     """
@@ -65,7 +65,7 @@ class QueryContext:
     depth: int = 0
 
     def note(self, text: str) -> None:
-        """Note a step, for an explanation."""
+        """Record a step, for an explanation."""
         self.steps.append((self.depth, text))
 
     def column(self, relation: Relation, node: Bound, *, is_key: bool = False) -> Column:

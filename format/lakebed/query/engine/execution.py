@@ -43,7 +43,7 @@ class Execution:
     is_dry
         Find names and plan, without reading values.
     is_told
-        Note the steps, for an explanation.
+        Record the steps, for an explanation.
     ways
         Use of indexes, and the library that computes vectors.
     """

@@ -22,7 +22,7 @@ from lakebed.query.values.limits import stretches, tick
 Rows = NDArray[np.int64]
 
 _AROUND = 1 << 20
-"""Rows that EXPAND BY adds between two checks of the clock."""
+"""Maximum number of rows that EXPAND BY adds between two checks of the clock."""
 
 _FAR = np.iinfo(np.int64).min
 
@@ -124,7 +124,7 @@ def expanded(
 
 
 def _around(places: Rows, apart: Rows, count: int) -> tuple[Rows, Rows]:
-    """Return the existing places around some, and their distances."""
+    """Return the existing places around given ones, and their distances from these."""
     tick()
     around = (places[:, None] + apart).reshape(-1)
     inside = (around >= 0) & (around < count)

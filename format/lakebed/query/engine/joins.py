@@ -25,7 +25,7 @@ from lakebed.query.values.limits import stretches, tick
 Rows = NDArray[np.int64]
 
 _PAIRS = 1 << 20
-"""Pairs that a cross join makes between two checks of the clock."""
+"""Maximum number of pairs that a cross join makes between two checks of the clock."""
 
 _KEY_BYTES = 16
 """Size of a row's key and its code."""
@@ -33,14 +33,14 @@ _KEY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """A source of FROM: a relation, and the columns that can be named."""
+    """A source of FROM: a relation, and its columns that can be named."""
 
     relation: Relation
     names: Names
 
 
 Bind = Callable[[From], Binder]
-"""Returns a binder to a source."""
+"""Function that returns a binder to a source."""
 
 
 def join(
@@ -51,7 +51,7 @@ def join(
     Parameters
     ----------
     hold
-        Counts bytes that are kept.
+        Function that counts bytes that are kept.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _both(left: From, right: From, lefts: Rows, rights: Rows) -> From:
 
 
 def _side_by_side(left: From, right: From) -> From:
-    """Pair rows by position; the shorter side is missing at the end."""
+    """Pair rows by position; the values of the shorter side are missing at the end."""
     sizes = (len(left.relation), len(right.relation))
     rows = np.arange(max(sizes))
     return _both(left, right, *(np.where(rows < size, rows, -1) for size in sizes))

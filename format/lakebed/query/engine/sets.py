@@ -1,4 +1,4 @@
-"""UNION, INTERSECT and EXCEPT: by row numbers for rows of one dataset; UNION of others concatenates rows."""
+"""UNION, INTERSECT and EXCEPT: by row numbers for rows of one dataset; UNION of other relations concatenates rows."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Rows = NDArray[np.int64]
 
 Open = Callable[[str, str | None], "Table | Relation"]
-"""Opens a dataset by its address and a version."""
+"""Function that opens a dataset by its address and a version."""
 
 Differing = Callable[["Table", str, str], tuple["Table", Rows]]
-"""Returns the table of the second version, and its rows that the first lacks or has with other values."""
+"""Function that returns the table of the second version, and its rows that the first lacks or has with other values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Opened:
         self._read: dict[tuple[str, str | None], Relation] = {}
 
     def ask(self, query: syntax.Query) -> None:
-        """Record a query; the outermost comes first."""
+        """Record a query; the outermost query comes first."""
         if self._query is None:
             self._query = query
 

@@ -27,7 +27,7 @@ def _corners(boxes: NDArray[Any], mode: str) -> NDArray[np.float64]:
 
 
 def _numbers(boxes: Any) -> NDArray[np.float64]:
-    """Return a copy of boxes as float64, shape (..., 4); missing ones are none."""
+    """Return a copy of boxes as float64, shape (..., 4); an array without boxes if they are missing."""
     found = np.array(() if boxes is None else boxes, np.float64)
     if found.size == 0:
         return np.zeros((0, 4))
@@ -46,7 +46,7 @@ def _overlaps(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _iou(given: Given) -> Column:
-    """Return the overlap of each box with each other: shape (boxes of the first, boxes of the second)."""
+    """Return the overlap of each box with each box of the other argument: shape (boxes, other boxes)."""
     one, other = (info.coords for info in given.infos)
     return by_row(
         given.count, lambda a, b: _overlaps(_corners(a, one), _corners(b, other)), given.columns, "IOU"
@@ -54,7 +54,7 @@ def _iou(given: Given) -> Column:
 
 
 def _iou_key(column: Column) -> Column:
-    """Return the mean of the best overlaps of the first boxes, which ORDER BY sorts by; missing without boxes."""
+    """Return the mean of the best overlaps of the first boxes, as sort key for ORDER BY; missing without boxes."""
 
     def key(table: Any) -> Any:
         if table is None or not table.size:

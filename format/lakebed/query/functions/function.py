@@ -58,7 +58,7 @@ class Function:
 
 
 _AT_ONCE = 1 << 14
-"""Rows of one call of a vectorised function; the clock is checked between calls."""
+"""Maximum number of rows per call of a vectorised function; the clock is checked between calls."""
 
 ADDED: dict[str, Function] = {}
 """Functions that programs have registered."""

@@ -91,7 +91,7 @@ def _float(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _of_floats(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a test that is false for all integers."""
+    """Return a test of floats that is false for all integers."""
     return lambda values: function(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)
 
 
@@ -195,7 +195,7 @@ def _present(value: Any) -> np.int64:
 
 
 def _is_there(value: Any) -> bool:
-    """Return whether a sample of a group is not missing; a missing number is an empty array there."""
+    """Return whether a sample of a group is not missing; among numbers, an empty array counts as missing."""
     return value is not None and not (isinstance(value, np.ndarray) and value.size == 0)
 
 

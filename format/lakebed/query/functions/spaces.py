@@ -1,7 +1,7 @@
 """Array libraries that compute vectors: NumPy, or PyTorch or JAX on a device.
 
 A space has the functions that :mod:`lakebed.query.functions.vectors` needs, under the same names; `given` moves arrays
-there and `taken` moves them back. PyTorch and JAX are imported only when a query names them.
+to the device and `taken` moves them back. PyTorch and JAX are imported only when a query names them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Space:
     given
         Converts a NumPy array.
     taken
-        Converts back to NumPy.
+        Converts an array back to NumPy.
     is_local
         True if arrays are not moved, so that blocks that fit into the processor's cache are computed one by one.
     inside

@@ -34,10 +34,10 @@ from lakebed.query.values.info import FLAG, JSON, NUMBER, TEXT, Given, Info
 from lakebed.query.values.reductions import reduced
 
 _LONGEST = 1 << 16
-"""Limit of characters that REPEAT, LPAD and RPAD make for one row."""
+"""Maximum number of characters that REPEAT, LPAD and RPAD make for one row."""
 
 _FAR = 1 << 40
-"""More characters than any text has."""
+"""Larger than the number of characters of any text."""
 
 # -- texts -----------------------------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ def _of_documents(name: str, function: Callable[[Any], Any], info: Info = JSON) 
 
 
 def contains(given: Given) -> Column:
-    """Return whether a text has a part, a list an item, a document a key, or an array a value."""
+    """Return whether a text contains a part, a list an item, a document a key, or an array a value."""
     column, wanted = given.columns
     if isinstance(column, Texts) and isinstance(wanted, Constant):
         if not isinstance(wanted.value, str):
@@ -281,7 +281,7 @@ def _contains(value: Any, wanted: Any) -> bool:
 
 
 def matching_classes(names: Sequence[str], pattern: str) -> list[int]:
-    """Return the numbers of the classes that a name, or a pattern with ``*`` and ``?``, matches."""
+    """Return the numbers of the classes whose names equal a text, or match a pattern with ``*`` and ``?``."""
     if pattern in names:
         return [i for i, name in enumerate(names) if name == pattern]
     if "*" not in pattern and "?" not in pattern:
@@ -346,7 +346,7 @@ def _numbers_in(column: Numbers | Ragged, wanted: list[Any]) -> Column:
 
 
 def _has_float(dtype: np.dtype[Any], value: Any) -> bool:
-    """Return whether floats of a type can equal a number: literals take their type, stored float64 do not."""
+    """Return whether floats of a type can equal a number: literals adopt the type, stored float64 values do not."""
     try:
         with np.errstate(over="ignore"):
             found = dtype.type(value)

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 TEXT_ROWS = 1 << 19
 GRAPH_BYTES = 1 << 28
-"""Limit of a segment. Its graph is in memory once while it is built, and twice while it is written."""
+"""Maximum size of a segment. Its graph is in memory once while it is built, and twice while it is written."""
 
 _ASKED = 64
-"""Vectors that are searched for to measure the recall."""
+"""Number of vectors that are searched for to measure the recall."""
 
 _NEAREST = 10
 _BLOCK_BYTES = 1 << 22
 _BLOCK_ROWS = 1 << 11
-"""Vectors that are added at a time, which Ctrl-C waits for."""
+"""Number of vectors added at a time; Ctrl-C takes effect after each such step."""
 
 _SAMPLE_RUNS = 64
 _SAMPLE_ROWS = 32
-"""Sample that decides whether vectors can be stored as bytes: number of places, and of rows at each."""
+"""Size of the sample that decides whether vectors can be stored as bytes: number of places, and of rows at each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Building:
         return int(self.chunks.counts[self.places].sum())
 
     def segments(self, advance: Advance) -> Iterator[SegmentEntry]:
-        """Write one segment after the other, which the caller registers."""
+        """Write the segments one after the other, and yield the entry of each, which the caller registers."""
         if not len(self.places):
             return
         storage = self.table.session.storage
@@ -137,7 +137,7 @@ class Building:
         return graph.to_segment(self.chunks.prints[part], counts), facts
 
     def _asked(self, part: NDArray[np.int64], graph: hnsw.Graph) -> tuple[Floats, NDArray[np.int64]]:
-        """Return vectors from all over a segment, and their numbers there."""
+        """Return vectors from all parts of a segment, and their numbers in the segment."""
         counts = self.chunks.counts[part]
         own = _spread_out(0, int(counts.sum()) - 1, _ASKED)
         ends = np.cumsum(counts)
@@ -165,7 +165,7 @@ class Building:
     def _read(
         self, wanted: range | NDArray[np.int64], width: int, metric: str, dtype: str
     ) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return vectors, and whether each row has one that a graph can hold."""
+        """Return vectors, and a mask of the rows whose vector a graph can hold."""
         vectors = np.zeros((len(wanted), width), np.float32)
         kept = np.zeros(len(wanted), np.bool_)
         if not len(wanted):

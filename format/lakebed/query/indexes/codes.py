@@ -17,12 +17,12 @@ Floats = NDArray[np.float32]
 
 _TOP = 127
 _OUTSIDE = 1e-4
-"""Share of the numbers that may be clipped: a few outliers would leave too few steps for the others."""
+"""Maximum share of the numbers that is clipped, so that a few outliers do not make the steps too coarse."""
 
 _NEAREST = 10
 _LEAST_SAMPLE = 64
 _LEAST_RIGHT = 0.9
-"""Share of the nearest vectors of a sample that codes must find."""
+"""Minimum share of the nearest vectors of a sample that codes must find."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Codes:
     def asked(self, vector: Floats) -> tuple[NDArray[np.int8], float]:
         """Return the codes of a searched vector, and their factor.
 
-        For inner products it has a factor of its own, so that a vector unlike the sample is not clipped.
+        For inner products the vector has a factor of its own, so that a vector unlike the sample is not clipped.
         """
         if self.metric == "l2":
             return self.coded(vector[None])[0], self.factor

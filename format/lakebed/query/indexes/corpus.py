@@ -6,7 +6,7 @@ Each word of the query, as often as it occurs there, adds to the score of a text
 
 where N texts have L words on average, n of them have the word, and this one has l words, f of which are the word
 (Robertson and Zaragoza 2009, with the idf of Lucene, which is not negative). N, n and L count all rows of the column in
-the queried version, whichever of them a view or WHERE leaves; a missing text has no words.
+the queried version, regardless of views and WHERE; a missing text has no words.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Looked:
         self._counted: Counted | None = None
 
     def all(self) -> Counted:
-        """Return the word counts of all texts of the column, for a table by row number."""
+        """Return the word counts of all texts; those of a stored table are numbered by its rows."""
         if self._counted is None:
             self._counted = self._computed() if self.stored is None else self._read(self.stored)
         return self._counted

@@ -26,10 +26,10 @@ from lakebed.query.indexes.graph import DTYPES, METRICS, check_graph
 from lakebed.query.indexes.segments import Segment
 
 FETCHED = 2
-"""Candidates that are fetched for each wanted vector; their stored values decide."""
+"""Number of candidates fetched per wanted vector; their stored values decide the order."""
 
 _MOST_SAMPLES = 1 << 28
-"""Limit of samples in a segment; each takes eight bytes during a search."""
+"""Maximum number of samples in a segment; each takes eight bytes during a search."""
 
 MISSING = "Indexes of vectors need usearch: pip install usearch, or, in a checkout, pip install '.[search]'"
 LEAST_WIDE, _WIDEST = 64, 1024
@@ -37,7 +37,7 @@ LEAST_WIDE, _WIDEST = 64, 1024
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """One segment, ready to be searched."""
+    """A segment, ready to be searched."""
 
     prints: NDArray[np.uint64]
     counts: NDArray[np.uint32]
@@ -56,7 +56,7 @@ class Vectors:
         Parameters
         ----------
         wide
-            Number of candidates during the search: more find more of the nearest.
+            Number of candidates during the search; with more candidates, more of the nearest vectors are found.
         """
         count = min(count, len(self.graph))
         if not count:
@@ -122,7 +122,7 @@ class Graph:
     Parameters
     ----------
     codes
-        Coding of vectors as bytes; None if they stay floats.
+        Coding of vectors as bytes; None if vectors stay floats.
     """
 
     def __init__(self, width: int, settings: Mapping[str, Any], codes: Codes | None) -> None:
@@ -175,7 +175,7 @@ class Graph:
             wide += wide // 2
 
     def to_segment(self, prints: NDArray[np.uint64], counts: NDArray[np.int64]) -> Segment:
-        """Return the segment, and release the graph, so that memory holds it once."""
+        """Return the segment, and release the graph, so that memory never holds both."""
         told = {"kind": "hnsw", "metric": self.metric, "dtype": self.dtype, "width": self.width}
         data = self._graph.save()
         self._graph = None

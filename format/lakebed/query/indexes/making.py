@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KINDS = ("hnsw", "bm25")
 _MOST_SEGMENTS = 16
-"""Segments that are added to those of the last whole index before the small ones are merged."""
+"""Maximum number of segments added since the index was last whole; beyond it, the small ones are merged."""
 
 _HNSW: Mapping[str, Any] = {
     "metric": "cosine", "dtype": "auto", "connectivity": 16, "expansion_add": 128, "recall": 0.95,

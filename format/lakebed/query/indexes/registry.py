@@ -37,7 +37,7 @@ _SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
 _FORMAT = 1
 _GRACE = 3600.0
 KEPT_BYTES = 1 << 29
-"""Limit of the bytes of segments that the process keeps in memory between queries; mapped files do not count."""
+"""Maximum number of bytes of segments kept in memory between queries; mapped files do not count."""
 
 _KEPT_FILES = 128
 
@@ -68,7 +68,7 @@ class IndexEntry:
     tensor
         Key of the tensor, which renaming does not change.
     whole
-        Number of segments when it was last complete; 0 if it is not yet, -1 if it is not registered yet.
+        Number of segments when it was last complete; 0 if it is not complete yet, -1 if it is not registered yet.
     """
 
     name: str
@@ -155,7 +155,7 @@ def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry
     Parameters
     ----------
     update
-        Makes the new registry of the current one; may be called again if another writer changes that.
+        Makes the new registry from the current one; called again if another writer changes the current one.
 
     Raises
     ------
@@ -212,7 +212,7 @@ _kept_lock = Lock()
 def read_segment(
     storage: Storage, index: IndexEntry, entry: SegmentEntry, made: Callable[[Segment], Any]
 ) -> Any:
-    """Return the object that `made` makes of a segment, from memory if it was made recently.
+    """Return the object that `made` makes from a segment; from memory if it was made recently.
 
     Raises
     ------

@@ -37,7 +37,7 @@ RRF = 60
 
 _FEW = 1_000
 _FEW_OF = 0.02
-"""Rows that are read without a search: this number, or this share of all."""
+"""Rows that are read without a search: up to this number, or this share of all."""
 
 _LEAST_BEST = 10
 _MOST_FETCHED = 1 << 13
@@ -243,7 +243,7 @@ class _Nearest:
 
 
 _coverage: WeakKeyDictionary[SampleReader, tuple[tuple[SegmentEntry, ...], Coverage]] = WeakKeyDictionary()
-"""Rows that an index covers, by reader: each reads one state of the tensor."""
+"""Rows that an index covers, by reader; each reader reads one state of the tensor."""
 
 
 def _covered(

@@ -15,7 +15,7 @@ _SHOWN = 100
 _LISTED = 12
 _LONGEST = 1000
 _COMPARED = 200
-"""Similar names are looked up for names up to this length, since the time grows with the product of the lengths."""
+"""Maximum length of names for which similar names are looked up, since the time grows with the product of lengths."""
 
 
 def syntax_error(text: str, at: int, message: str) -> QuerySyntaxError:
@@ -63,7 +63,7 @@ def place(text: str, at: int) -> tuple[int, int, str]:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the most similar known name, or the known names."""
+    """Return the end of an error about an unknown name: the most similar known name, or all known names."""
     names = list(known)
     folded: dict[str, str] = {}
     for other in names:

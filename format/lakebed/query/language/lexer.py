@@ -29,7 +29,7 @@ OPERATORS = (
 """Operators in the order in which they are tried, longest first."""
 
 MAX_LENGTH = 1 << 22
-"""Limit of characters in a query: parsing them takes seconds, during which the clock is not checked."""
+"""Maximum number of characters in a query: parsing them takes seconds, during which the clock is not checked."""
 
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|--[^\n]*)*")
 _NAME = re.compile(r"[^\W\d_]\w*")

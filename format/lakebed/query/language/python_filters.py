@@ -21,7 +21,7 @@ from math import isfinite
 from lakebed.query.language.errors import syntax_error
 
 _LONGEST = 20_000
-"""Texts up to this length are translated."""
+"""Maximum length of a text that is translated."""
 
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.Pow: "^", ast.USub: "-", ast.UAdd: "",
@@ -37,11 +37,11 @@ _CALLS = {"contains": "CONTAINS", "startswith": "STARTS_WITH", "endswith": "ENDS
 
 
 class _Foreign(Exception):
-    """A part of Python that filters do not have, at a node."""
+    """A construct of Python, at a node, that filters do not support."""
 
 
 def translated(text: str) -> str | None:
-    """Translate a Python expression; None if the text is none.
+    """Translate a Python expression; None if the text is not one.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def _compared(node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr)
 
 
 def _is_plain(op: ast.AST, *operands: ast.expr) -> bool:
-    """Return whether the language has an operator; it has &, | and ~ of conditions, but not of bits."""
+    """Return whether the language has an operator; it has &, | and ~ for conditions, but not for bits."""
     if not isinstance(op, ast.BitAnd | ast.BitOr | ast.Invert):
         return type(op) in _SIGNS
     joining = (ast.BitAnd, ast.BitOr, ast.Invert, ast.Not)

@@ -53,7 +53,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Two operands: arithmetic, comparison, ``||``."""
+    """An operator with two operands: arithmetic, comparison, ``||``."""
 
     operator: str
     left: Expression
@@ -415,7 +415,7 @@ def parts(node: object) -> Iterator[object]:
 
 
 def columns_of(query: Query) -> set[str] | None:
-    """Return all names of columns and results in a query; None if it asks for all columns."""
+    """Return all names of columns and results in a query; None if it requests all columns."""
     found: set[str] = set()
     waiting: list[object] = [query]
     while waiting:

@@ -15,10 +15,10 @@ from lakebed.query.language.lexer import Token, tokens
 _T = TypeVar("_T")
 
 _LONGEST = 20
-"""Words up to this length are compared with the keywords."""
+"""Maximum length of words that are compared with the keywords."""
 
 MAX_DEPTH = 100
-"""Deepest nesting of expressions and queries."""
+"""Maximum nesting depth of expressions and queries."""
 
 
 class TokenStream:
@@ -48,7 +48,7 @@ class TokenStream:
         return self.tokens[self.next]
 
     def ahead(self, count: int) -> Token:
-        """Return a token further on, or the last one."""
+        """Return a token further ahead, or the last one."""
         return self.tokens[min(self.next + count, len(self.tokens) - 1)]
 
     def keyword(self) -> str:
@@ -126,7 +126,7 @@ class TokenStream:
         return self.parse_query()
 
     def take_flag(self) -> bool:
-        """Read TRUE or FALSE, which may be missing; return whether it is not FALSE."""
+        """Read TRUE or FALSE, which may be missing; return True unless FALSE was read."""
         if self.take_keyword("false"):
             return False
         self.take_keyword("true")

@@ -166,13 +166,13 @@ def values_read(node: Bound) -> dict[str, Info]:
 
 
 def on_record(node: Missing) -> str | None:
-    """Return the column if its missing values are recorded separately; None if they must be found by reading."""
+    """Return the column if its missing values are recorded separately; None if only reading finds them."""
     operand = node.operand
     return operand.name if isinstance(operand, Input) and operand.info.are_nulls_apart else None
 
 
 def column_and_vector(node: Apply) -> tuple[Input | None, Value | None]:
-    """Return the operands of a function of a column and a constant array, whichever comes first; else None."""
+    """Return the column and the constant array among the operands of a function, in any order; None where absent."""
     operands = node.operands if len(node.operands) == 2 else (node, node)
     first, second = operands if isinstance(operands[0], Input) else operands[::-1]
     if (
@@ -192,7 +192,7 @@ def is_by_place(node: Bound) -> bool:
 def is_dear(node: Bound) -> bool:
     """Return whether computing a row takes longer than arithmetic, not counting the time to read it.
 
-    Lookups in a table that is made for many rows do not count: splitting the rows makes them slower.
+    Lookups in a table that is made once for many rows are not counted as expensive: splitting the rows slows them.
     """
     if isinstance(node, Apply) and node.cost >= 1.0 and node.name not in _LOOKUPS:
         return True

@@ -47,7 +47,7 @@ _NARROW_BELOW = 0.5
 """Share of undecided rows below which an expensive condition is computed for these alone."""
 
 _DEAR = 4.0
-"""Cost from which a condition counts as expensive."""
+"""Cost at which a condition counts as expensive."""
 
 
 class Source(Protocol):

@@ -65,7 +65,7 @@ class Relation(ABC):
         """Return rows of a column by position."""
 
     def below(self, name: str, places: Rows) -> tuple[Relation, str, Rows] | None:
-        """Return the relation, column and rows that rows of a column are copied from; None if they are computed."""
+        """Return the relation, column and rows from which rows of a column are copied; None if they are computed."""
         del name, places
         return None
 
@@ -148,7 +148,7 @@ class Stored(Relation):
         return len(self.places)
 
     def hidden(self) -> Sequence[str]:
-        """Return the names of hidden tensors that the table does not name."""
+        """Return the names of the dataset's hidden tensors that are not columns of the table."""
         snapshot = self.table.session.schema()
         shown = {*snapshot.names(), *self.table.names}
         return [name for name in snapshot.names(hidden=True) if name not in shown]
@@ -464,7 +464,7 @@ class Unpacked(Relation):
     owners, items
         For each row, the position of the value and the number of the item in it.
     split
-        Columns that are taken apart; the others repeat.
+        Columns whose values are split into items; the values of other columns repeat.
     numbered
         Name of the column with the number of the item; None for none.
     """

@@ -236,7 +236,7 @@ def windows(
     Parameters
     ----------
     is_soon
-        Begin with few rows, for a reader that may not need all.
+        Begin with few rows, for a reader that may not need all rows.
     ends
         Ends of chunks, at which ranges end as well if they do not become small by it; None if rows are not consecutive.
     """
@@ -255,7 +255,7 @@ def windows(
 
 
 def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return the different rows, ascending, and the place of each row among them; None if they ascend already."""
+    """Return the distinct rows, ascending, and the place of each row among them; None if they ascend already."""
     if bool((rows[1:] > rows[:-1]).all()):
         return rows, None
     first = int(rows.min())

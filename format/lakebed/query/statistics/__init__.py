@@ -1,1 +1,1 @@
-"""Statistics of chunks, and the rows that a condition can skip by them."""
+"""Statistics of chunks, and the rows that a condition can skip because of them."""

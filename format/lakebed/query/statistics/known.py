@@ -59,7 +59,7 @@ class Numbers:
 
     @classmethod
     def of(cls, pieces: Pieces, dtype: np.dtype[Any] | None) -> Numbers | None:
-        """Return the numbers of pieces; None for dtypes without extremes. Rounding keeps their order."""
+        """Return the numbers of pieces; None for dtypes without extremes. Rounding preserves their order."""
         kind = None if dtype is None else wide(dtype)
         if dtype is None or kind is None:
             return None
@@ -277,7 +277,7 @@ def complete(column: StoredColumn, tick: Callable[[int], object]) -> None:
 
 
 def save(column: StoredColumn) -> None:
-    """Write collected statistics if they are worth a file and this session may write."""
+    """Write collected statistics if they are large enough for a file and this session may write."""
     place = _place(column)
     of = place.of
     session, storage = column.table.session, column.table.session.storage

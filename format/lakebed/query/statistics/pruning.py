@@ -1,8 +1,8 @@
-"""Pruning: the rows for which a condition may be true by the statistics of chunks; others are not read.
+"""Pruning: the rows for which a condition may be true by the statistics of chunks; other rows are not read.
 
 A condition is decided for whole stretches of rows, by two questions: may it be true for a row, and may it be false for
-one. A stretch without statistics may be both. NOT exchanges the questions; so rows that are missing, empty or NaN count
-as rows for which a comparison is false.
+a row. Without statistics, both answers are yes. NOT exchanges the questions; so rows that are missing, empty or NaN
+count as rows for which a comparison is false.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _EXACT = 1 << 53
 _64_BITS = 1 << 63
 
 _MANY = 1000
-"""Limit of values of an IN that are compared with extremes: comparing more takes longer than pruning saves."""
+"""Maximum number of values in an IN that are compared with extremes: comparing more takes longer than pruning saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class _Known:
     numbers: Numbers | None
 
     def or_unknown(self, told: Mask) -> Mask:
-        """Return answers for stretches, True for those without statistics."""
+        """Return answers for stretches, with True for stretches without statistics."""
         return told if self.unknown is None else told | self.unknown
 
     @property
@@ -111,7 +111,7 @@ class _Known:
 
 @dataclass(frozen=True)
 class Kept:
-    """The rows of a table that are left.
+    """The rows of a table that pruning leaves.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Kept:
 
     @cached_property
     def runs(self) -> list[range]:
-        """The rows that are left, as ranges; the last one has no end."""
+        """The rows that are left, as ranges; the last range has no end."""
         kept = np.append(self.kept, True)
         starts = np.append(0, self.ends)
         stops = np.append(self.ends, sys.maxsize)
@@ -158,7 +158,7 @@ Told = Mapping[str, tuple[StoredColumn, Aligned]]
 
 
 def told(relation: Relation, names: Sequence[str]) -> Told:
-    """Return the statistics of those columns of a relation that have some."""
+    """Return the statistics of those columns of a relation that have statistics."""
     if not isinstance(relation, Stored):
         return {}
     telling = [column for name in names if (column := relation.column(name)).has_statistics]
@@ -360,7 +360,7 @@ _IS_SURE: Mapping[str, _Comparison] = {
 
 
 def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:
-    """Return whether a value of each stretch may fit, or whether all do; None if statistics cannot tell.
+    """Return whether any value of each stretch may fit, or whether all do; None if statistics cannot tell.
 
     Extremes are compared in the dtype of the column, as its values are; rounding keeps their order.
     """

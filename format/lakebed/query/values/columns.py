@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 Rows = range | NDArray[np.int64]
 
 _TICK_ROWS = 256
-"""Rows that are computed one by one between two checks of the clock: some take a millisecond each."""
+"""Rows computed one by one between two checks of the clock: some rows take a millisecond each."""
 
 
 @dataclass(slots=True)
@@ -315,7 +315,7 @@ def in_places(parts: Sequence[Column], places: Sequence[NDArray[np.int64]]) -> C
 
 
 def scalars(column: Column) -> tuple[NDArray[Any], Mask | None] | None:
-    """Return one number per row and the mask of missing ones; None if the column holds others."""
+    """Return one number per row and the mask of missing ones; None if the column holds other values."""
     if isinstance(column, Ragged):
         sizes = column.sizes
         if (sizes > 1).any():
@@ -404,12 +404,12 @@ def by_row(
     *,
     every: int = _TICK_ROWS,
 ) -> Column:
-    """Call a function for each row, where no faster way is known.
+    """Call a function for each row, if no vectorised way is known.
 
     Parameters
     ----------
     every
-        Rows between two checks of the clock.
+        Number of rows between two checks of the clock.
 
     Raises
     ------

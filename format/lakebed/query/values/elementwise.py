@@ -333,7 +333,7 @@ def _even(left: Column, right: Column, operation: Operation) -> Column | None:
 
 
 def _aligned(left: Column, right: Column) -> tuple[Any, Any]:
-    """Return operands of equal rank, so that NumPy broadcasts samples and not rows."""
+    """Return operands of equal rank, so that NumPy broadcasts along axes of samples, not along rows."""
     rank = max(_rank(left), _rank(right))
     return _of_rank(left, rank), _of_rank(right, rank)
 

@@ -161,7 +161,7 @@ def joint(arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
 
 
 def no_column() -> QueryError:
-    """Return the error for integers without a common 64-bit type."""
+    """Return the error for integers that no 64-bit type can hold together."""
     return QueryError(
         "negative integers and integers beyond 2**63 - 1 fit no common 64-bit type: CAST(x AS float64), or AS text",
         kind="type",

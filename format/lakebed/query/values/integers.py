@@ -26,7 +26,7 @@ Integers = NDArray[Any]
 _LOWEST, _HIGHEST, _LARGEST = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 _FAR = 2.0**62
-"""Results whose float64 value is below this fit int64, however they were rounded."""
+"""Results whose float64 value is below this limit fit int64, however they were rounded."""
 
 _SIGNS: dict[np.ufunc, str] = {np.add: "+", np.subtract: "-", np.multiply: "*"}
 
@@ -65,7 +65,7 @@ def negated(values: Integers) -> Integers:
 
 
 def absolute(values: Integers) -> Integers:
-    """Return the absolute values of signed integers, in an unsigned dtype if theirs cannot hold one."""
+    """Return the absolute values of signed integers, in an unsigned dtype if the signed one cannot hold a result."""
     found: Integers = np.abs(values)
     # The absolute value of the lowest number overflows to itself; its bits, read as unsigned, are the right result.
     return found.view(f"u{values.dtype.itemsize}") if values.size and int(found.min()) < 0 else found
@@ -178,7 +178,7 @@ def _check(exact: NDArray[np.object_], name: str) -> None:
 
 
 def _fitting(exact: NDArray[np.object_], dtype: np.dtype[Any], name: str) -> Integers:
-    """Convert Python's integers to int64, or to uint64 if they need it or `dtype` is unsigned."""
+    """Convert Python's integers to int64, or to uint64 if a value requires it or `dtype` is unsigned."""
     _check(exact, name)
     values = exact.reshape(-1).tolist()
     if min(values) < 0:

@@ -76,7 +76,7 @@ def _numbered(values: NDArray[Any]) -> Codes:
 
 
 def _words(values: NDArray[Any]) -> Codes | None:
-    """Return integers that are equal where the numbers are, including NaN; None if no 64 bits hold these."""
+    """Return integers that are equal where the numbers are, including NaN; None if 64 bits cannot hold the numbers."""
     if values.dtype.kind in "biu":
         # A bijection modulo 2**64, so equality is kept.
         return np.ascontiguousarray(values).astype(np.int64, copy=False)
@@ -155,7 +155,7 @@ def pairs(
 
 
 def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
-    """Return codes of both sides, -1 for left keys without an equal and missing ones, and the number of codes."""
+    """Return codes of both sides, -1 for missing keys and left keys without an equal, and the number of codes."""
     is_text = [isinstance(side, Texts) for side in (left, right)]
     has_objects = isinstance(left, Objects) or isinstance(right, Objects)
     if is_text[0] != is_text[1] and not has_objects and len(left) and len(right):

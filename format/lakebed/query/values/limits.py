@@ -1,4 +1,4 @@
-"""Limits of one query, and the clock that long computations look at."""
+"""Limits of one query, and the clock that long computations check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.errors import QueryError
 from lakebed.storage.deadline import deadline
 
 _STRETCH_ROWS = 1 << 12
-"""Rows that a loop of Python handles between two checks of the clock: about a microsecond each."""
+"""Number of rows that a Python loop handles between two checks of the clock: about a microsecond each."""
 
 _TICK: ContextVar[Callable[[], None] | None] = ContextVar("tick", default=None)
 

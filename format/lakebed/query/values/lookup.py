@@ -22,7 +22,7 @@ Found = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A number or text for each row, and the mask of the rows that have one; NaN counts as none."""
+    """A number or text for each row, and the mask of the rows that have one; NaN counts as missing."""
 
     values: Any
     known: NDArray[np.bool_]
@@ -83,7 +83,7 @@ class Lookup:
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Lookup | None:
-        """Return the rows by columns; None if rows of one hold more than one number or text."""
+        """Return the lookup of rows by columns; None if rows of a column hold more than one number or text."""
         keys = [key for key in map(Key.of, columns) if key is not None]
         size = 1
         for key in keys:

@@ -23,7 +23,7 @@ from lakebed.query.values.limits import stretches, tick
 Ranks = NDArray[Any]
 
 _AT_ONCE = 1 << 18
-"""Limit of rows of one sort, during which the clock is not checked."""
+"""Maximum number of rows of one sort, during which the clock is not checked."""
 
 _SAMPLES, _DEALT = 1024, 64
 """Larger sorts are partitioned: rows sampled to choose the bounds, and about the number of bounds."""
@@ -74,7 +74,7 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
 
 
 def _sorted(ranks: Sequence[Ranks], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows by the last of several ranks, equal ones by the rank before it, and so on.
+    """Return rows sorted by the last of several ranks, ties by the rank before it, and so on.
 
     Many rows are partitioned first, by sampled values, so that no single sort takes long.
     """
@@ -115,7 +115,7 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
 
 
 def _best(key: Key, count: int) -> NDArray[np.int64] | None:
-    """Return the first rows of an order by numbers without sorting all; None if that would not be faster."""
+    """Return the first rows of an order by numbers without sorting all rows; None if that is not faster."""
     column = key.column
     if not isinstance(column, Numbers) or column.missing is not None or column.values[:1].size != 1:
         return None

@@ -34,7 +34,7 @@ from lakebed.query.values.columns import (
 from lakebed.query.values.limits import tick
 
 _VALUES = 1 << 20
-"""Limit of values that are gathered into one matrix; a single sample may have more."""
+"""Maximum number of values that are gathered into one matrix; a single sample may have more."""
 
 Matrix = Callable[[NDArray[np.generic]], NDArray[np.generic]]
 

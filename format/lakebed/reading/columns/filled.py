@@ -59,7 +59,7 @@ def read(
     Raises
     ------
     InvalidInputError
-        If both a fill and a mask are asked for, or there is no dtype for the fill.
+        If both a fill and a mask are requested, or there is no dtype for the fill.
     InvalidOperationError
         If the tensor holds sequences or polygons, or no dates and times where they are asked for.
     DynamicTensorNumpyError

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Column = Any
 
 _DENSE = 8
-"""For at least this many rows of a chunk, read the whole chunk once."""
+"""If at least this many rows of a chunk are wanted, the whole chunk is read once."""
 
 _ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
     Storing.TEXT: Strings,
@@ -102,7 +102,7 @@ class _Layout:
     is_special
         Samples are not a run of bytes in a chunk: files, tiles, links, and all sequences.
     is_fixed, is_fixed_beside_nulls
-        All samples have one shape; beside nulls: all that are not null have it.
+        All samples have one shape; all samples that are not null have one shape.
     """
 
     is_special: bool
@@ -146,7 +146,7 @@ class ColumnScan:
     nulls
         The tensor's null companion, if it has one.
     keep
-        Put chunks into the cache, for other readers of neighbouring samples.
+        Put chunks into the cache, for readers of neighbouring samples.
     """
 
     def __init__(self, reader: SampleReader, nulls: SampleReader | None, *, keep: bool = False) -> None:
@@ -316,7 +316,7 @@ class ColumnScan:
         Parameters
         ----------
         order
-            What sorts the rows, as ``numpy.argsort`` gives it, where that is known.
+            Order that sorts the rows, as ``numpy.argsort`` returns it, if it is known.
         """
         if not len(rows) or not self.is_dense:
             return self.picked(rows)

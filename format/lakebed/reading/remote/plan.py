@@ -47,7 +47,7 @@ def read_windows(
     Parameters
     ----------
     most
-        Limit of the bytes of a window with more than one row.
+        Maximum number of bytes of a window with more than one row.
     whole
         Plan for whole chunks only.
     """

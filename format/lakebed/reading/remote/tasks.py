@@ -163,7 +163,7 @@ _threads = _Threads()
 
 
 def submit(task: LazyFuture[object], *, is_urgent: bool = False) -> None:
-    """Let a free thread make a call soon; otherwise the thread that asks for the result makes it.
+    """Let a free thread make a call soon; otherwise the thread that requests the result makes it.
 
     Parameters
     ----------

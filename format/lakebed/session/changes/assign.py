@@ -105,7 +105,7 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
 
 
 def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
-    """Refuse a single item as the value of a whole sequence, because its first axis would be read as the items.
+    """Refuse a single item as the value of a whole sequence: its first axis would be read as the items.
 
     Raises
     ------
@@ -131,9 +131,7 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDAr
 
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
-    """Append at a row beyond the last; the rows between are filled with empty samples, recorded as padding (FORMAT.md
-    4.6).
-    """
+    """Append at a row beyond the last; empty samples, recorded as padding, fill the rows between (FORMAT.md 4.6)."""
     column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:
@@ -262,7 +260,7 @@ _DOCUMENTS = ("json", "list")
 
 
 def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode an item, which may be given as a list of one item; for documents, such a list always stands for its item."""
+    """Encode an item, which may be given as a list of one; for documents, such a list always stands for its item."""
     if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
         return encode_sample(value[0], state, linking)
     try:

@@ -42,7 +42,7 @@ def columns(source: Source, rows: Rows, target: TensorState) -> Iterator[Column]
     rows
         Row numbers; a row of sequences is a whole sequence.
     target
-        The tensor that takes them in; its metadata goes into the columns.
+        The tensor that receives the samples; its metadata goes into the columns.
     """
     sequence = source.reader.state.sequence
     for batch in _batches(source.reader.state, np.asarray(rows, dtype=np.int64)):

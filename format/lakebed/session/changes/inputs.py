@@ -63,7 +63,7 @@ def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) ->
     Parameters
     ----------
     is_new
-        Samples are added; otherwise they replace others.
+        Samples are added; otherwise they replace existing ones.
 
     Raises
     ------

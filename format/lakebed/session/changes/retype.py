@@ -1,4 +1,4 @@
-"""Change of a tensor to a wider type, in place: all rows are rewritten chunk by chunk (see `lakebed.writing.retyping`)."""
+"""Change of a tensor to a wider type, in place: all rows are rewritten (see `lakebed.writing.retyping`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Register of the open datasets of this process by address: they take turns as writers, and see each other's changes."""
+"""Register of this process's open datasets by address: they take turns as writers, and see all changes."""
 
 from __future__ import annotations
 

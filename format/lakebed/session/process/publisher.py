@@ -86,14 +86,14 @@ class _Watch:
                 self._wake.clear()
 
     def leave(self, url: str) -> None:
-        """Wait until the thread refers to no session at an address; a session without other references is closed then."""
+        """Wait until the thread refers to no session at an address; a session without other references then closes."""
         with self._left:
             if threading.current_thread() is not self._thread:
                 self._left.wait_for(lambda: self._at != url, _INSTANT)
         finalizer.drain(_INSTANT)
 
     def _look_after(self, found: weakref.ref[OpenSession]) -> None:
-        """Publish the changes of a session if it is due, and schedule it again if changes are left."""
+        """Publish the changes of a session if it is due, and schedule it again if any are left."""
         with self._mutex:  # a session that begins to wait at this moment is added afterwards
             session = found()
             if session is None:
@@ -125,7 +125,7 @@ _watch = _Watch()
 
 
 def watch(session: OpenSession) -> None:
-    """Publish the changes of a session once they have waited for the longest time allowed."""
+    """Publish the changes of a session once they have waited as long as allowed."""
     _watch.add(session, config.MAX_UNPUBLISHED_SECONDS)
 
 

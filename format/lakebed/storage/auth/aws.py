@@ -74,7 +74,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> CredentialSource | None:
-    """Return the source of the keys that a dictionary, checked by :func:`settings`, asks for; None for no keys."""
+    """Return the source of the keys that a dictionary, checked by :func:`settings`, requests; None for no keys."""
     if flag(chosen, "anonymous"):
         return None
     ca_bundle = _bundle(chosen)

@@ -58,14 +58,14 @@ _NAMES = {
 
 
 class Chain:
-    """Source of credentials that asks a profile first, then the other places.
+    """Source of credentials that asks a profile first, then the other sources.
 
     Parameters
     ----------
     profile
-        The only place to look in; None for all places.
+        The only source to use; None for all sources.
     region
-        Region of services that are asked for credentials.
+        Region of the services that supply credentials.
     ca_bundle
         File with certificates of these services.
     """
@@ -75,10 +75,10 @@ class Chain:
     ) -> None:
         self._profile, self._region, self._ca_bundle = profile, region, ca_bundle
         self.name = f"profile {profile!r}" if profile else "nothing yet"
-        """Place that the credentials came from."""
+        """Source that supplied the credentials."""
 
     def grant(self) -> Grant:
-        """Return the credentials of the first place that has some.
+        """Return the credentials of the first source that has some.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class AssumedRole:
             return _asked(lambda: self._answer(base), self.name)  # type: ignore[no-any-return]
 
     def refresh(self) -> None:
-        """Let the base forget its credentials, which may be what was rejected."""
+        """Let the base source forget its credentials, which may be the rejected ones."""
         refresh = getattr(self._base, "refresh", None)
         if refresh is not None:
             refresh()
@@ -225,7 +225,7 @@ def botocore_session(
 
 
 def profile_settings(profile: str | None) -> dict[str, Any]:
-    """Return the settings of a profile beside its keys, such as ``region`` and ``endpoint_url``; {} without a profile.
+    """Return the settings of a profile except its keys, such as ``region``; {} if the profile does not exist.
 
     Without a name, the profile is that of ``AWS_PROFILE``, or ``default``.
     """
@@ -305,7 +305,7 @@ _mutex = threading.Lock()
 
 
 def shared_chain(profile: str | None, region: str | None, ca_bundle: str | None) -> Renewal:
-    """Return the chain for the present environment, shared by all who ask from it."""
+    """Return the chain for the present environment, shared by all callers."""
     chosen = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k == "HOME")
     # Use a digest, so that secrets of the environment are not kept as text.
     here = hashlib.sha256(repr(chosen).encode("utf-8", "surrogateescape")).hexdigest()

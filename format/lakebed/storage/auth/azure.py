@@ -93,7 +93,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _taken_apart(text: Secret, where: str) -> dict[str, Any]:
-    """Return the values of a connection string; frames that raise errors hold no part of it in plain text."""
+    """Return the values of a connection string; frames that raise errors hold none of its secrets in plain text."""
     parts = _parts(text)
     found: dict[str, Any] = {}
     for key, name in _CONNECTION.items():
@@ -198,7 +198,7 @@ def _environment() -> dict[str, Any]:
 
 
 def _application(full: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return settings with which the client gets tokens itself; None if the values do not suffice."""
+    """Return settings with which the client itself gets tokens; None if the values do not suffice."""
     names = ("tenant_id", "client_id", "authority_host")
     who = {key: plain(full, key) for key in names if plain(full, key)}
     if flag(full, "managed_identity"):

@@ -1,4 +1,4 @@
-"""Access of a client to a store, which lasts when credentials expire."""
+"""Access of a client to a store, which remains valid when credentials expire."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class Access:
         return {**shaped, "expires_at": None if grant.expires is None else datetime.now(UTC) + _SOON}
 
     def failure(self) -> LakebedError | None:
-        """Return the error of the last question for credentials; None if it was answered."""
+        """Return the error of the last request for credentials; None if the request succeeded."""
         return self._failure
 
     @property
     def may_have_ended(self) -> bool:
-        """True if credentials that expired early may explain a refusal without a clear reason.
+        """True if credentials that expired early may explain a refusal without a stated reason.
 
         Not every store reports an expired token as such: Ceph reports a missing permission. Clocks may differ, too.
         """
@@ -94,6 +94,6 @@ class Access:
         Returns
         -------
         bool
-            Whether others were found.
+            Whether other credentials were found.
         """
         return self.renewal is not None and self.renewal.renew(self._handed)

@@ -33,13 +33,13 @@ def known(
 
 
 def secret(values: Mapping[str, Any], key: str) -> Secret | None:
-    """Return a value as a secret, None if it is missing or empty."""
+    """Return a value as a secret; None if it is missing or empty."""
     text = plain(values, key)
     return None if text is None else Secret(text)
 
 
 def plain(values: Mapping[str, Any], key: str) -> str | None:
-    """Return a value as text, None if it is missing or empty."""
+    """Return a value as text; None if it is missing or empty."""
     value = _revealed(values.get(key))
     if value is None or isinstance(value, str):
         return value or None
@@ -47,7 +47,7 @@ def plain(values: Mapping[str, Any], key: str) -> str | None:
 
 
 def flag(values: Mapping[str, Any], key: str) -> bool:
-    """Return a value that says yes or no; a missing one says no."""
+    """Return a value that is true or false; False if it is missing."""
     value = _revealed(values.get(key, False))
     if isinstance(value, str) and value.lower() in ("true", "1", "yes", "false", "0", "no", ""):
         return value.lower() in ("true", "1", "yes")
@@ -57,7 +57,7 @@ def flag(values: Mapping[str, Any], key: str) -> bool:
 
 
 def whole(values: Mapping[str, Any], key: str) -> int | None:
-    """Return a value that is a whole number, None if it is missing."""
+    """Return a value that is a whole number; None if it is missing."""
     value = _revealed(values.get(key))
     if isinstance(value, str) and value.strip().isdecimal():
         return int(value)

@@ -36,7 +36,7 @@ def quiet() -> Iterator[None]:
 
 
 def _cover() -> None:
-    """Put the filter on every logger, since one on a parent does not see the records of its children.
+    """Put the filter on every logger, since a filter on a parent does not see the records of its children.
 
     Loggers have the names of modules; those of modules that are not imported yet are covered in advance.
     """

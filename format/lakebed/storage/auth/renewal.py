@@ -32,9 +32,9 @@ class _Kept(NamedTuple):
 
 
 class Renewal:
-    """A source that keeps the grant of another until shortly before it expires.
+    """A source that keeps the grant of another source until shortly before it expires.
 
-    While the present credentials are valid, no request waits for new ones: a separate thread asks for them, since the
+    While the present credentials are valid, no request waits for new ones: a separate thread requests them, since the
     callers may be the few threads that serve all requests. If that fails, the present ones stay until they expire.
 
     Parameters
@@ -104,12 +104,12 @@ class Renewal:
             busy.release()
 
     def renew(self, rejected: Grant | None) -> bool:
-        """Ask again because the store rejected credentials that should be valid.
+        """Request new credentials, because the store rejected credentials that should be valid.
 
         Parameters
         ----------
         rejected
-            The rejected grant. If a newer one is known already, the source is not asked.
+            The rejected grant. If a newer grant is known already, the source is not called.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Drop the credentials, so that the next use asks for new ones; make the source do so, too."""
+        """Drop the credentials, so that the next use requests new ones; make the source drop its own, too."""
         with self._busy:
             self._forget()
 

@@ -1,4 +1,4 @@
-"""Access to a bucket, wherever the credentials come from."""
+"""Access to a bucket with credentials from any source."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _explain(given: Given) -> str:
 
 
 def _source(given: Given) -> Renewal | None:
-    """Return the source that was given itself or by its name; None if neither was."""
+    """Return the source that was given, as an object or by its name; None if neither was given."""
     name = given.get(NAMED)
     if name is None and given.source is None:
         return None
@@ -111,7 +111,7 @@ def _made(given: Given, key: Any, make: Callable[[], Any]) -> Any:
 
 
 class _Through:
-    """The credentials of a source whose grants may name another source, such as a profile or a role.
+    """Credentials from a source whose grants may name another source, such as a profile or a role.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class _Through:
     source
         The first source.
     rest
-        Other keys that the caller gave, which override those of the grants.
+        Other keys that the caller gave, which override the keys of the grants.
     """
 
     def __init__(self, kind: _Kind, source: Renewal, rest: Mapping[str, Any]) -> None:
@@ -144,5 +144,5 @@ class _Through:
         return Grant(second.values, min(ends, default=None))
 
     def refresh(self) -> None:
-        """Make the source forget its grant, which was rejected."""
+        """Make the source forget its grant, because the store rejected it."""
         self._source.refresh()

@@ -46,7 +46,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:  # noqa: ARG001
-    """Return None: headers for a web server are part of every connection."""
+    """Return None: the headers for a web server are part of every connection, and need no source."""
     return None
 
 

@@ -70,7 +70,7 @@ def start_of(name: bytes, size: int) -> bytes:
 
 
 def size_in(head: bytes, name: bytes) -> int | None:
-    """Return the size of the object, or `UNKNOWN`, from the head of a file; None if it is not that of this file."""
+    """Return the size of the object, or `UNKNOWN`, from a file's head; None if the head is of another file."""
     if len(head) != HEAD:
         return None
     magic, found, size, checksum = _START.unpack_from(head)

@@ -61,14 +61,14 @@ class _File:
 
 @dataclass(slots=True)
 class Ledger:
-    """The content of the file with the count, while it is locked."""
+    """Content of the file that records the used space, while that file is locked."""
 
     fd: int
     bound: int
     used: int
 
     def write(self, *, busy: bool) -> None:
-        """Write it to disk."""
+        """Write the ledger to disk."""
         data = _STATE.pack(_MAGIC, self.bound, max(0, self.used), busy, boot_id())
         os.pwrite(self.fd, data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"), 0)
 
@@ -173,7 +173,7 @@ class Quota:
         return ledger
 
     def _make_room(self, ledger: Ledger, need: int, most: int) -> None:
-        """Remove the least recently used files among as many as can be compared in a moment."""
+        """Remove the least recently used files among a sample of files that can be compared quickly."""
         ledger.write(busy=True)
         shelves = clock.chance().sample(range(SHELVES), SHELVES)
         while shelves and ledger.used + need > most:

@@ -1,4 +1,4 @@
-"""Downloads under way: threads that want the same bytes wait for one of them."""
+"""Downloads under way: threads that want the same bytes wait for one download."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SingleFlight:
         self._pid = os.getpid()
 
     def join(self, names: Iterable[Name]) -> tuple[dict[Name, Download], dict[Name, Download]]:
-        """Take over the downloads that no other thread has begun.
+        """Begin the downloads that no other thread has begun; return these, and those under way.
 
         Returns
         -------
@@ -50,11 +50,11 @@ class SingleFlight:
         return mine, others
 
     def found(self, name: Name) -> Download | None:
-        """Return the download of these bytes, None if it is not under way."""
+        """Return the download of these bytes; None if it is not under way."""
         return self._under_way.get(name) if self._pid == os.getpid() else None
 
     def finish(self, mine: Mapping[Name, Download], brought: Mapping[Name, Buffer]) -> None:
-        """Pass the bytes to all waiting threads; a thread that gets none fetches them itself."""
+        """Pass the bytes to all waiting threads; a thread that gets none downloads them itself."""
         with self._mutex:
             for name in mine:
                 self._under_way.pop(name, None)

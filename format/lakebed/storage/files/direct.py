@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BLOCK = 4096
-"""Unit of places, lengths and addresses in bytes; no disk needs a larger one."""
+"""Unit of offsets, lengths and addresses in bytes; no disk needs a larger one."""
 _WORTH = 1 << 18  # smaller files are read as fast through the cache
 _KEPT = 0.5  # if at least this share of a file is cached, reading through the cache is as fast
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
@@ -56,7 +56,7 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
 def read_uncached(fd: int, into: memoryview) -> int:
     """Read the start of a file into a byte view if the cache does not hold it; return the number of bytes.
 
-    The caller reads the rest through the cache; the file is positioned at its beginning.
+    The caller reads the remaining bytes through the cache; the file is positioned at its beginning.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _write_blocks(fd: int, views: Sequence[memoryview], buffer: memoryview, size
 
 
 def _write_at(fd: int, data: memoryview, at: int) -> None:
-    """Write at a place, by as many calls as necessary."""
+    """Write at an offset, in as many calls as necessary."""
     while data:
         done = os.pwrite(fd, data, at)
         if not done:

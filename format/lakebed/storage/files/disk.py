@@ -37,7 +37,7 @@ _SERIAL = 3  # number of files below which a thread costs more than it saves
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
-"""Nanoseconds to which file systems round times; the coarsest keeps every other second."""
+"""Units to which file systems round times, in nanoseconds; the coarsest rounds to even seconds."""
 _WORTH = 1 << 20  # size in bytes from which reserving the blocks of a file pays
 STEP = 1 << 20
 """Bytes of a large file that one call writes."""
@@ -66,7 +66,7 @@ def later_than(present: Stat | None) -> int:
 
 
 def write_all(fd: int, views: Sequence[memoryview]) -> None:
-    """Write byte views back to back, by as many calls as necessary."""
+    """Write byte views back to back, in as many calls as necessary."""
     for first in range(0, len(views), _PIECES):
         group = list(views[first : first + _PIECES])
         while group:
@@ -80,7 +80,7 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
 
 
 def read_at(fd: int, start: int, length: int, path: str) -> bytes:
-    """Read exactly this range of a file, by several calls if necessary: one returns at most 2 GiB.
+    """Read exactly this range of a file, in several calls if necessary, since one call returns at most 2 GiB.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def read_at(fd: int, start: int, length: int, path: str) -> bytes:
 
 
 def write_at(fd: int, data: Buffer, at: int) -> None:
-    """Write bytes at a place, by as many calls as necessary."""
+    """Write bytes at an offset, in as many calls as necessary."""
     view = memoryview(data)
     while view:
         done = os.pwrite(fd, view, at)
@@ -112,7 +112,7 @@ def write_at(fd: int, data: Buffer, at: int) -> None:
 
 
 def write_file(fd: int, views: Sequence[memoryview]) -> None:
-    """Write byte views back to back into an empty file whose length the file system is told first.
+    """Write byte views back to back into an empty file, after telling the file system its length.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def clone(source: int, target: int, size: int) -> None:
 
 
 def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced: bool = False) -> None:
-    """Force open files to disk and close them; the list is emptied even if one of them fails.
+    """Force open files to disk and close them; the list is emptied even if a file fails.
 
     Files are only closed if `config.FSYNC` is off, or with `are_forced`, if they are on the disk already.
 
@@ -286,7 +286,7 @@ class OpenFiles:
         Returns
         -------
         bool
-            Whether all other files and folders of that disk were forced, too.
+            Whether all files and folders of the disk were forced, not only these.
         """
         is_whole = self._at_once is not None and self._at_once(array("i", self._opened))
         flush_files(self._opened, self._harmless, are_forced=is_whole)
@@ -323,7 +323,7 @@ def flush_folders(folders: Iterable[str]) -> None:
 
 
 def flush_above(folder: str) -> None:
-    """Force the folders above one to disk, as far as permitted: another process may have just made them."""
+    """Force the folders above a folder to disk, as far as permitted: another process may have just created them."""
     while (above := os.path.dirname(folder)) != folder:
         folder = above
         with contextlib.suppress(StorageError):
@@ -362,7 +362,7 @@ class LockedFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file; the lock stays as long as the parent process has it open."""
+        """Close the file; if a parent process has it open, the lock stays."""
         self._file.close()
 
 
@@ -432,7 +432,7 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
 
 @cache
 def boot_id() -> bytes:
-    """Return 16 bytes that name the run of this kernel, the same in all containers; zeros if unknown."""
+    """Return 16 bytes that identify the present boot of this kernel, equal in all containers; zeros if unknown."""
     try:
         text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         found = bytes.fromhex(text.strip().replace("-", ""))

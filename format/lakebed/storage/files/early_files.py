@@ -36,7 +36,7 @@ class EarlyFile:
     fd
         Descriptor of the empty file, which is closed, and the file removed, with this object.
     folder
-        Its future folder, for errors.
+        Future folder of the file, for errors.
     """
 
     __slots__ = ("_fd", "_folder", "_is_named", "_owned", "_pid")

@@ -153,11 +153,11 @@ class Folders:
 
     @property
     def changes(self) -> int:
-        """Number of the last change, for `note_forced`."""
+        """Number of changes so far, to pass to `note_forced`."""
         return self._last_change
 
     def note_forced(self, folders: Iterable[str], before: int) -> bool:
-        """Note that the whole disk was forced, including folders given by their paths and those above them.
+        """Record that the whole disk was forced, including folders given by their paths and the folders above them.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Folders:
         Returns
         -------
         bool
-            False if that does not count: a folder could not be forced earlier, or has changed since.
+            False if the record is invalid: a folder could not be forced earlier, or has changed since.
         """
         wanted = self._up_to_root(folders)
         with self._lock:
@@ -179,7 +179,7 @@ class Folders:
         return True
 
     def note_doubtful(self, folders: Iterable[str]) -> None:
-        """Note that folders, given by their paths, and those above them could not be forced to disk."""
+        """Record that folders, given by their paths, and the folders above them could not be forced to disk."""
         self._doubtful |= self._up_to_root(folders)
 
     def _up_to_root(self, folders: Iterable[str]) -> set[str]:
@@ -192,7 +192,7 @@ class Folders:
         return found
 
     def changed(self, folders: Iterable[str]) -> None:
-        """Note folders, given by their paths, with new entries that are not forced to disk."""
+        """Record that folders, given by their paths, have new entries that are not forced to disk."""
         with self._lock:
             self._last_change = next(self._changes)
             self._forced.difference_update(folders)
@@ -238,7 +238,7 @@ def temporary_in(folder: str) -> str:
 
 
 def check_apart(folder: str, others: Iterable[str]) -> None:
-    """Check that an existing folder is none of the other new ones under another spelling.
+    """Check that an existing folder is not one of the other new folders under another spelling.
 
     Raises
     ------
@@ -254,7 +254,7 @@ def check_apart(folder: str, others: Iterable[str]) -> None:
 
 
 def _folded(folder: str) -> tuple[str, str]:
-    """Return a path as the least discriminating file systems compare it."""
+    """Return a path with letters folded, so that paths which any file system treats as equal compare equal."""
     parent, _, name = folder.rpartition("/")
     return parent, unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
 

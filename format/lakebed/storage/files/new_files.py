@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     """Key and content of an object, and the content as flat views of bytes."""
 
 FEW = 8
-"""Fewest files for which this is faster."""
+"""Smallest number of files for which compiled code is faster."""
 
 LARGE = 1 << 18
-"""Bytes of a file that is written before the next object is taken, while the processor has it in its cache."""
+"""Files of at least this many bytes are written before the next object is taken, while the processor caches them."""
 
 GROUP_BYTES = 1 << 21
-"""Bytes of smaller files that are held together."""
+"""Maximum total bytes of smaller files that are collected before they are written."""
 
 # The call that forces all files also writes other data that waits for the disk. Writing this many bytes takes as long
 # as forcing one file.
@@ -88,7 +88,7 @@ class NewFiles:
     made
         Takes the path of each file, twice: as temporary and as final path.
     opened
-        Takes the files that are to be forced to disk; None if they need not be.
+        List that receives the files to force to disk; None if none need to be.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class NewFiles:
                 at += 1
 
     def _make(self, files: Sequence[File]) -> int:
-        """Create files and their folders until one cannot be created so; return the number of files."""
+        """Create files and their folders until compiled code cannot create one; return the number of created files."""
         if not self._make_folders([path for path, _ in files]):
             return 0
         done = 0
@@ -212,7 +212,7 @@ class NewFiles:
 
 
 def force_disk(opened: array[int]) -> bool:
-    """Force all data that waits for the disk of some open files, if that is cheaper than file by file.
+    """Force all unwritten data of some open files to disk, if that is cheaper than file by file.
 
     Returns
     -------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def remove(storage: Storage, keys: Iterable[str]) -> None:
-    """Remove objects in the given order, then the folders that this empties; by one request if supported.
+    """Remove objects in the given order, then the folders that become empty; in one request if supported.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def remove(storage: Storage, keys: Iterable[str]) -> None:
 
 
 def prune(storage: Storage, folders: Iterable[str]) -> None:
-    """Remove empty folders, given as keys, and folders above them that this empties."""
+    """Remove empty folders, given as keys, and the folders above them that become empty."""
     root = traits_of(storage).folder
     if not root:
         return

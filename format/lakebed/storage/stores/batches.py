@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Room:
-    """A bound on the bytes under way; a larger object is sent alone."""
+    """Limit of the bytes under way; an object larger than the limit is sent alone."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -81,7 +81,7 @@ def _sized(items: Iterable[tuple[str, Data]]) -> Iterator[tuple[str, Data, int]]
 
 
 def _some(items: Iterator[tuple[str, Data]]) -> list[tuple[str, Data, int]]:
-    """Take the items that can be under way at the same time, which bound the number of threads."""
+    """Take as many items as may be under way at the same time; their number limits the number of threads."""
     found: list[tuple[str, Data, int]] = []
     taken = 0
     for entry in islice(_sized(items), config.REQUESTS):

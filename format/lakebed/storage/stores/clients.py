@@ -68,7 +68,7 @@ class BucketClient:
 
 
 def client_retry_seconds() -> float:
-    """Return the seconds of retries for a server that has never answered and probably does not exist."""
+    """Return how many seconds to retry a server that has never answered and probably does not exist."""
     return min(_CLIENT_RETRY_SECONDS, config.RETRY_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Answers of stores as errors of this package: one line with the failure and the remedy, without secrets.
+"""Conversion of a store's answers to errors of this package: one line with failure and remedy, without secrets.
 
 The client reports a failure as a text with the status, the server's XML, and addresses that may hold signatures. Only
 the status, the server's error code and the first line of its message are passed on.
@@ -140,7 +140,7 @@ class FailedRequest:
 
     @property
     def is_refusal(self) -> bool:
-        """True if the store was too busy or did not answer in time, so that it should be asked for less."""
+        """True if the store was too busy or did not answer in time, so that it should get fewer requests."""
         return self.is_timeout or self.code in _BUSY or self.status in (_TOO_MANY, *_OVERLOADED)
 
     @property

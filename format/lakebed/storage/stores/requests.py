@@ -1,4 +1,4 @@
-"""Requests to a bucket, by the clients of this process, with credentials that are renewed when they are rejected."""
+"""Requests to a bucket by the clients of this process; rejected credentials are renewed."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ class Requests:
 
     @property
     def traffic(self) -> Traffic:
-        """Requests of this process that read."""
+        """Read requests of this process."""
         found = self._traffic
         if found is None or found[0] != os.getpid():
             found = self._traffic = os.getpid(), Traffic()
         return found[1]
 
     def read(self, doing: str, key: str, ask: Callable[[Any, Any], T]) -> T:
-        """Make a request that reads, as soon as it may be under way; see `ask`.
+        """Make a read request as soon as the limit allows; see `ask`.
 
         Temporary failures are retried after growing pauses: for as long as in `ask` if the server has ever answered,
         else for as long as the client would; never beyond the caller's deadline.
@@ -171,7 +171,7 @@ class Requests:
         return within(lambda: self._ask(doing, key, ask, client, once=once), doing, lambda: self._where(key))
 
     def _ask(self, doing: str, key: str, ask: Callable[[Any, Any], T], kind: str, *, once: bool = False) -> T:
-        """Make a request with the client of a kind; those of the kind "reads" are repeated by the caller."""
+        """Make a request with a client of a kind; the caller repeats requests of the kind "reads"."""
         deadline = clock.monotonic() + config.RETRY_SECONDS
         is_renewed = False
         while True:

@@ -46,7 +46,7 @@ class Counts:
     retried
         Requests that repeat a failed one.
     refused
-        Requests that the store was too busy for, or did not answer in time.
+        Requests that the store refused because it was too busy, or did not answer in time.
     nbytes
         Bytes received.
     """
@@ -57,7 +57,7 @@ class Counts:
     nbytes: int = 0
 
     def plus(self, other: Counts, sign: int = 1) -> Counts:
-        """Return both together."""
+        """Return the sum of both counts."""
         names = [field.name for field in fields(self)]
         return Counts(*(getattr(self, name) + sign * getattr(other, name) for name in names))
 
@@ -72,14 +72,14 @@ class Concurrency:
     Parameters
     ----------
     start
-        The number at first.
+        Initial limit.
     now
         Seconds on any clock; the methods take times of the same clock.
 
     Attributes
     ----------
     limit
-        The number now.
+        Present limit.
     """
 
     def __init__(self, start: int, now: float) -> None:
@@ -95,11 +95,11 @@ class Concurrency:
         self._since, self._bytes, self._answers, self._is_full = now, 0, 0, False
 
     def began(self, under_way: int) -> None:
-        """Note how many requests are under way, including the one that begins."""
+        """Record how many requests are under way, including the one that begins."""
         self._is_full = self._is_full or under_way >= self.limit
 
     def answered(self, now: float, nbytes: int) -> None:
-        """Note that a request has brought `nbytes`."""
+        """Record that a request has returned `nbytes`."""
         self._bytes += nbytes
         self._answers += 1
         seconds = now - self._since
@@ -118,7 +118,7 @@ class Concurrency:
             self.limit = min(self._most, self.limit + max(1, self.limit // 4))
 
     def refused(self, now: float, began: float) -> None:
-        """Note that the store refused a request that began at a time, or did not answer it in time."""
+        """Record that the store refused a request that began at a time, or did not answer in time."""
         if began < self._reduced:
             return  # all requests from before the last reduction count as one refusal
         self.limit = self._base = max(self._least, self.limit // 2)
@@ -138,7 +138,7 @@ class Asked:
 
 
 class Traffic:
-    """Requests of this process that read from one store."""
+    """Read requests of this process to one store."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -158,7 +158,7 @@ class Traffic:
 
     @contextmanager
     def request(self) -> Iterator[Asked]:
-        """Wait until one more request may be under way, and note how the request of the block ends."""
+        """Wait until one more request may be under way, and record how the request of the block ends."""
         with self._change:
             self._change.wait_for(lambda: self._under_way < self._concurrency.limit)
             self._under_way += 1

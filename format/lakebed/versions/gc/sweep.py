@@ -18,6 +18,7 @@ from lakebed import config
 from lakebed.documents.chunk_statistics import PREFIX as STATISTICS
 from lakebed.documents.chunk_statistics import statistics_key
 from lakebed.documents.lock import DatasetLock
+from lakebed.documents.pages import FOLDER as PAGES
 from lakebed.documents.saved_views import FILE, FOLDER, SavedViews
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound
@@ -64,14 +65,14 @@ class Sweep:
     Parameters
     ----------
     grace
-        Seconds that everything stays after it was last part of the dataset.
+        Seconds for which files stay after they were last part of the dataset.
     keep
         Number of versions that left the tree last and stay for ``grace`` seconds; others stay only while they are being
         read. None keeps all for that time.
     mine
         Branch of the writer that runs this.
     recent
-        Look only at the versions that left the tree last, so that the effort does not grow with the history.
+        Examine only the versions that left the tree last, so that the effort does not grow with the history.
 
     Attributes
     ----------
@@ -102,6 +103,7 @@ class Sweep:
         self._folders: dict[str, _Folder] = {}
         self._manifests: dict[str, Stat] = {}
         self._statistics: dict[str, Stat] = {}
+        self._pages: dict[str, Stat] = {}
         self._live = LiveChunks()
         self._seen: set[str] = set()
         self._unlisted_wait = grace
@@ -114,7 +116,7 @@ class Sweep:
         Raises
         ------
         StorageError
-            If the storage fails; the rest stays for the next time.
+            If the storage fails; remaining garbage stays for the next sweep.
         """
         self._compare_clocks()
         yield from self._list()
@@ -154,6 +156,8 @@ class Sweep:
             yield
             self._remove_statistics()
             yield
+            self._remove_pages()
+            yield
             self._remove_temporary()
         self._remove_now()
 
@@ -163,7 +167,7 @@ class Sweep:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def _compare_clocks(self) -> None:
-        """Read the clock of the store, if it has one of its own."""
+        """Read the store's clock, if the store has one."""
         if traits_of(self._storage).reader_leases or self._dry_run:
             return
         self._storage.put(_CLOCK, b"now")
@@ -173,7 +177,7 @@ class Sweep:
             self._behind = self._now - found.stored / 1e9
 
     def _list(self) -> Iterator[None]:
-        prefixes = [_VERSIONS, _MANIFESTS, STATISTICS]
+        prefixes = [_VERSIONS, _MANIFESTS, STATISTICS, PAGES]
         if self.recent:
             prefixes = [_VERSIONS + digits for digits in Tombstones.of(read_tree(self._storage)).times]
         for prefix in prefixes:
@@ -182,6 +186,8 @@ class Sweep:
                     self._manifests[key[len(_MANIFESTS) :]] = stat
                 elif prefix == STATISTICS:
                     self._statistics[key] = stat
+                elif prefix == PAGES:
+                    self._pages[key] = stat
                 elif key.count("/") > 1:
                     self._add_file(key, stat)
                 if number % _STEP == 0:
@@ -309,8 +315,7 @@ class Sweep:
     def _marked_heads(self) -> VersionTree:
         """Mark all heads of the tree, and return it; later heads inherit from these, or are new.
 
-        Heads are marked before everything else, because a fast writer may replace and collect one meanwhile; then once
-        more.
+        Heads are marked first, because a fast writer may replace and collect one meanwhile; then they are marked again.
 
         Raises
         ------
@@ -434,7 +439,7 @@ class Sweep:
             self._remove("view data", name, files, "no saved view refers to them")
 
     def _remove_statistics(self) -> None:
-        """Remove the statistics of tensors that no version has any more."""
+        """Remove the statistics of tensors that no version contains any more."""
         kept = {statistics_key(tensor) for tensor in self._live.tensors()}
         gone = {
             key: stat
@@ -442,6 +447,15 @@ class Sweep:
             if key not in kept and self._now - self._changed(stat) >= self._unlisted_wait
         }
         self._remove("statistics", "", gone, "no version has their tensors")
+
+    def _remove_pages(self) -> None:
+        """Remove the pages of chunk indexes that no version has."""
+        gone = {
+            key: stat
+            for key, stat in self._pages.items()
+            if key not in self._live.pages and self._now - self._changed(stat) >= self._unlisted_wait
+        }
+        self._remove("pages", "", gone, "no version refers to them")
 
     def _remove_temporary(self) -> None:
         for key, size, changed in list(temporary_files(self._storage)):

@@ -20,7 +20,7 @@ YOUNG_SECONDS = 2.0
 """Longest time in seconds between reading the tree and a version's metadata, by readers without a lease."""
 
 MOST = 256
-"""Largest number of versions listed."""
+"""Maximum number of versions in the list."""
 
 # Seconds between full sweeps, which find garbage of crashed writers that no list names.
 _SWEEP_EVERY = 86_400.0
@@ -35,9 +35,9 @@ class Tombstones:
     Parameters
     ----------
     times
-        Time at which each left, in POSIX seconds, by the first digits of its id, oldest first.
+        Time at which each version left the tree, in POSIX seconds, by the first digits of its id, oldest first.
     since
-        Time at which all others had left; None if unknown.
+        Time by which all unlisted versions had left; None if unknown.
     left
         Number of versions that left since the last full sweep.
     sweep

@@ -33,7 +33,7 @@ _ATTEMPTS = 20
 
 
 class _Overtaken(LockedException):
-    """The head was replaced while its lock was being taken; its successor may be free."""
+    """Error for a head that was replaced while its lock was being taken; the lock of the new head may be free."""
 
 
 class Lease:
@@ -42,7 +42,7 @@ class Lease:
     Parameters
     ----------
     storage
-        Where the dataset lies.
+        Storage of the dataset.
     branch
         Name of the branch.
     """
@@ -159,7 +159,7 @@ class Lease:
         return found.lock is not None and not is_own(found.lock) and not found.lock.is_released
 
     def _is_left(self, lock: DatasetLock | None) -> bool:
-        """Return whether a lock file is that of the dead writer whose lock the operating system released."""
+        """Return whether a lock file belongs to the dead writer whose lock the operating system released."""
         return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:
@@ -182,13 +182,13 @@ class Lease:
             self._lock_files.publish(version_id, digest, leaving=leaving)
 
     def moved(self, head: str) -> None:
-        """Note the new head, whose folder has our lock file already; remove those in other folders."""
+        """Record the new head, whose folder has our lock file already; remove our lock files in other folders."""
         with self._mutex:
             self._lock_files.moved(head)
             self._written = clock.monotonic()
 
     def check(self) -> None:
-        """Make sure, before a publish, that this is still the writer.
+        """Check, before a publish, that this process is still the writer.
 
         Raises
         ------

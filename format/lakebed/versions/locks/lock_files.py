@@ -2,8 +2,8 @@
 
 There are two kinds. Where the operating system has locks, the files only keep out Deep Lake 3.9.52, and are removed at
 the end. On a store they are the lock: each is replaced on condition that it is still the one that was written last, so
-that a takeover is never overwritten, and nothing has to be read first. At the end they stay, marked as released, to
-show that 3.9.52 has not opened the head since (``lakebed.versions.locks.marker``).
+that a takeover is never overwritten, and nothing has to be read first. When the writer ends, the files stay, marked as
+released, to show that 3.9.52 has not opened the head since (``lakebed.versions.locks.marker``).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LockFiles(Protocol):
         """
 
     def moved(self, head: str) -> None:
-        """Note the published head; the locks in other folders are no longer needed."""
+        """Record the published head; the locks in other folders are no longer needed."""
 
     def lost(self, *, strictly: bool) -> str:
         """Return why these locks were lost; "" if they are still ours.
@@ -58,7 +58,7 @@ class LockFiles(Protocol):
         Parameters
         ----------
         strictly
-            Read them even if they cannot have been replaced yet.
+            Read the lock files even if they cannot have been replaced yet.
         """
 
     def renew(self) -> str:
@@ -145,7 +145,7 @@ class _Written:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether it is so young that no other writer can consider it expired, if clocks agree roughly."""
+        """Return whether the file is so recent that no writer can consider it expired, if clocks agree roughly."""
         half = config.LEASE_SECONDS / 2
         return self.lock.expiry - clock.now() > half and clock.monotonic() - self.at < half
 
@@ -200,7 +200,7 @@ class _ConditionalLockFiles:
         return self.renew()
 
     def _check_stored(self) -> str:
-        """Read the locks, if the store may have let in two writers at the same time."""
+        """Read the locks again, if the store cannot exclude two writers that lock at the same time."""
         for version, known in self._written.items():
             found = read_lock(self._storage, version)
             if known is None or found.etag != known.etag:
@@ -263,7 +263,7 @@ class _ConditionalLockFiles:
 
 
 def confirm(storage: Storage, key: str, data: bytes) -> None:
-    """Make sure that a lock file is still the one just written; no effect on stores with conditional puts.
+    """Verify that a lock file is still the one just written; no effect on stores with conditional puts.
 
     Two writers that find a lock free at the same moment both write theirs, and the second replaces the first. After a
     pause much longer than a request, each reads the file: one finds its own lock, the other gives way (FORMAT.md 14;

@@ -44,7 +44,7 @@ class LockFile:
 
     @property
     def digest(self) -> str:
-        """Digest of the manifest that it confirms; "" for none."""
+        """Digest of the manifest that the lock file confirms; "" for none."""
         return "" if self.lock is None else self.lock.digest
 
 
@@ -54,7 +54,7 @@ def lock_key(version_id: str) -> str:
 
 
 def own_lock(digest: str = "") -> DatasetLock:
-    """Return the lock of this process, as it is written now."""
+    """Return a lock of this process with the present time."""
     from lakebed.documents.lock import DatasetLock
 
     return DatasetLock.own(clock.now(), config.LEASE_SECONDS, digest=digest)

@@ -44,13 +44,14 @@ _LARGEST_ARRAY = 4_000_000
 _OBJECT = 64
 
 Check = Callable[[Any, TensorDraft], Any]
-"""Given a value and its tensor, returns what to keep (a copy if the caller may change it); None if it must be encoded
-at once.
+"""Function of a value and its tensor that returns what to keep (a copy if the caller may change the value).
+
+None if the value must be encoded at once.
 """
 
 
 class _None:
-    """Stands for a missing value; None from a check means that the value is not kept."""
+    """Marker for a missing value; None from a check means that the value is not kept."""
 
 
 _NONE = _None()
@@ -58,7 +59,7 @@ _NONE = _None()
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Values of one tensor that wait.
+    """Values of one tensor that wait to be encoded.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ class AppendBuffer:
         return True
 
     def try_append_row(self, group: str, row: Mapping[str, Any], tensors: Mapping[str, TensorDraft]) -> bool:
-        """Keep a row if all of it surely fits and the tensors have one length; return whether it was kept."""
+        """Keep a row if all its values surely fit and the tensors have one length; return whether it was kept."""
         names = self._names.get((group, frozenset(row)))
         if not names:
             return False
@@ -228,7 +229,7 @@ def _held(value: Any) -> int:
 
 
 def _waiting(kept: list[Any]) -> Waiting:
-    """Return values ready to be encoded: those of whole early chunks stay in their files, others are read back."""
+    """Return values ready to be encoded: whole early chunks stay in their files, other samples are read back."""
     chunks: list[EarlyChunk] = []
     values: list[Any] = []
     while len(values) < len(kept) and type(kept[len(values)]) is EarlySample:
@@ -303,7 +304,7 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
 
 
 def _checked_file(name: str, scan: HeaderScan, value: Any, _: TensorDraft) -> Any:
-    """Keep a file whose header tells everything; read it now, because its present content is appended."""
+    """Keep a file whose header has all facts; read the file now, because its present content is appended."""
     if type(value) is not Sample or not value.is_lazy:
         return None
     try:
@@ -330,7 +331,7 @@ def _checked_text(value: Any, _: TensorDraft) -> Any:
 
 
 def _checked_document(htype: str, dtype: str | None, value: Any, _: TensorDraft) -> Any:
-    """Keep the text of a document, whose parts the caller may change."""
+    """Keep a document as text, because the caller may change its parts."""
     if type(value) not in (dict, list, str, int, float, bool):
         return None
     try:

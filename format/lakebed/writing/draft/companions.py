@@ -186,7 +186,7 @@ class DraftCompanions:
 
 
 def null_mask(parts: Iterable[Encoded]) -> NDArray[np.bool_]:
-    """Return which samples are nulls."""
+    """Return a mask of the samples that are nulls."""
     masks = [np.zeros(p.block.count, np.bool_) if p.nulls is None else p.nulls for p in parts]
     return np.concatenate([np.zeros(0, np.bool_), *masks])
 
@@ -226,7 +226,7 @@ def companion_column(
     link
         The entry of ``links`` that names how the hidden tensor is fed.
     meta, info
-        Those of the hidden tensor.
+        Metadata and info of the hidden tensor.
     """
     kind = str(link.get("extend", "")).removeprefix("extend_")
     if kind in ("shape", "len"):

@@ -65,12 +65,12 @@ class Draft:
 
     @cached_property
     def companions(self) -> DraftCompanions:
-        """Changes the hidden tensors of a tensor."""
+        """Editor of the hidden tensors of a draft."""
         return DraftCompanions(self.schema)
 
     @cached_property
     def rows(self) -> DraftRows:
-        """Changes samples."""
+        """Editor of the samples of a draft."""
         return DraftRows(self.schema, self.companions)
 
     def fork(self) -> Draft:

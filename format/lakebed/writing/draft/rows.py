@@ -1,4 +1,4 @@
-"""The samples of a version in the making: rows added, replaced and removed, with what hidden companions record."""
+"""Samples of a version in the making: rows added, replaced and removed, and what hidden companions record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Identities:
     diffs
         Recorded changes of the tensor and its hidden companions, by key.
     info
-        Its info.
+        Info of the tensor.
     """
 
     rows: int
@@ -156,7 +156,7 @@ class DraftRows:
         Parameters
         ----------
         grows
-            Whether their number may change, so that even companions that an update leaves alone must follow.
+            Whether the number of samples may change, so that even companions that an update leaves alone must change.
         """
         tensor.splice(first, stop, parts)
         for hidden, link in self._companions.links(tensor, flat=True):
@@ -247,12 +247,12 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of([flat_row]))
 
     def pad(self, key: str, count: int, ids: NDArray[np.uint64] | None = None) -> None:
-        """Append empty samples as padding for rows that nobody gave (FORMAT.md 4.6).
+        """Append empty samples as padding for rows without given values (FORMAT.md 4.6).
 
         Parameters
         ----------
         ids
-            Their sample ids, uint64, shape (count,); None makes new ones.
+            Sample ids of the padding rows, uint64, shape (count,); None makes new ones.
         """
         tensor = self._tensors[key]
         meta, before = tensor.meta, tensor.state.length

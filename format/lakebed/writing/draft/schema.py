@@ -25,7 +25,7 @@ class DraftSchema:
     base
         The published head.
     tensors
-        Its tensors.
+        Tensors of the draft.
     buffer
         Rows that came one at a time, checked against the schema of that moment.
 

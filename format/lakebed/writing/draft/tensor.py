@@ -104,12 +104,12 @@ class TensorDraft(TensorChunks):
 
     @staticmethod
     def _full(creds: CredsIndex, length: int) -> CredsIndex:
-        """Return the credentials of all samples; samples missing from the index have none."""
+        """Return the credentials of all samples; samples missing from the index get code 0."""
         missing = length - creds.count
         return creds.extend(np.zeros(missing, np.uint64)) if missing > 0 else creds
 
     def _replace_codes(self, start: int, stop: int, codes: NDArray[np.integer]) -> CredsIndex | None:
-        """Return the credentials with those of samples ``start`` to ``stop`` replaced by any number of others."""
+        """Return the credentials with those of samples ``start`` to ``stop`` replaced by ``codes``, of any number."""
         creds = self.state.creds
         if creds is None:
             return None
@@ -168,14 +168,14 @@ class TensorDraft(TensorChunks):
         """Return chunk files of another version as new ones."""
         table = other.table
         return [
-            self._new_chunk(PackedChunk((data,), table.samples(row), len(data), table.places.layout(row)))
+            self._new_chunk(PackedChunk((data,), table.samples(row), len(data), table.layout(row)))
             for row, data in zip(rows, files, strict=True)
         ]
 
     def _follow(
         self, other: TensorState, table: ChunkTable, first: int, stop: int, bounds: Bounds | None
     ) -> None:
-        """Set a table to whose end rows of another version's table were added."""
+        """Set a table that ends with rows of another version's table, and adopt that tensor's settings."""
         start, end = other.table.first(first), int(other.table.ids.last[stop - 1]) + 1
         shift = self.meta.length - start
         added = {
@@ -201,12 +201,12 @@ class TensorDraft(TensorChunks):
         shapes: tuple[tuple[int, ...], tuple[int, ...]] | None,
         codes: NDArray[np.integer],
     ) -> None:
-        """Replace one sample by one in separate chunks.
+        """Replace one sample by one whose tiles are in separate chunks.
 
         Parameters
         ----------
         shapes
-            Of the sample, and of its tiles.
+            Shapes of the sample and of its tiles.
         codes
             Code of its credentials, shape (1,), or (0,) if it has none.
         """
@@ -412,14 +412,14 @@ class TensorDraft(TensorChunks):
             self._set(sequence=self.state.sequence.extend(lengths))
 
     def resize_sequence(self, row: int, length: int) -> None:
-        """Set the number of samples of a sequence, whose samples were replaced."""
+        """Set the number of samples of a sequence whose samples were replaced."""
         if self.state.sequence is not None:
             lengths = self.state.sequence.lengths
             lengths[row] = length
             self._set(sequence=SequenceIndex.from_lengths(lengths))
 
     def rows_updated(self, rows: diffs.RowNumbers) -> None:
-        """Record that rows were replaced, so that they are no longer padding."""
+        """Record that rows were replaced: they no longer count as padding."""
         pad = self.state.pad
         self._set(
             diff=diffs.with_updated(self.diff, rows),
@@ -440,7 +440,7 @@ class TensorDraft(TensorChunks):
         Parameters
         ----------
         rows
-            Ascending, each once, as they are numbered before.
+            Row numbers before the removal, ascending, each once.
         ids
             Sample ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
         """

@@ -1,4 +1,4 @@
-"""The tensors of a version in the making, by key, and where their full chunks go before the publish."""
+"""The tensors of a version in the making, by key, and the storage of their full chunks before the publish."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Spill:
 class Tensors(MutableMapping[str, TensorDraft]):
     """The tensors of a draft by key.
 
-    A fork shares them with its original, and copies a tensor when it is first asked for it to change it.
+    A fork shares the tensors with its original, and copies a tensor when a caller first requests it to change it.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
 
     @property
     def seen(self) -> Mapping[str, TensorDraft]:
-        """The tensors to look at, not to change."""
+        """Tensors by key, for reading only."""
         return self._all
 
     # -- changes -----------------------------------------------------------------------------------------------

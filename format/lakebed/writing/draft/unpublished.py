@@ -89,7 +89,7 @@ class Unpublished(Mapping[str, bytes]):
     # -- chunk files -------------------------------------------------------------------------------------------
 
     def pin(self, key: str) -> PinnedChunks:
-        """Keep the chunk files of a tensor of the draft for its reader, as long as that keeps the result."""
+        """Keep the chunk files of a tensor of the draft for its reader, for as long as the reader holds the result."""
         draft = self.draft
         pinned = PinnedChunks(draft.tensors.seen[key].new_chunks if draft is not None else {})
         if pinned.files:

@@ -121,7 +121,7 @@ def _gathered(rows: list[Any], spec: TensorSpec) -> list[Encoded] | None:
 
 
 def _in_place(rows: list[Any], first: NDArray[Any], spec: TensorSpec) -> list[Encoded] | None:
-    """Do the same for large arrays, which are not copied before they are written."""
+    """Encode as :func:`_gathered` does, for large arrays, which are not copied before they are written."""
     for row in rows:
         if row is None:
             continue

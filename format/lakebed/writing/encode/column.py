@@ -54,7 +54,7 @@ def encode_column(
     Parameters
     ----------
     meta, info
-        Those of the tensor.
+        Metadata and info of the tensor.
     name
         The tensor's name, for messages.
     linking
@@ -97,7 +97,7 @@ def encode_one(
 
 
 def ranked(samples: NDArray[Any], meta: TensorMeta) -> NDArray[Any]:
-    """Return an array with the axes that its samples would get one by one: (rows, H, W) becomes (rows, H, W, 1)."""
+    """Return an array with the axes that its samples get when encoded singly: (rows, H, W) becomes (rows, H, W, 1)."""
     return samples[..., np.newaxis] if samples.ndim == 3 and pads_rank(meta) else samples
 
 

@@ -105,7 +105,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class _Shifted:
-    """Returns the pixels of one of several samples."""
+    """Callable that returns the pixels of one of several samples."""
 
     pixels: Callable[[int], NDArray[Any]]
     start: int

@@ -60,7 +60,7 @@ class Linking:
     dataset: str | None = None
 
     def of_others(self) -> Linking:
-        """Return a copy for links that somebody else has made."""
+        """Return a copy for links that another user made."""
         return self if self.dataset is None else replace(self, dataset=None)
 
     def code(self, key: str | None) -> int:

@@ -67,7 +67,7 @@ def encode_rows(
 
 
 def _largest(rows: Samples) -> int:
-    """Return the largest label of samples; -1 if there is none."""
+    """Return the largest label of samples; -1 if they have no labels."""
     if isinstance(rows, np.ndarray) and rows.dtype != object:
         return int(rows.max()) if rows.size and rows.dtype.kind in "iu" else -1
     plain = [row for row in rows if type(row) is int]

@@ -32,7 +32,7 @@ class TensorSpec:
     ndim
         Required rank of samples; None if the tensor has none yet.
     pads
-        Whether samples with fewer than three axes get more.
+        Whether samples with fewer than three axes are padded to three axes.
     converts
         Whether images are converted to the channels of the htype.
     by_value
@@ -79,7 +79,7 @@ class TensorSpec:
 
     @property
     def feeds(self) -> frozenset[str]:
-        """Kinds of hidden companions that it feeds: info, shape, id, len, downsample."""
+        """Kinds of hidden companions that the tensor feeds: info, shape, id, len, downsample."""
         return frozenset(
             str(link.get("extend", "")).removeprefix("extend_") for link in self.meta.links.values()
         )

@@ -121,7 +121,7 @@ export class Binder {
   folded(node: Bound): Bound {
     const operands = node.is === "apply" ? node.operands : node.is === "not" ? [node.operand] : [];
     if (!operands.length || operands.some((operand) => operand.is !== "value")) return node;
-    const nothing = new Scope(1, new Map(), new Map(), new Map(), Int32Array.of(0));
+    const nothing = new Scope(1, new Map(), Int32Array.of(0));
     return placed(this.text, node.is === "apply" ? node.at : 0, () => {
       const found = evaluate(node, nothing);
       if (found instanceof Arrays && found.error !== null) throw new NeedsView("constants that are rounded");
@@ -238,6 +238,7 @@ export class Binder {
   private call(node: Expression & { is: "call" }): Bound {
     const name = node.name.toUpperCase();
     const { at } = node;
+    if (name === "IIF") return this.call({ ...node, name: "IF" });
     if (node.isStar) {
       if (name !== "COUNT") throw this.error(at, "arity", `${name} takes no *`);
       if (!this.isGrouped) throw this.error(at, "unsupported", "COUNT(*) counts rows of groups: it goes into SELECT or HAVING");
@@ -248,7 +249,6 @@ export class Binder {
       SHAPE: [1, ([one]) => this.shape(one!, at)],
       ROW_NUMBER: [0, () => rowNumber],
       IF: [3, ([told, then, otherwise]) => this.cases([[told!, then!], [null, otherwise!]], at)],
-      IIF: [3, ([told, then, otherwise]) => this.cases([[told!, then!], [null, otherwise!]], at)],
       DATA: [2, () => this.data(node)],
     };
     if (Object.hasOwn(special, name)) {

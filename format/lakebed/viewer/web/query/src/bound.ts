@@ -1,6 +1,6 @@
 /** Bound expressions, and their values over rows that are here; after Python's `relations/bound.py` and `evaluate.py`. */
 
-import { Constant, collect, flags, flagsOf, inPlaces, gathered, placesOf, rowsOf, take, truth, wholes, type Column, type Mask, type Rows, type Val } from "./columns";
+import { Arrays, Constant, collect, flags, flagsOf, inPlaces, gathered, placesOf, rowsOf, take, truth, wholes, type Column, type Rows, type Val } from "./columns";
 import { FLAG, NUMBER, type Given, type Info } from "./functions";
 import { logical, mapped } from "./numbers";
 
@@ -48,18 +48,18 @@ export function parts(node: Bound): Bound[] {
 /** The column whose missing values are recorded separately; null where only the values tell. */
 export const onRecord = (node: Bound): string | null => (node.is === "missing" && node.operand.is === "input" && node.operand.info.nullsApart ? node.operand.name : null);
 
-/** What an expression needs: columns, whether their values, their shapes, or only which of them are missing. */
-export function needs(node: Bound, found = new Map<string, Set<"data" | "shape" | "missing">>()): Map<string, Set<"data" | "shape" | "missing">> {
-  const add = (name: string, what: "data" | "shape" | "missing"): void => void (found.get(name) ?? found.set(name, new Set()).get(name)!).add(what);
+/** Needs of an expression, each a word and the name of a column: its data, its shape, or which values are missing. */
+export function needs(node: Bound, found = new Set<string>()): Set<string> {
   const record = onRecord(node);
-  if (record !== null) add(record, "missing");
-  else if (node.is === "input") add(node.name, "data");
-  else if (node.is === "shape") add(node.name, "shape");
+  if (record !== null) found.add(`missing ${record}`);
+  else if (node.is === "input") found.add(`data ${node.name}`);
+  else if (node.is === "shape") found.add(`shape ${node.name}`);
   else for (const part of parts(node)) needs(part, found);
   return found;
 }
 
-export const inputs = (node: Bound): string[] => [...needs(node).keys()];
+export const nameIn = (need: string): string => need.slice(need.indexOf(" ") + 1);
+export const inputs = (node: Bound): string[] => [...new Set([...needs(node)].map(nameIn))];
 export const isByPlace = (node: Bound): boolean => node.is === "number" || parts(node).some(isByPlace);
 export const mayFail = (node: Bound): boolean => (node.is === "apply" && node.mayFail) || parts(node).some(mayFail);
 
@@ -68,30 +68,26 @@ export function cost(node: Bound): number {
   return (node.is === "apply" ? node.cost : 0.01) + (node.is === "shape" ? 0.5 : 0) + parts(node).reduce((sum, part) => sum + cost(part), 0);
 }
 
-/** Rows whose columns were read. */
+/** Rows, with the columns that expressions over them read. */
 export class Scope {
   constructor(
     readonly count: number,
-    readonly columns: Map<string, Column>,
-    readonly shapes: Map<string, Column>,
-    readonly missing: Map<string, Mask>,
+    readonly read: Map<string, Column>,
     /** Positions of the rows in their relation. */
     readonly places: Rows,
   ) {}
 
   only(mask: Uint8Array): Scope {
     const kept = placesOf(mask);
-    const some = (columns: Map<string, Column>): Map<string, Column> => new Map([...columns].map(([name, column]) => [name, take(column, kept)]));
-    const missing = new Map([...this.missing].map(([name, own]): [string, Mask] => [name, own && Uint8Array.from(kept, (row) => own[row]!)]));
-    return new Scope(kept.length, some(this.columns), some(this.shapes), missing, gathered(this.places, kept));
+    return new Scope(kept.length, new Map([...this.read].map(([need, column]) => [need, take(column, kept)])), gathered(this.places, kept));
   }
 }
 
 export function evaluate(node: Bound, scope: Scope): Column {
   switch (node.is) {
     case "value": return new Constant(node.value, scope.count);
-    case "input": return scope.columns.get(node.name)!;
-    case "shape": return scope.shapes.get(node.name)!;
+    case "input": return scope.read.get(`data ${node.name}`)!;
+    case "shape": return scope.read.get(`shape ${node.name}`)!;
     case "number": return wholes(scope.places);
     case "apply": return node.compute({ columns: node.operands.map((operand) => evaluate(operand, scope)), count: scope.count, infos: node.operands.map((operand) => operand.info) });
     case "logic": return node.operands.map((operand) => flags(evaluate(operand, scope))).reduce((a, b) => logical(node.operator, a, b));
@@ -103,8 +99,8 @@ export function evaluate(node: Bound, scope: Scope): Column {
 
 function missing(node: Bound & { is: "missing" }, scope: Scope): Uint8Array {
   const name = onRecord(node);
-  const found = name !== null ? (scope.missing.get(name) ?? null) : evaluate(node.operand, scope).missing;
-  return found ?? new Uint8Array(scope.count);
+  if (name !== null) return (scope.read.get(`missing ${name}`) as Arrays).data as Uint8Array;
+  return evaluate(node.operand, scope).missing ?? new Uint8Array(scope.count);
 }
 
 function casesOf(branches: [Bound | null, Bound][], scope: Scope): Column {

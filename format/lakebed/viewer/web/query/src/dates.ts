@@ -7,7 +7,8 @@ import { NUMBER, TIME, constant, define, wholeNumber, type Given, type Info } fr
 const DAY = 864e8;
 const SIZES: { [unit: string]: number } = { week: 7 * DAY, day: DAY, hour: 36e8, minute: 6e7, second: 1e6, millisecond: 1e3, microsecond: 1 };
 const MONTHS: { [unit: string]: number } = { year: 12, quarter: 3, month: 1 };
-const PER_SECOND: { [unit: string]: number } = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
+/** Microseconds of the units of stored times; those of nanoseconds are a part of one. */
+const STORED: { [unit: string]: number } = { D: DAY, s: 1e6, ms: 1e3, us: 1 };
 
 const floored = (value: number, by: number): number => Math.floor(value / by);
 export const rest = (value: number, by: number): number => value - by * Math.floor(value / by);
@@ -41,12 +42,11 @@ const unitIn = (logical: string): string => (logical.startsWith("date32") ? "D" 
 /** Microseconds as the integers of a logical type, between two of them as a float. */
 export function storedAs(moment: number, logical: string): Num {
   const unit = unitIn(logical);
-  if (unit === "D") return new Num(moment / DAY, rest(moment, DAY) === 0 ? "int" : "float");
   if (unit === "ns") {
     const whole = BigInt(moment) * 1000n;
     return new Num(whole <= Number.MAX_SAFE_INTEGER && whole >= -Number.MAX_SAFE_INTEGER ? Number(whole) : whole, "int");
   }
-  const size = 1e6 / (PER_SECOND[unit] ?? 1e6);
+  const size = STORED[unit] ?? 1;
   return new Num(moment / size, rest(moment, size) === 0 ? "int" : "float");
 }
 
@@ -80,7 +80,7 @@ export function moments(column: Column, info: Info, name: string): Arrays {
       if (unit !== "ns") throw new NeedsView("moments beyond 2^53");
       return Number((value - (((value % 1000n) + 1000n) % 1000n)) / 1000n);
     }
-    const made = unit === "D" ? value * DAY : unit === "ns" ? floored(value, 1000) : value * (1e6 / (PER_SECOND[unit] ?? 1e6));
+    const made = unit === "ns" ? floored(value, 1000) : value * (STORED[unit] ?? 1);
     if (!Number.isSafeInteger(made)) throw new NeedsView("moments beyond 2^53");
     return made;
   };

@@ -12,16 +12,9 @@ import { Stored } from "./stored";
 import { columnsOf, countsRows, parts, type Body, type Combined as Sets, type Expression, type Order, type Output, type Query, type Select, type Source } from "./syntax";
 
 /** A source of FROM, and the columns that can be named. */
-interface From {
-  relation: Relation;
-  names: Names;
-}
+interface From { relation: Relation; names: Names }
 
-interface Limit {
-  count: number | null;
-  offset: number;
-  percent: number | null;
-}
+interface Limit { count: number | null; offset: number; percent: number | null }
 
 /** Datasets by what FROM says; null is the one that a query without FROM asks. */
 export type Open = (path: string | null, version: string | null) => Promise<import("../../reader/src").Dataset>;
@@ -114,17 +107,14 @@ export class Execution {
       const [relation, distances] = this.expanded(whole.relation, source.relation, node.expand);
       [source, apart] = [{ relation, names: source.names }, distances];
     }
-    if (!isLate) {
-      const binder = await this.binder(source, tables, clauses, false, whole.relation);
+    const arrange = async (isOfGroups: boolean): Promise<void> => {
+      const binder = await this.binder(source, tables, clauses, isOfGroups, isOfGroups ? source.relation : whole.relation);
       binder.aliases = aliases;
       source = await this.arranged(source, query, binder, firstLimit);
-    }
+    };
+    if (!isLate) await arrange(false);
     if (isGrouped) source = await this.grouped(source, node, aliases, tables);
-    if (isLate) {
-      const binder = await this.binder(source, tables, clauses, true);
-      binder.aliases = aliases;
-      source = await this.arranged(source, query, binder, firstLimit);
-    }
+    if (isLate) await arrange(true);
     const binder = await this.binder(source, tables, [node.items, node.distinctOn], isGrouped, isGrouped ? source.relation : whole.relation);
     const numbers = apart !== null && !isLate && node.expand?.alias != null ? ([node.expand.alias, apart] as [string, Rows]) : null;
     const found = this.outputs(node.items, binder, source, numbers);

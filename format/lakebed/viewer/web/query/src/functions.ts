@@ -43,11 +43,7 @@ export function merged(infos: Info[]): Info {
   return found;
 }
 
-export interface Given {
-  columns: Column[];
-  count: number;
-  infos: Info[];
-}
+export interface Given { columns: Column[]; count: number; infos: Info[] }
 
 export interface Function {
   name: string;

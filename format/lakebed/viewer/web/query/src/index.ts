@@ -57,7 +57,7 @@ function plain(value: Val): Val {
 
 export async function query(text: string, open: Open, signal?: AbortSignal): Promise<Answer> {
   if (/^\s*EXPLAIN\b/i.test(text)) throw new NeedsView("EXPLAIN");
-  const { query: parsed } = parse(text);
+  const parsed = parse(text);
   const names = isAllRows(parsed) ? await shortened(parsed, open) : null;
   const relation = await new Execution(text, open, signal).run(names === null ? parsed : { ...parsed, body: { ...(parsed.body as Select), items: names } });
   return new Answer(relation, parsed.arrange.flatMap((key) => (key.is === "name" ? [key.column] : [""])));

@@ -242,13 +242,7 @@ export function equal(a: Val, b: Val): boolean {
 // -- two operands -----------------------------------------------------------------------------------------------------
 
 /** Numbers of one operand, and the place of each number of the result among them. */
-interface Side {
-  dtype: Dtype;
-  data: Data;
-  error: Float64Array | null;
-  isLiteral: boolean;
-  place: (i: number) => number;
-}
+interface Side { dtype: Dtype; data: Data; error: Float64Array | null; isLiteral: boolean; place: (i: number) => number }
 
 const own = (i: number): number => i;
 const first = (): number => 0;
@@ -260,11 +254,7 @@ function sideOf(value: Arrays | Nd | Num, place: (i: number) => number): Side {
   return { dtype: value.dtype, data, error: null, isLiteral: value.type === "float", place };
 }
 
-interface Made {
-  dtype: Dtype;
-  data: Data;
-  error: Float64Array | null;
-}
+interface Made { dtype: Dtype; data: Data; error: Float64Array | null }
 
 function applied(operation: Operation, a: Side, b: Side, count: number): Made {
   if (a.dtype === "float16" || b.dtype === "float16") throw new NeedsView("numbers of 16 bits with a point");

@@ -1,22 +1,13 @@
 /** ORDER BY, the codes of groups and of DISTINCT, and SAMPLE BY; after Python's `values/ordering.py`, `keys.py` and `sampling.py`. */
 
-import { Arrays, Constant, Items, Nd, Num, isDocument, marks, rounded, rowError, rowsOf, scalars, span, unwrapped, wholes, type Column, type Rows, type Val } from "./columns";
+import { Arrays, Constant, Items, Nd, isDocument, marks, rounded, rowError, rowsOf, scalars, span, unwrapped, wholes, type Column, type Rows, type Val } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 import { compareTexts, listed } from "./numbers";
 
-export interface Key {
-  column: Column;
-  isDescending: boolean;
-  nulls: "" | "first" | "last";
-}
+export interface Key { column: Column; isDescending: boolean; nulls: "" | "first" | "last" }
 
 /** Numbers that ascend in the order of a key, and classes that decide before the numbers do. */
-interface Ranks {
-  values: ArrayLike<number | bigint>;
-  classes: Int8Array | null;
-  errors: Float64Array | null;
-  sign: number;
-}
+interface Ranks { values: ArrayLike<number | bigint>; classes: Int8Array | null; errors: Float64Array | null; sign: number }
 
 /** Positions of rows in order: missing values last, NaN before them; equal keys keep the order of their rows, reversed for DESC. */
 export function ordered(keys: Key[], most: number | null): Rows {
@@ -119,16 +110,11 @@ export function codes(column: Column, refuseArrays: boolean): Int32Array {
 
 /** A key of a map that is equal for equal values. */
 export function hashable(value: Val): unknown {
-  if (value instanceof Nd) {
-    if (value.data.length === 1) return hashable(value.dtype === "bool" ? value.data[0] === 1 : (value.data[0] as number));
-    return `${value.dtype} ${value.shape.join()} ${value.data.join()}`;
-  }
-  if (value instanceof Num) return hashable(value.value as number);
-  if (typeof value === "boolean") return Number(value);
-  if (typeof value === "string") return `'${value}`;
-  if (typeof value === "number") return value + 0;
-  if (Array.isArray(value) || isDocument(value)) return `[${canonical(value)}`;
-  return value;
+  const one = unwrapped(value);
+  if (one instanceof Nd) return `${one.dtype} ${one.shape.join()} ${one.data.join()}`;
+  if (typeof one === "boolean" || typeof one === "number") return Number(one) + 0;
+  if (typeof one === "string") return `'${one}`;
+  return Array.isArray(one) || isDocument(one) ? `[${canonical(one)}` : one;
 }
 
 /** JSON with the keys in order, as Python writes it, but for numbers: 1 and 1.0 cannot be told apart here. */

@@ -226,8 +226,8 @@ const REDUCTIONS: { [name: string]: (run: Run) => Found } = {
 /** Items of each sample: along its first axis, of a list or document, or the letters of a text. */
 export function itemsOf(column: Column): Column {
   if (column instanceof Arrays) {
-    if (column.shape !== null) return wholes(new Float64Array(column.length).fill(column.shape[0] ?? 1), column.missing);
-    return wholes(Float64Array.from({ length: column.length }, (_, i) => column.shapes![i * column.rank]!), column.missing);
+    const { length, shape, shapes, rank } = column;
+    return wholes(Float64Array.from({ length }, (_, i) => (shape !== null ? (shape[0] ?? 1) : shapes![i * rank]!)), column.missing);
   }
   const one = (value: Val): Val => {
     if (value === null) return null;

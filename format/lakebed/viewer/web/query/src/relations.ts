@@ -1,7 +1,7 @@
 /** Relations: named columns over rows, read on demand; after Python's `relations/relation.py`. */
 
-import { COUNT_ALL, Scope, evaluate, isByPlace, isTrue, needs, type Bound } from "./bound";
-import { Arrays, Items, computedRows, isRun, gathered, rowsOf, span, take, wholes, type Column, type Mask, type Rows } from "./columns";
+import { COUNT_ALL, Scope, evaluate, isByPlace, isTrue, nameIn, needs, type Bound } from "./bound";
+import { Arrays, Items, computedRows, flagsOf, isRun, gathered, rowsOf, span, take, wholes, type Column, type Mask, type Rows } from "./columns";
 import { type Info } from "./functions";
 import { shapeOf } from "./subscripts";
 
@@ -39,17 +39,17 @@ export abstract class Relation {
     return new Picked(this, places);
   }
 
-  /** Columns, shapes and marks that expressions need, of some rows. */
+  /** Read the columns that expressions over some rows need. */
   async scope(nodes: Bound[], places: Rows): Promise<Scope> {
-    const wanted = new Map<string, Set<string>>();
-    for (const node of nodes) needs(node, wanted as never);
-    const found = new Scope(places.length, new Map(), new Map(), new Map(), places);
-    await Promise.all([...wanted].map(async ([name, kinds]) => {
-      if (kinds.has("data")) found.columns.set(name, await this.read(name, places));
-      if (kinds.has("shape")) found.shapes.set(name, await this.shapes(name, places));
-      if (kinds.has("missing")) found.missing.set(name, await this.missing(name, places));
-    }));
-    return found;
+    const wanted = new Set<string>();
+    for (const node of nodes) needs(node, wanted);
+    const read = async (need: string): Promise<[string, Column]> => {
+      const name = nameIn(need);
+      if (need.startsWith("data")) return [need, await this.read(name, places)];
+      if (need.startsWith("shape")) return [need, await this.shapes(name, places)];
+      return [need, flagsOf((await this.missing(name, places)) ?? new Uint8Array(places.length))];
+    };
+    return new Scope(places.length, new Map(await Promise.all([...wanted].map(read))), places);
   }
 
   async column(node: Bound, places: Rows = span(0, this.length)): Promise<Column> {

@@ -3,11 +3,7 @@
 import { Arrays, Constant, Items, Nd, Num, byRow, gathered, isDocument, isWhole, itemOf, placesOf, product, room, roomLike, rowError, type Column, type Val } from "./columns";
 import { NeedsView, QueryError } from "./errors";
 
-export interface Slice {
-  start: number | null;
-  stop: number | null;
-  step: number | null;
-}
+export interface Slice { start: number | null; stop: number | null; step: number | null }
 
 /** A number, a slice, `...`, a key, or a column of numbers or masks. */
 export type Part = number | Slice | "..." | { key: string } | Column;
@@ -26,6 +22,7 @@ export function subscript(base: Column, items: Part[]): Column {
     if (found !== null) return found;
   }
   const dynamic = items.filter(isColumn);
+  if (dynamic.some((item) => item instanceof Arrays && item.dtype === "bool" && item.shape?.includes(0))) throw new NeedsView("a mask of nothing");
   return byRow(base.length, [base, ...dynamic], (value, ...given) => {
     let next = 0;
     return partOf(value, items.map((item) => (isColumn(item) ? given[next++]! : item)));
@@ -126,12 +123,9 @@ export function full(items: (number | Slice | "...")[], rank: number): Fixed[] {
 }
 
 /** Places of numbers in an array, and the shape that they make. */
-interface Selected {
-  index: number[];
-  shape: number[];
-}
+interface Selected { index: number[]; shape: number[] }
 
-/** What is selected of an array of a shape; null behind an end. */
+/** Places that items select in an array of a shape; null behind an end. */
 function selected(shape: readonly number[], items: Fixed[]): Selected | null {
   const found: Selected = { index: [0], shape: [] };
   for (const [axis, item] of items.entries()) {

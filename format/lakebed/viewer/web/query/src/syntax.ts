@@ -28,19 +28,9 @@ export type Source =
   | { is: "join"; kind: string; at: number };
 
 /** One entry of the list of SELECT; without an expression `*`, `table.*` or `*[...]`. */
-export interface Output {
-  expression: Expression | null;
-  alias: string | null;
-  table: string | null;
-  items: Item[];
-  at: number;
-}
+export interface Output { expression: Expression | null; alias: string | null; table: string | null; items: Item[]; at: number }
 
-export interface Order {
-  expression: Expression;
-  isDescending: boolean;
-  nulls: "" | "first" | "last";
-}
+export interface Order { expression: Expression; isDescending: boolean; nulls: "" | "first" | "last" }
 
 export interface Select {
   is: "select";

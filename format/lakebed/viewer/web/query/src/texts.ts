@@ -115,10 +115,9 @@ define("SPLIT", 2, 2, (given) => {
   return new Items(textsIn(given.columns[0]!, "SPLIT").map((text) => text?.split(separator) ?? null));
 }, JSON_INFO, { cost: 5, mayFail: ofOthers });
 define("SPLIT_PART", 3, 3, (given) => {
-  const message = "SPLIT_PART needs a text to split at, and counts parts from 1";
-  const separator = textOf(given, 1, message, false);
+  const separator = textOf(given, 1, "SPLIT_PART needs a text to split at", false);
   const number = wholeNumber(given, 2, "SPLIT_PART");
-  if (number === 0) throw new QueryError("type", message);
+  if (number === 0) throw new QueryError("type", "SPLIT_PART counts parts from 1");
   return each(given, "SPLIT_PART", (text) => text.split(separator).at(number > 0 ? number - 1 : number) ?? "");
 }, TEXT, { cost: 4, mayFail: ofOthers });
 define("STRPOS INSTR", 2, 2, (given) => {
@@ -129,10 +128,10 @@ define("STRPOS INSTR", 2, 2, (given) => {
   }));
 }, NUMBER, { cost: 3, mayFail: ofOthers });
 
-const told = (given: Given, name: string, test: (text: string) => boolean): Column => flagsOf(Uint8Array.from(textsIn(given.columns[0]!, name), (text) => (text !== null && test(text) ? 1 : 0)));
 define("STARTS_WITH ENDS_WITH", 2, 2, (given, name) => {
   const part = textOf(given, 1, `${name} looks for text`);
-  return told(given, name, (text) => (name === "STARTS_WITH" ? text.startsWith(part) : text.endsWith(part)));
+  const isThere = (text: string | null): boolean => text !== null && (name === "STARTS_WITH" ? text.startsWith(part) : text.endsWith(part));
+  return flagsOf(Uint8Array.from(textsIn(given.columns[0]!, name), (text) => Number(isThere(text))));
 }, FLAG, { cost: 2, mayFail: ofOthers });
 
 /** A pattern as an expression: `*`, and `%` where that is wild, stand for any text, `?` for a letter. */
@@ -187,12 +186,12 @@ define("JSON_TYPE", 1, 1, (given) => collect(rowsOf(given.columns[0]!).map((valu
 export function written(value: number): string {
   if (Number.isNaN(value)) return "nan";
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  if (value === 0) return Object.is(value, -0) ? "-0.0" : "0.0";
   const [digits, exponent] = value.toExponential().split("e") as [string, string];
   const power = Number(exponent);
   if (power < -4 || power >= 16) return `${digits}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
-  const plain = Object.is(value, -0) ? "-0" : value.toLocaleString("en-US", { useGrouping: false, maximumSignificantDigits: 17, maximumFractionDigits: 20 });
-  const exact = Number(String(value)) === value && !String(value).includes("e") ? (Object.is(value, -0) ? "-0" : String(value)) : plain;
-  return exact.includes(".") ? exact : `${exact}.0`;
+  // JavaScript has no exponents from 10^-6 to 10^21.
+  return Number.isInteger(value) ? `${value}.0` : String(value);
 }
 
 function textOfValue(value: Val): string {
@@ -244,21 +243,16 @@ const DTYPES: { [name: string]: Dtype } = {
   ...{ float32: "float32", float64: "float64", bool: "bool", boolean: "bool" },
 };
 const TEXTS = ["text", "string", "varchar", "char", "str"];
-const BOUNDS: { [dtype: string]: [number, number] } = {
-  int8: [-128, 127], int16: [-32768, 32767], int32: [-2147483648, 2147483647], int64: [-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
-  uint8: [0, 255], uint16: [0, 65535], uint32: [0, 4294967295], uint64: [0, Number.MAX_SAFE_INTEGER],
-};
 
 function converted(value: number, own: Dtype, dtype: Dtype): number {
   if (dtype === "bool") return Number(value != 0);
   if (!isWhole(dtype)) return value;
   if (!Number.isFinite(value)) throw rowError(`a number that is not finite is no ${dtype}`);
   const found = isWhole(own) ? value : Math.trunc(value);
-  const [least, most] = BOUNDS[dtype]!;
-  if (found < least || found > most) {
-    if (dtype.endsWith("64") && !(dtype === "uint64" && found < 0)) throw new NeedsView("integers beyond 2^53");
-    throw rowError(`a number is too large for ${dtype}`);
-  }
+  const [isSigned, bits] = [kindOf(dtype) === "i", Number(/\d+/.exec(dtype)![0])];
+  const most = 2 ** (isSigned ? bits - 1 : bits) - 1;
+  if (bits === 64 && Math.abs(found) > Number.MAX_SAFE_INTEGER && (isSigned || found > 0)) throw new NeedsView("integers beyond 2^53");
+  if (found < (isSigned ? -most - 1 : 0) || found > most) throw rowError(`a number is too large for ${dtype}`);
   return found + 0;
 }
 

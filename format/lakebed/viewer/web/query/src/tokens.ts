@@ -1,7 +1,6 @@
 /** The words of a query: the tables of Python's `language/lexer.py` and `token_stream.py`. */
 
 import { QueryError, errorAt } from "./errors";
-import type { Query } from "./syntax";
 
 const MAX_LENGTH = 1 << 22;
 const MAX_DEPTH = 100;
@@ -99,12 +98,8 @@ export class TokenStream {
   readonly tokens: Token[];
   next = 0;
   depth = 0;
-  parameters = false;
 
-  constructor(
-    readonly text: string,
-    readonly query: (tokens: TokenStream) => Query,
-  ) {
+  constructor(readonly text: string) {
     this.tokens = words(text);
   }
 
@@ -121,12 +116,9 @@ export class TokenStream {
     return this.token.kind === "name" ? this.token.text.toLowerCase() : "";
   }
 
-  isKeyword(...names: string[]): boolean {
-    return this.token.kind === "name" && names.includes(this.keyword());
-  }
-
-  isOperator(...operators: string[]): boolean {
-    return this.token.kind === "operator" && operators.includes(this.token.text);
+  /** Tell if the next token is one of some keywords or operators. */
+  is(...words: string[]): boolean {
+    return words.includes(this.token.kind === "operator" ? this.token.text : this.keyword() || " ");
   }
 
   take(): Token {
@@ -135,25 +127,15 @@ export class TokenStream {
     return token;
   }
 
-  takeKeyword(name: string): boolean {
-    const found = this.isKeyword(name);
+  /** Move past a keyword or an operator if it is next, and tell if it was. */
+  skip(word: string): boolean {
+    const found = this.is(word);
     if (found) this.next++;
     return found;
   }
 
-  takeOperator(operator: string): boolean {
-    const found = this.isOperator(operator);
-    if (found) this.next++;
-    return found;
-  }
-
-  expectKeyword(name: string): Token {
-    if (!this.isKeyword(name)) throw this.unexpected(name.toUpperCase());
-    return this.take();
-  }
-
-  expectOperator(operator: string): Token {
-    if (!this.isOperator(operator)) throw this.unexpected(`'${operator}'`);
+  expect(word: string): Token {
+    if (!this.is(word)) throw this.unexpected(/[a-z]/.test(word) ? word.toUpperCase() : `'${word}'`);
     return this.take();
   }
 
@@ -164,21 +146,21 @@ export class TokenStream {
 
   separated<T>(read: (tokens: TokenStream) => T): T[] {
     const found = [read(this)];
-    while (this.takeOperator(",")) found.push(read(this));
+    while (this.skip(",")) found.push(read(this));
     return found;
   }
 
   bracketed<T>(read: (tokens: TokenStream) => T): T {
-    this.expectOperator("(");
+    this.expect("(");
     const found = read(this);
-    this.expectOperator(")");
+    this.expect(")");
     return found;
   }
 
   /** Read TRUE or FALSE, which may be missing; whether it is not FALSE. */
   takeFlag(): boolean {
-    if (this.takeKeyword("false")) return false;
-    this.takeKeyword("true");
+    if (this.skip("false")) return false;
+    this.skip("true");
     return true;
   }
 

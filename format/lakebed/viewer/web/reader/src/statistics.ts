@@ -1,4 +1,4 @@
-/** Statistics of chunks (design 040): what is known of the samples of each, in a file beside the dataset. */
+/** Statistics of chunks (design 040): extremes of the samples of each, in a file beside the dataset. */
 
 import type { Tensor } from "./tensor";
 import { xxh128, xxh3 } from "./xxh3";
@@ -9,7 +9,7 @@ const PIECE_BYTES = 48;
 const MAGIC = "lbstat01";
 const UTF8 = new TextEncoder();
 
-/** What is known of some samples: least and greatest value, and which remainders modulo 64 integers have. */
+/** The least and the greatest value of some samples, and the remainders modulo 64 that integers have. */
 export interface Piece {
   low: number | bigint;
   high: number | bigint;
@@ -27,7 +27,7 @@ export interface Statistics {
   pieces: (Piece | null)[];
 }
 
-/** What is known of the chunks of a tensor, each found by a digest of its checksums. */
+/** Read the statistics of a tensor; each chunk is found by a digest of its checksums. */
 export async function statisticsOf(tensor: Tensor, signal?: AbortSignal): Promise<Statistics | null> {
   const { places, chunkEnds } = tensor;
   if (places === null || !tensor.isPlain || tensor.length <= PIECE) return null;
