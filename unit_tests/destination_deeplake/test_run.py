@@ -195,7 +195,7 @@ def test_check_leaves_no_trace(files: dict[str, str]) -> None:
     ("value", "words"),
     [
         ("lake", "must be an absolute path"),
-        ("ftp://bucket", "destination_path: there is no writing to ftp://"),
+        ("ftp://bucket", "destination_path: datasets cannot be written to ftp://"),
         ("{folder}/config.json/lake", "is a file, not a folder"),
         ("/proc/lake", "destination_path /proc/lake cannot be used"),
     ],
