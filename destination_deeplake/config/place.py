@@ -128,7 +128,7 @@ def _bucket(form: Section, scheme: str, rest: str) -> str:
         )
     if any(part in (".", "..") for part in prefix.split("/")):
         raise form.error(
-            _FIELD, "has a part . or .. , which has no meaning in a bucket; write the folder itself."
+            _FIELD, "has a part . or .., which has no meaning in a bucket; write the folder itself."
         )
     folders = "/".join(part for part in prefix.split("/") if part)
     return f"{BUCKETS[scheme]}://{bucket}" + (f"/{folders}" if folders else "")
