@@ -336,13 +336,11 @@ def _storage(values: Any) -> Any:
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch of another library, whose columns are released all at once, with copies of its narrow columns.
+    """Return a copy of a batch of another library, whose columns are released all at once.
 
     A narrow column waits until a chunk is full, and would keep the wide ones beside it in memory.
     """
-    most = batch.nbytes // 4
-    found = [one if one.nbytes > most else pa.concat_arrays([one]) for one in batch.columns]
-    return pa.RecordBatch.from_arrays(found, schema=batch.schema)
+    return pa.RecordBatch.from_arrays([pa.concat_arrays([one]) for one in batch.columns], schema=batch.schema)
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
