@@ -15,6 +15,7 @@ OLDEST := .cache/venvs/oldest
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
+VECTORS := .cache/venvs/vectorstores
 WHEELS := .cache/venvs/wheels
 FORMATS := .cache/venvs/formats
 IMAGE ?= airbyte/destination-deeplake:dev
@@ -100,12 +101,13 @@ interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 read
 	$(PYTEST) -m interop integration_tests/interop
 
 .PHONY: frameworks
-frameworks: .venv/.run $(FRAMEWORKS)/.ready ## loaders in PyTorch, Lightning, accelerate, transformers, TensorFlow, Keras, JAX
+frameworks: .venv/.run $(FRAMEWORKS)/.ready $(VECTORS)/.ready ## loaders in PyTorch, Lightning, accelerate, transformers, TensorFlow, Keras, JAX; stores of LangChain, LlamaIndex
 	@$(IN_MEMORY)
 	# A process for each file: some frameworks do not bear each other, nor forks of a process that has loaded them.
 	for file in integration_tests/frameworks/test_*.py; do
 		PYTHONPATH=$(CURDIR):$(CURDIR)/format $(FRAMEWORKS)/bin/python -m pytest -m frameworks $$file $(TESTS)
 	done
+	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(VECTORS)/bin/python -m pytest -m frameworks integration_tests/vectorstores $(TESTS)
 
 .PHONY: ray
 ray: .venv/.run $(RAY)/.ready ## transforms on a Ray cluster whose nodes are killed; datasets of Ray Data and Dask
@@ -247,6 +249,13 @@ $(FORMATS)/.ready: | .venv/.run
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel protobuf google-crc32c h5py zarr 'datasets<5' \
 		torch torchvision mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]' \
 		av pydicom nibabel laspy
+	touch $@
+
+$(VECTORS)/.ready: | .venv/.run
+	@echo "installing LangChain and LlamaIndex into $(@D)"
+	scripts/venv.sh $(@D) 'numpy<2' 'pyarrow<26' lz4 xxhash pillow simplejpeg tqdm click obstore boto3 usearch protobuf \
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'langchain-community<0.4' 'llama-index-core<0.12' pyjwt
+	scripts/venv.sh $(@D) --no-deps 'llama-index-vector-stores-deeplake<0.3' # which requires deeplake
 	touch $@
 
 $(RAY)/.ready: | .venv/.run

@@ -41,7 +41,7 @@ from lakebed.storage.base import (
 from lakebed.storage.local import LocalStorage
 from lakebed.versions.create import create
 from lakebed.versions.derive import as_commit
-from lakebed.versions.state import ChunkTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import ArrayTable, Snapshot, TensorState, folder_of
 
 _MARK = 0x6C616B << 40
 _LISTED = 1000
@@ -301,5 +301,5 @@ def _repeated(state: TensorState, pattern: Pattern, file: Path) -> TensorState:
     return replace(
         state,
         meta=state.meta.with_(length=chunks * samples),
-        table=ChunkTable(ChunkIds(numbers | np.uint64(_MARK), last), grown),
+        table=ArrayTable(ChunkIds(numbers | np.uint64(_MARK), last), grown),
     )

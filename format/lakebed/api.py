@@ -10,6 +10,7 @@ from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
 from lakebed.session import places
 from lakebed.session.places import Path
+from lakebed.session.row_classes import tensors_of
 from lakebed.storage.credentials import NAMED, Creds, kept
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.gc.collect import collect
@@ -28,9 +29,11 @@ def empty(
     memory_cache_size: int | None = None,
     local_cache_size: int = 0,
     creds: Creds | None = None,
+    *,
+    schema: type | None = None,
     **options: Any,
 ) -> Dataset:
-    """Create a dataset without tensors.
+    """Create a dataset without rows: without tensors, too, unless a class names them.
 
     Parameters
     ----------
@@ -45,6 +48,8 @@ def empty(
     creds
         Credentials of the object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
         None uses those of the environment.
+    schema
+        Dataclass or model of Pydantic whose fields are the tensors; ``ds.append`` and ``ds.extend`` take its instances.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -58,11 +63,18 @@ def empty(
         If a dataset exists and ``overwrite`` is false, or its deletion is switched off.
     PathNotEmptyException
         If the folder holds other files.
+    InvalidInputError
+        If a field of the schema has a type that names no tensor.
     """
     creds = kept(creds)
     check_options(options)
+    tensors = {} if schema is None else tensors_of(schema)
     place = place_of(path, creds, local_cache_size)
-    return Dataset(places.make(place, overwrite=overwrite, cache_bytes=_bytes(memory_cache_size)))
+    made = Dataset(places.make(place, overwrite=overwrite, cache_bytes=_bytes(memory_cache_size)))
+    for name, settings in tensors.items():
+        info = settings.pop("info", {})
+        made.create_tensor(name, **settings).info.update(info)
+    return made
 
 
 def load(
@@ -160,6 +172,8 @@ def dataset(
     check_integrity: bool | None = None,
     local_cache_size: int = 0,
     creds: Creds | None = None,
+    *,
+    schema: type | None = None,
     **options: Any,
 ) -> Dataset:
     """Open the dataset at an address, or create it if none exists; see :func:`load` and :func:`empty`.
@@ -182,6 +196,8 @@ def dataset(
         Bound in MB of the disk cache for chunks of an object store; 0 for none.
     creds
         Credentials of the object store; None uses those of the environment.
+    schema
+        Class of the rows of a new dataset, as for :func:`empty`; an existing one stays as it is.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -192,7 +208,9 @@ def dataset(
     creds = kept(creds)
     place = place_of(path, creds, local_cache_size, existing=True)
     if overwrite or not _is_there(place):
-        return empty(place, overwrite=overwrite, memory_cache_size=memory_cache_size, **options)
+        return empty(
+            place, overwrite=overwrite, memory_cache_size=memory_cache_size, schema=schema, **options
+        )
     return load(
         place,
         read_only=read_only,

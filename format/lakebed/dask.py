@@ -12,9 +12,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lakebed.dataset.dataset import Dataset
+from lakebed.engines.arrow_dataset import Keep, filtering
 from lakebed.errors import InvalidInputError, ModuleNotInstalledException
 from lakebed.session.columns import Batches, arrow_stream
 from lakebed.session.parts import Part, PartTarget, adopt, writing_parts, written
@@ -32,7 +34,13 @@ except ImportError as missing:
 __all__ = ["read_array", "read_bag", "read_dataframe", "write"]
 
 
-def read_bag(ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: int | None = None) -> Any:
+def read_bag(
+    ds: Dataset,
+    tensors: Sequence[str] | None = None,
+    *,
+    filter: pads.Expression | None = None,  # noqa: A002 - as in Dataset.scanner
+    partitions: int | None = None,
+) -> Any:
     """Return the rows of a dataset, or of a view of one, as a ``dask.bag`` of dictionaries.
 
     Parameters
@@ -41,6 +49,10 @@ def read_bag(ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: i
         A dataset or a view; workers read the version that is open now.
     tensors
         Names of the tensors to read; None reads all.
+    filter
+        Expression as for ``Dataset.scanner``, such as ``pyarrow.dataset.field("age") > 3``, about any columns. Workers
+        apply it while they read: the tensors are read in the rows that it leaves, and chunks that cannot match by their
+        statistics not at all.
     partitions
         Number of partitions; None cuts by the size of the values.
 
@@ -51,35 +63,41 @@ def read_bag(ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: i
     Raises
     ------
     InvalidInputError
-        If a tensor has fewer rows than another.
+        If a tensor has fewer rows than another, or the filter does not fit the columns.
     """
     import dask.bag
 
     table = even(ds._table(tensors))  # noqa: SLF001
-    return dask.bag.from_delayed(_delayed(_dictionaries, table, _windows(table, partitions)))
+    keep = filtering(ds._table(), filter)  # noqa: SLF001
+    return dask.bag.from_delayed(_delayed(_dictionaries, table, _windows(table, partitions), keep))
 
 
 def read_dataframe(
-    ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: int | None = None
+    ds: Dataset,
+    tensors: Sequence[str] | None = None,
+    *,
+    filter: pads.Expression | None = None,  # noqa: A002
+    partitions: int | None = None,
 ) -> Any:
     """Return the rows of a dataset, or of a view of one, as a ``dask.dataframe`` with columns of Arrow types.
 
     Parameters
     ----------
-    ds, tensors, partitions
+    ds, tensors, filter, partitions
         As for :func:`read_bag`. Arrays become lists.
 
     Raises
     ------
     InvalidInputError
-        If a tensor has fewer rows than another.
+        If a tensor has fewer rows than another, or the filter does not fit the columns.
     """
     import dask.dataframe
 
     table = even(ds._table(tensors))  # noqa: SLF001
     meta = _frame(table[0:0])
+    keep = filtering(ds._table(), filter)  # noqa: SLF001
     return dask.dataframe.from_delayed(
-        _delayed(_frame, table, _windows(table, partitions)), meta=meta, verify_meta=False
+        _delayed(_frame, table, _windows(table, partitions), keep), meta=meta, verify_meta=False
     )
 
 
@@ -223,7 +241,13 @@ def _windows(table: Table, partitions: int | None) -> list[tuple[int, int]]:
     return windows(table, count)
 
 
-def _delayed(read: Callable[[Table], Any], table: Table, cuts: Sequence[tuple[int, int]]) -> list[Any]:
+def _delayed(
+    read: Callable[[Table], Any], table: Table, cuts: Sequence[tuple[int, int]], keep: Keep = None
+) -> list[Any]:
     """Return delayed calls of a function with runs of rows; in ``partial``, Dask does not look into the table."""
-    runs = [partial(read, table[start:stop]) for start, stop in cuts or [(0, 0)]]
+    runs = [partial(_kept, read, table[start:stop], keep) for start, stop in cuts or [(0, 0)]]
     return [dask.delayed(one, traverse=False, pure=False)() for one in runs]
+
+
+def _kept(read: Callable[[Table], Any], rows: Table, keep: Keep) -> Any:
+    return read(rows if keep is None else keep(rows))

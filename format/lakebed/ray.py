@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pads
 
 from lakebed.dataset.dataset import Dataset
+from lakebed.engines.arrow_dataset import Keep, filtering
 from lakebed.errors import ModuleNotInstalledException
 from lakebed.session.columns import Batches, arrow_stream
 from lakebed.session.parts import Part, PartTarget, adopt, writing_parts, written
@@ -39,6 +41,7 @@ def read(
     ds: Dataset,
     tensors: Sequence[str] | None = None,
     *,
+    filter: pads.Expression | None = None,  # noqa: A002 - as in Dataset.scanner
     blocks: int | None = None,
     concurrency: int | None = None,
     ray_remote_args: Mapping[str, Any] | None = None,
@@ -53,6 +56,10 @@ def read(
         A dataset or a view. On a disk, all nodes must have it under the same path.
     tensors
         Names of the tensors to read; None reads all.
+    filter
+        Expression as for ``Dataset.scanner``, such as ``pyarrow.dataset.field("age") > 3``, about any columns. Tasks
+        apply it while they read: the tensors are read in the rows that it leaves, and chunks that cannot match by their
+        statistics not at all.
     blocks
         Number of tasks; None leaves it to Ray.
     concurrency, ray_remote_args
@@ -68,11 +75,12 @@ def read(
     TensorDoesNotExistError
         If the dataset lacks a tensor.
     InvalidInputError
-        If a tensor has fewer rows than another.
+        If a tensor has fewer rows than another, or the filter does not fit the columns.
     """
     table = even(ds._table(tensors))  # noqa: SLF001
+    keep = filtering(ds._table(), filter)  # noqa: SLF001
     connect()
-    source = _Rows(table)
+    source = _Rows(table, keep)
     given = {} if blocks is None else {"override_num_blocks": blocks}
     return ray.data.read_datasource(
         source, concurrency=concurrency, ray_remote_args=dict(ray_remote_args or {}), **given
@@ -120,11 +128,11 @@ def write(
 
 
 class _Rows(Datasource):  # type: ignore[misc]
-    """Reader of the rows of a table."""
+    """Reader of the rows of a table that a filter keeps."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, keep: Keep) -> None:
         super().__init__()
-        self._table = table
+        self._table, self._keep = table, keep
         self._bytes = bytes_of_row(table)
 
     def get_name(self) -> str:
@@ -141,20 +149,21 @@ class _Rows(Datasource):  # type: ignore[misc]
         tasks = []
         for start, stop in windows(self._table, parallelism):
             facts = {
-                "num_rows": stop - start,
+                "num_rows": stop - start if self._keep is None else None,
                 "size_bytes": int((stop - start) * self._bytes),
                 "input_files": [url],
                 **dict.fromkeys(known - {"num_rows", "size_bytes", "input_files"}),
             }
             step = max(1, int(WINDOW_BYTES / max(1.0, self._bytes)))
-            work = partial(_blocks, self._table, start, stop, step)
+            work = partial(_blocks, self._table[start:stop], step, self._keep)
             tasks.append(ReadTask(work, BlockMetadata(**facts), **more))
         return tasks
 
 
-def _blocks(table: Table, start: int, stop: int, step: int) -> Iterator[pa.Table]:
-    for first in range(start, stop, step):
-        yield _block(table[first : min(stop, first + step)])
+def _blocks(table: Table, step: int, keep: Keep) -> Iterator[pa.Table]:
+    rows = table if keep is None else keep(table)
+    for first in range(0, len(rows), step):
+        yield _block(rows[first : first + step])
 
 
 def _block(table: Table) -> pa.Table:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.dataset as pads
 import pytest
 
 import lakebed
@@ -89,6 +90,61 @@ def test_ray_reads_a_view_and_some_tensors(nodes: Nodes, ds: lakebed.Dataset) ->
     assert sorted(row["vector"][0] for row in found) == sorted(range(40, 10, -3))
 
 
+CHOSEN = (pads.field("number") > 20) & (pads.field("text") != "row 30 é")
+"""A filter about two columns with nulls."""
+
+
+def chosen(rows: range = range(ROWS)) -> list[int]:
+    """Numbers of the rows that the filter leaves."""
+    found = columns()
+    numbers, texts = found["number"], found["text"]
+    return [i for i in rows if (numbers[i] or 0) > 20 and texts[i] not in (None, "row 30 é")]
+
+
+@pytest.mark.parametrize("blocks", [1, 4, None])
+def test_ray_reads_the_rows_of_a_filter(nodes: Nodes, ds: lakebed.Dataset, blocks: int | None) -> None:
+    import lakebed.ray
+
+    data = lakebed.ray.read(ds, ["photo", "vector"], filter=CHOSEN, blocks=blocks)
+    rows = sorted(data.take_all(), key=lambda row: float(row["vector"][0]))
+    assert [row["vector"][0] for row in rows] == chosen()
+    assert set(rows[0]) == {"photo", "vector"}
+    expected = columns()
+    for row, i in zip(rows, chosen(), strict=True):
+        assert np.array_equal(row["photo"], expected["photo"][i])
+    assert data.count() == len(chosen())
+    view = lakebed.ray.read(ds[50:10:-3], ["number"], filter=CHOSEN, blocks=blocks)
+    assert sorted(row["number"] for row in view.take_all()) == sorted(chosen(range(50, 10, -3)))
+    nothing = lakebed.ray.read(ds, ["number"], filter=pads.field("number") > 1000, blocks=blocks)
+    assert nothing.take_all() == []
+    with pytest.raises(InvalidInputError, match="does not fit"):
+        lakebed.ray.read(ds, ["number"], filter=pads.field("nope") > 1)
+
+
+def test_ray_reads_again_what_a_killed_node_read(nodes: Nodes, ds: lakebed.Dataset) -> None:
+    import threading
+
+    import lakebed.ray
+
+    number = nodes.add()
+    data = lakebed.ray.read(ds, ["vector"], filter=CHOSEN, blocks=12)
+
+    def slow(batch: dict[str, Any]) -> dict[str, Any]:
+        import time
+
+        time.sleep(1.5)
+        return batch
+
+    killer = threading.Timer(2.0, lambda: nodes.kill(number))
+    killer.start()
+    try:
+        rows = data.map_batches(slow, batch_size=5).take_all()
+        assert killer.finished.is_set()  # while rows were read
+    finally:
+        killer.join()
+    assert sorted(row["vector"][0] for row in rows) == chosen()
+
+
 def test_ray_writes_in_the_order_of_blocks(nodes: Nodes, tmp_path: Path) -> None:
     import ray
 
@@ -155,6 +211,50 @@ def test_ray_does_not_hide_rows(nodes: Nodes, tmp_path: Path) -> None:
 
 
 # -- Dask --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_dask_reads_the_rows_of_a_filter(ds: lakebed.Dataset, partitions: int) -> None:
+    import lakebed.dask
+
+    bag = lakebed.dask.read_bag(ds, ["photo", "vector"], filter=CHOSEN, partitions=partitions)
+    assert bag.npartitions == partitions
+    rows, expected = bag.compute(scheduler="processes"), columns()
+    assert [int(row["vector"][0]) for row in rows] == chosen()
+    assert np.array_equal(rows[0]["photo"], expected["photo"][chosen()[0]])
+    frame = lakebed.dask.read_dataframe(ds[50:10:-3], ["number"], filter=CHOSEN, partitions=partitions)
+    assert frame.compute(scheduler="sync")["number"].tolist() == chosen(range(50, 10, -3))
+    nothing = lakebed.dask.read_dataframe(ds, ["number"], filter=pads.field("number") > 1000)
+    assert len(nothing.compute(scheduler="sync")) == 0
+    with pytest.raises(InvalidInputError, match="does not fit"):
+        lakebed.dask.read_bag(ds, filter=pads.field("nope") > 1)
+
+
+def test_dask_reads_no_chunk_that_cannot_match(tmp_path: Path) -> None:
+    """Each chunk is damaged in turn: the few that hold matching rows are missed, the others are not."""
+    import lakebed.dask
+
+    ds = lakebed.empty(str(tmp_path / "parts"))
+    for name in ("number", "other"):
+        ds.create_tensor(name, dtype="int64", max_chunk_size=32_000)
+        ds[name].extend(np.arange(40_000))
+    ds.flush()
+    ds.update_statistics()
+    chunks = {name: list((tmp_path / "parts").glob(f"**/{name}/chunks/*")) for name in ("number", "other")}
+    missed = dict.fromkeys(chunks, 0)
+    for name, path in ((name, path) for name, paths in chunks.items() for path in paths):
+        content = path.read_bytes()
+        path.write_bytes(bytes(len(content)))
+        again = lakebed.load(ds.path, read_only=True)
+        bag = lakebed.dask.read_bag(again, ["other"], filter=pads.field("number") >= 39_990, partitions=3)
+        try:
+            found = bag.compute(scheduler="sync")
+            assert found == [{"other": i} for i in range(39_990, 40_000)]
+        except lakebed.errors.LakebedError:
+            missed[name] += 1
+        path.write_bytes(content)
+    assert missed == {"number": 1, "other": 1}
+    assert all(len(paths) > 5 for paths in chunks.values())
 
 
 def test_a_bag_there_and_back(ds: lakebed.Dataset, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakebed.codecs.base import Buffer
 
-# Most bytes that may be read, as a multiple of the file size: demuxing reads the file about once, and opening it
+# Maximum number of bytes read, as a multiple of the file size: demuxing reads the file about once, and opening it
 # reads the header and the end of the file again.
 _READS = 8
 _READS_FREE = 1 << 26

@@ -8,6 +8,8 @@ from __future__ import annotations
 from lakebed.compat import constants, exceptions
 
 _PIECES = "lakebed.compat.pieces"
+_VECTORS = "lakebed.compat.vectorstore"
+_STORE = {"VectorStore": f"{_VECTORS}:VectorStore", "DeepLakeVectorStore": f"{_VECTORS}:VectorStore"}
 
 
 def _all(module: str, *names: str) -> dict[str, str]:
@@ -34,6 +36,7 @@ _EXCEPTIONS = {name: f"lakebed.compat.exceptions:{name}" for name in exceptions.
 
 MODULES: dict[str, dict[str, str]] = {
     "deeplake": {
+        "VectorStore": f"{_VECTORS}:VectorStore",
         "__version__": "=VERSION",
         "config": f"{_PIECES}:config",
         "DeeplakeRandom": f"{_PIECES}:DeeplakeRandom",
@@ -50,7 +53,10 @@ MODULES: dict[str, dict[str, str]] = {
     "deeplake.client": {},
     "deeplake.client.log": {"logger": f"{_PIECES}:logger"},
     "deeplake.compression": _COMPRESSIONS,
-    "deeplake.constants": {name: f"={name}" for name in constants.CONSTANTS},
+    "deeplake.constants": {
+        "DEFAULT_VECTORSTORE_TENSORS": f"{_VECTORS}:DEFAULT_VECTORSTORE_TENSORS",
+        **{name: f"={name}" for name in constants.CONSTANTS},
+    },
     "deeplake.core": {
         **_DATASET,
         "Tensor": "lakebed:Tensor",
@@ -74,6 +80,8 @@ MODULES: dict[str, dict[str, str]] = {
     "deeplake.core.tensor": {"Tensor": "lakebed:Tensor"},
     "deeplake.core.transform": _TRANSFORM,
     "deeplake.core.transform.transform": _TRANSFORM,
+    "deeplake.core.vectorstore": _STORE,
+    "deeplake.core.vectorstore.deeplake_vectorstore": _STORE,
     "deeplake.enterprise": {
         "query": f"{_PIECES}:query",
         "sample_by": f"{_PIECES}:sample_by",
@@ -104,11 +112,6 @@ MODULES: dict[str, dict[str, str]] = {
 }
 
 _STORAGE = "deeplake.load and deeplake.empty take paths and addresses, ds.storage is where the files are"
-_VECTORS = (
-    "there is no VectorStore: make a dataset with tensors text, metadata (htype json), embedding and id, and search by "
-    "`ds.query('SELECT * ORDER BY COSINE_SIMILARITY(embedding, ?) DESC LIMIT 4', parameters=[query])`; "
-    "ds.create_index('embedding', ...) makes it fast for many rows (docs/search.md)"
-)
 _HINTS = {
     "deeplake": "`dir(deeplake)` lists what there is",
     "deeplake.api": "what it held is in `deeplake` itself",
@@ -121,7 +124,7 @@ _HINTS = {
     "deeplake.core.lock": "one writer for each branch is kept by a lease, and LockedException names the other",
     "deeplake.core.query": "ds.filter and ds.query do it",
     "deeplake.core.storage": _STORAGE,
-    "deeplake.core.vectorstore": _VECTORS,
+    "deeplake.core.vectorstore": "it is of the inside of VectorStore, which is here",
     "deeplake.core.version_control": "ds.commits, ds.branches, ds.diff and ds.get_commit_details tell the versions",
     "deeplake.enterprise": "ds.dataloader(), ds.query and ds.sample_by do it, without the closed library",
     "deeplake.hooks": "there are no hooks: call your own function beside deeplake.load and ds.commit",

@@ -18,6 +18,7 @@ from lakebed.copying.deepcopy import own_objects
 from lakebed.copying.transfer import Sums, recorded_sums
 from lakebed.documents import json_style
 from lakebed.documents.backup import FileList
+from lakebed.documents.pages import FOLDER as PAGES
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import (
     CommitFailed,
@@ -218,6 +219,7 @@ class _Survey:
         self._sums: dict[str, Sums] = {}
         self._damaged: dict[str, str] = {}
         self._trusted: list[str] = []
+        self._pages: set[str] = set()
 
     def state(self, documents: Mapping[str, bytes], now: float) -> State:
         tree = self._tree
@@ -276,8 +278,11 @@ class _Survey:
                 key = f"{folder_of(version)}dataset_meta.json"
                 self._damaged[key] = f"this version does not open: {error}"
             return None
-        if snapshot.origin is not None and _is_head(self._tree, version):
-            self._trusted.append(version)
+        if snapshot.origin is not None:
+            for pages in snapshot.origin.trees.values():
+                pages.keys(self._pages)
+            if _is_head(self._tree, version):
+                self._trusted.append(version)
         return tuple(self._chunks(snapshot))
 
     def _chunks(self, snapshot: Snapshot) -> Iterator[str]:
@@ -312,6 +317,9 @@ class _Survey:
 
     def _belongs(self, key: str, outside: LiveChunks) -> bool:
         """Tell whether an object belongs to the state, apart from chunks of versions in the tree."""
+        if key.startswith(PAGES):
+            # Pages of versions that are not opened again are in the previous backup.
+            return key in self._pages or key in outside.pages or key in getattr(self._before, "files", ())
         version = key[len(_MANIFESTS) :] if key.startswith(_MANIFESTS) else _version(key)
         if version in self._tree.commits or version in outside.versions or version == FIRST:
             return True

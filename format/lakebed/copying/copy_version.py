@@ -19,7 +19,7 @@ from lakebed.documents.manifest import ChunkPlaces
 from lakebed.session.copy_journal import Journal, Origin
 from lakebed.storage.base import Storage
 from lakebed.versions.create import create
-from lakebed.versions.state import ChunkTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import ArrayTable, Snapshot, TensorState, folder_of
 from lakebed.writing.names import companion
 from lakebed.writing.structure import companions_of
 
@@ -138,6 +138,6 @@ def _filled(planned: TensorState, part: TensorState, head: str, made: Mapping[st
         key=planned.key,
         meta=part.meta.with_(name=planned.meta.name, links=planned.meta.links),
         info=planned.info,
-        table=ChunkTable(table.ids, own),
+        table=ArrayTable(table.ids, own),
         diff=CommitDiff(created=True, info_updated=bool(planned.info), last=part.length),
     )

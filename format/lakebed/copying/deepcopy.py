@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums, transfer_rest
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.pages import FOLDER as PAGES
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
 from lakebed.session.copy_journal import FOLDER, Journal, Origin
@@ -287,8 +288,8 @@ class _Choice:
             rewritten[f"{folder}dataset_meta.json"] = replace(without(meta, gone), groups=groups).to_bytes()
         nowhere = {key for meta in metas.values() for key in meta.tensors if key not in somewhere}
         dropped = [f"{key}/" for key in nowhere if not any(is_inside(other, key) for other in somewhere)]
-        # Exclude manifests, too, because they name all tensors.
-        return cls((manifest_key(""), *sorted(dropped)), rewritten)
+        # Exclude manifests and pages, too, because they name all tensors.
+        return cls((manifest_key(""), PAGES, *sorted(dropped)), rewritten)
 
     def has(self, key: str) -> bool:
         """Tell whether an object belongs to a tensor that is kept."""

@@ -37,6 +37,8 @@ from lakebed.documents.layouts import NO_WORDS, Layouts, Words, no_layouts
 from lakebed.errors import FormatError
 
 MAGIC = b"LBMANIF1"
+# Manifests that name pages of chunk indexes, and contain another for everything else (see `pages`).
+PAGED = b"LBMANIF3"
 BLOCK = 1 << 18
 # Single samples are read by range from chunks above this size; smaller chunks are read as a whole.
 LARGE = 2 * BLOCK
@@ -140,18 +142,7 @@ class Manifest:
         for key, data in self.files.items():
             files[key] = [len(payload), len(data)]
             payload += data
-        chunks = {}
-        for key, places in self.chunks.items():
-            payload += b"\0" * (-len(payload) % 8)
-            chunks[key] = {
-                "folders": [list(f) for f in places.folders],
-                "rows": len(places.sizes),
-                "sums": len(places.sums),
-                "at": len(payload),
-            }
-            payload += places.sizes.tobytes() + places.sums.tobytes()
-            payload += places.folder_of.tobytes() + places.own.astype(np.uint8).tobytes()
-            chunks[key] |= put_layouts(places.known_layouts, payload)
+        chunks = {key: put_places(places, payload) for key, places in self.chunks.items()}
         header = {"version": self.version_id, "block": BLOCK, "files": files, "chunks": chunks}
         return closed(MAGIC, header, payload)
 
@@ -242,6 +233,20 @@ def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) 
     return magic + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
 
 
+def put_places(places: ChunkPlaces, payload: bytearray) -> dict[str, Any]:
+    """Add chunk places to the payload; return their entry in the header."""
+    payload += b"\0" * (-len(payload) % 8)
+    entry = {
+        "folders": [list(f) for f in places.folders],
+        "rows": len(places.sizes),
+        "sums": len(places.sums),
+        "at": len(payload),
+    }
+    payload += places.sizes.tobytes() + places.sums.tobytes()
+    payload += places.folder_of.tobytes() + places.own.astype(np.uint8).tobytes()
+    return entry | put_layouts(places.known_layouts, payload)
+
+
 def put_layouts(layouts: Layouts | None, payload: bytearray) -> dict[str, list[int]]:
     """Add layouts to the payload; return their entry in the header, empty if there are none."""
     if layouts is None or not len(layouts.words):
@@ -286,11 +291,11 @@ def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
     entries = fields.mapping(header, "chunks", _WHAT)
     limits.check("MAX_TENSORS", len(entries), f"{_WHAT}: tensors")
     # Valid entries never overlap. In a malicious file all could point at the same bytes, so check the total size.
-    total = sum(max(length, 0) for _, length in named.values()) + sum(map(_nbytes, entries.values()))
+    total = sum(max(length, 0) for _, length in named.values()) + sum(map(places_nbytes, entries.values()))
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
     files = {key: bytes(cut(payload, at, length)) for key, (at, length) in named.items()}
-    chunks = OnDemand(entries, lambda key: _read(entries[key], payload))
+    chunks = OnDemand(entries, lambda key: read_places(entries[key], payload))
     return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
 
 
@@ -306,7 +311,7 @@ def numbers(data: memoryview, kind: type[N], count: int, at: int) -> NDArray[N]:
     return np.require(np.frombuffer(data, kind, count, at), requirements="A")
 
 
-def _nbytes(entry: Any) -> int:
+def places_nbytes(entry: Any) -> int:
     """Return the number of payload bytes of a tensor's chunk places."""
     if not isinstance(entry, dict):
         raise FormatError("the manifest is damaged: the chunks of a tensor are not an object")
@@ -317,7 +322,7 @@ def _nbytes(entry: Any) -> int:
     return 13 * rows + 8 * sums + (0 if layouts is None else layouts.nbytes)
 
 
-def _read(entry: Mapping[str, Any], payload: memoryview) -> ChunkPlaces:
+def read_places(entry: Mapping[str, Any], payload: memoryview) -> ChunkPlaces:
     """Return the chunk places of one tensor as the header describes them.
 
     Raises

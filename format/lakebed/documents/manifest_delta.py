@@ -39,6 +39,7 @@ from lakebed.documents.layouts import joined, no_layouts
 from lakebed.documents.manifest import (
     BLOCK,
     MAGIC,
+    PAGED,
     ChunkPlaces,
     LayoutTable,
     Manifest,
@@ -112,6 +113,10 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
     try:
         version, digest = _base(header)
         base = read_base(version)
+        if base[:8] == PAGED:
+            from lakebed.documents.pages import rest_of
+
+            base = rest_of(base)
         whole = _checked_base(base, version, digest)
         manifest = _applied(header, payload, whole)
         return Read(

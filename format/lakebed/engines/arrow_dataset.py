@@ -7,9 +7,9 @@ columns in the rows that are left. Rows that cannot match by the statistics of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import and_
 from typing import Any, Never
@@ -28,7 +28,7 @@ from lakebed.query.statistics import known
 from lakebed.reading.columns.arrow import BATCH_ROWS, number_array
 from lakebed.reading.columns.shown import FILE_ROWS, ShownColumn
 from lakebed.reading.remote.prefetch import prefetch
-from lakebed.reading.subscripts import Rows
+from lakebed.reading.subscripts import Index, Rows
 from lakebed.session.columns import ROW_ID, row_window
 from lakebed.session.table import Table
 
@@ -134,7 +134,11 @@ class Scanner:
         """Return the number of rows; without a filter nothing is read."""
         if self._condition is None:
             return len(self._rows)
-        return sum(len(rows) for rows, _ in self._matching([]))
+        return sum(map(len, self.rows()))
+
+    def rows(self) -> Iterator[Part]:
+        """Yield the numbers of the rows that the filter leaves, some at a time."""
+        return (rows for rows, _ in self._matching([]))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as record batches, none of them empty."""
@@ -178,6 +182,38 @@ class Scanner:
                 yield left + rows.start if isinstance(rows, range) else rows[left], kept
         for column in telling:
             known.save(column)
+
+
+Keep = Callable[[Table], Table] | None
+"""Function that leaves rows out of a table, in another process; None keeps all."""
+
+
+def filtering(table: Table, condition: pads.Expression | None) -> Keep:
+    """Return the function that leaves the rows that match of tables of the same dataset.
+
+    Parameters
+    ----------
+    table
+        Columns that the condition may name, as ``Dataset.scanner`` shows them.
+
+    Raises
+    ------
+    InvalidInputError
+        If the condition does not fit the columns.
+    """
+    if condition is None:
+        return None
+    Scanner(table, Shown(), [], condition, is_narrow=True)
+    return partial(_matching, names=dict(table.names), condition=condition)
+
+
+def _matching(table: Table, names: Mapping[str, str], condition: pads.Expression) -> Table:
+    wide = Table(table.session, names, Index(table.index.chain))
+    found = [
+        np.asarray(rows, np.int64) for rows in Scanner(wide, Shown(), [], condition, is_narrow=True).rows()
+    ]
+    chosen = np.concatenate([np.empty(0, np.int64), *found])
+    return Table(table.session, table.names, Index(Index()[chosen].chain, table.index.inside))
 
 
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:

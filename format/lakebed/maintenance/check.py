@@ -25,16 +25,15 @@ from lakebed.documents.indexes.sequence_index import SequenceIndex
 from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.manifest import ChunkPlaces, Manifest, digest_of
-from lakebed.documents.manifest_delta import read_manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.runtime.printable import printable
 from lakebed.storage.base import Storage
-from lakebed.versions.manifests import base_reader, digests_of
+from lakebed.versions.manifests import digests_of, parse_manifest
 from lakebed.versions.opening import is_unmodified, manifest_key, open_version, resolve_chunks
 from lakebed.versions.refs import REFS_KEY, Refs
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ArrayTable, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 # 3.9.52 rounds times when it rewrites the history.
@@ -279,7 +278,7 @@ class DocumentCheck:
         return manifest
 
     def _read_manifest(self, data: bytes) -> Manifest:
-        found = read_manifest(data, base_reader(self._storage)).manifest
+        found = parse_manifest(self._storage, data).manifest
         dict(found.chunks)  # forces every entry to be checked
         return found
 
@@ -324,7 +323,7 @@ class DocumentCheck:
             key,
             meta,
             info or {},
-            ChunkTable(ids, self._places(node, key, ids, manifest)),
+            ArrayTable(ids, self._places(node, key, ids, manifest)),
             diff,
             read(TILES, TileIndex.from_bytes) or TileIndex.empty(),
             read(SEQUENCE, SequenceIndex.from_bytes) if meta.is_sequence else None,

@@ -16,7 +16,6 @@ import numpy as np
 
 from lakebed.documents import info as info_document
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.manifest import Manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError, LimitError
@@ -26,6 +25,7 @@ from lakebed.reading.samples import SampleReader
 from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
+from lakebed.versions.manifests import load_manifest
 from lakebed.versions.opening import manifest_key, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot, TensorState, folder_of
@@ -247,7 +247,7 @@ class OrphanRecovery:
         if other is None:
             return {}
         try:
-            return Manifest.from_bytes(self._storage.get(manifest_key(other))).files
+            return load_manifest(self._storage, other).manifest.files
         except (KeyNotFound, FormatError, LimitError):
             return {}
 

@@ -35,7 +35,7 @@ from lakebed.maintenance.plan import (
 from lakebed.maintenance.salvage_chunks import ChunkSalvage, SalvagedTensor
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import resolve_chunks
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ArrayTable, Snapshot, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 _META = "/tensor_meta.json"
@@ -187,7 +187,7 @@ class Salvage:
         known = None if self.parent is None else self.parent.tensors.get(key)
         info = self._info(f"{key}/tensor_info.json", None if known is None else known.info, name)
         ids = self._rows(key, name, meta, known)
-        table, found = self._chunks.table(ChunkTable(ids, self._places(key, ids)), key, meta)
+        table, found = self._chunks.table(ArrayTable(ids, self._places(key, ids)), key, meta)
         diff = self._document(f"{key}/commit_diff", CommitDiff.from_bytes, name)
         tiles = self._document(f"{key}/{TILES}", TileIndex.from_bytes, name) or TileIndex.empty()
         creds = self._document(f"{key}/{CREDS}", CredsIndex.from_bytes, name) if meta.is_link else None

@@ -25,7 +25,7 @@ from lakebed.errors import FormatError, KeyNotFound, UnsupportedCompressionError
 from lakebed.maintenance.salvage_bytes import SalvagedSamples, nothing_left, salvage_samples
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import resolve_chunks
-from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table, folder_of
+from lakebed.versions.state import ArrayTable, ChunkTable, NewChunk, TensorState, empty_table, folder_of
 
 _MISSING = "is missing"
 
@@ -201,7 +201,7 @@ class ChunkSalvage:
         above = self.node.id if self.node.id == FIRST else str(self.node.parent)
         inherited: ChunkTable | None
         try:
-            inherited = ChunkTable(ids, resolve_chunks(self.storage, self.tree, above, key, ids))
+            inherited = ArrayTable(ids, resolve_chunks(self.storage, self.tree, above, key, ids))
         except FormatError:
             inherited = None  # write the chunk_set of this version with all its chunks
         folders: dict[Place, int] = {}
@@ -220,7 +220,7 @@ class ChunkSalvage:
             np.array(sums, np.uint64),
             np.array(own, np.bool_),
         )
-        return ChunkTable(ids, places)
+        return ArrayTable(ids, places)
 
 
 class _Row:

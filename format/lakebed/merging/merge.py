@@ -198,7 +198,7 @@ def _delete_removed(session: Session, address: str) -> bool:
         version_id = node.parent
     ancestry = Ancestry(session.tree, None)
     if version_id in ancestry.of(session.snapshot.version_id):
-        return False  # the version is an ancestor by itself, without a merge
+        return False  # the version is an ancestor without any merge
     if not Merger(session, version_id, ancestry).plan_deletions():
         return False
     with session.mutex, session.writing() as draft:

@@ -12,7 +12,6 @@ from lakebed.documents.manifest import BLOCK
 from lakebed.errors import (
     ChecksumError,
     CorruptError,
-    DatasetNotFoundError,
     FormatError,
     GetChunkError,
     InvalidInputError,
@@ -26,7 +25,7 @@ from lakebed.reading.buffers import BufferPool
 from lakebed.reading.open_chunk import ByteRange, Bytes, OpenChunk
 from lakebed.storage.base import Storage, is_cache, is_mappable, is_viewed
 from lakebed.storage.stores.traffic import Traffic, traffic_of
-from lakebed.versions.tree_file import TREE_KEY, is_dataset
+from lakebed.versions.tree_file import error_if_deleted
 
 T = TypeVar("T")
 
@@ -223,10 +222,9 @@ class ChunkFiles:
     def _told(self, error: KeyNotFound | InvalidInputError | TruncatedReadError, key: str) -> LakebedError:
         """Translate an error of the storage into one about a chunk; see :meth:`asked`."""
         if isinstance(error, KeyNotFound):
-            if self._storage.stat(TREE_KEY) is None and not is_dataset(self._storage):
-                return DatasetNotFoundError(
-                    f"A dataset does not exist at {self.url} any more: it was deleted after it was opened here."
-                )
+            deleted = error_if_deleted(self._storage)
+            if deleted is not None:
+                return deleted
             message = f"chunk {key} is missing from {self.url}; restore the file or check out another version"
             return GetChunkError(message, dataset=self.url)
         other = "longer" if isinstance(error, InvalidInputError) else "shorter"

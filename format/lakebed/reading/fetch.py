@@ -146,7 +146,7 @@ class ChunkSource:
             found = self.cache.opened(key)
             if found is not None:
                 return found
-            size = int(table.places.sizes[row])
+            size = table.size(row)
             if 0 < size <= RANGES_ABOVE or self.is_here(key):
                 return None
         size = size or self._files.size(key)
@@ -221,12 +221,12 @@ class ChunkSource:
         ChecksumError, GetChunkError
             If what is read is damaged or missing.
         """
-        chunk = self._opened(table, row, int(table.places.sizes[row]), table.key(row))
+        chunk = self._opened(table, row, table.size(row), table.key(row))
         return self._even(chunk, table.samples(row), item)
 
     def is_settled(self, table: ChunkTable, row: int) -> bool:
         """Return whether the file of a chunk can be mapped because it never changes."""
-        is_known = self._files.mappable is not None and int(table.places.sizes[row]) > 0
+        is_known = self._files.mappable is not None and table.size(row) > 0
         return is_known and table.folder(row)[0] not in self.heads and table.key(row) not in self._unpublished
 
     def _even(self, chunk: OpenChunk, count: int, item: int) -> EvenSamples | None:
@@ -390,7 +390,7 @@ class ChunkSource:
             return parse(mine or self._local_file(table, row, key, fresh=codec is None, pooled=True))
         chunk = self.remote.whole(described(table, row, self.heads, key), parse, is_last=not keep)
         if keep:
-            size = int(table.places.sizes[row])
+            size = table.size(row)
             with self._mutex:
                 self.cache.keep(key, chunk, max(size, len(chunk.data)) + _decoded(chunk, codec))
         return chunk
@@ -405,7 +405,7 @@ class ChunkSource:
         key: str,
     ) -> Chunk:
         """Read a chunk on this machine, or take an unpublished one, and keep it."""
-        size = int(table.places.sizes[row])
+        size = table.size(row)
         is_large = codec is None and self._files.mappable is not None and size > RANGES_ABOVE
         data = mine or self._local_file(table, row, key, fresh=False, pooled=is_large)
         chunk = parse(data)
@@ -437,7 +437,7 @@ class ChunkSource:
 
     def _local_file(self, table: ChunkTable, row: int, key: str, *, fresh: bool, pooled: bool) -> Bytes:
         """Read and verify a chunk file: ``fresh`` for memory of the caller's own, ``pooled`` for used memory."""
-        size = int(table.places.sizes[row])
+        size = table.size(row)
         # Mapped pages belong to the cache of the system, so keeping them costs no memory.
         wanted = (size and config.OS_CACHE) if pooled else size > RANGES_ABOVE
         if wanted and self._files.mappable is not None and table.folder(row)[0] not in self.heads:

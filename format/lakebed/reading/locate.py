@@ -6,8 +6,7 @@ Rows here are flat: for a tensor of sequences they number the items of all seque
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Protocol
@@ -31,12 +30,11 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.htypes.base import Storing
-from lakebed.native import chunks as native
 from lakebed.reading.decode import Decoder
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.open_chunk import OpenChunk
 from lakebed.reading.subscripts import Rows
-from lakebed.versions.state import TensorState
+from lakebed.versions.state import ArrayTable, TensorState
 
 Shape = tuple[int, ...]
 Stored = tuple[Buffer, Shape | None]
@@ -167,9 +165,14 @@ class StoredSamples:
     # -- places ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _last(self) -> memoryview:
-        # Converting it to a list would cost time and memory for each chunk.
-        return self.state.table.ids.last.data
+    def _place(self) -> Callable[[int], tuple[int, int]]:
+        find = self.state.table.finder()
+
+        def located(row: int) -> tuple[int, int]:
+            with Locating(self, row):
+                return find(row)
+
+        return find if isinstance(self.state.table, ArrayTable) else located
 
     @cached_property
     def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:
@@ -178,39 +181,29 @@ class StoredSamples:
 
     def locate(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows of the chunk table that hold samples, and the samples' places in those chunks."""
-        wanted = np.asarray(rows, dtype=np.int64)
-        ordinal, local = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
-        native.locate_rows(self.state.table.ids.last, wanted, ordinal, local)
-        return ordinal, local
-
-    def _place(self, row: int) -> tuple[int, int]:
-        last = self._last
-        ordinal = bisect_left(last, row)
-        if row < 0 or ordinal == len(last):
-            raise IndexError(f"row {row} is out of range")
-        return ordinal, row - (last[ordinal - 1] + 1 if ordinal else 0)
+        with Locating(self, int(rows[0]) if len(rows) else 0):
+            return self.state.table.locate(np.asarray(rows, dtype=np.int64))
 
     def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield (row of the chunk table, first row, first place inside, end inside) for rows from start to stop."""
-        row = start
+        row, table = start, self.state.table
         while row < stop:
             ordinal, inside = self._place(row)
-            end = min(stop, self._last[ordinal] + 1)
+            end = min(stop, row - inside + table.samples(ordinal))
             yield ordinal, row, inside, inside + end - row
             row = end
 
     def tiles_from(self, ordinal: int) -> range:
         """Return the rows of the chunk table, from ``ordinal`` on, that belong to the same sample."""
-        last, end = self._last, ordinal + 1
-        while end < len(last) and last[end] == last[ordinal]:
+        table, end = self.state.table, ordinal + 1
+        while end < len(table) and not table.samples(end):
             end += 1
         return range(ordinal, end)
 
     @cached_property
     def has_tiles(self) -> bool:
         """Return whether samples may be cut into tiles."""
-        last = self.state.table.ids.last
-        return len(self.state.tiles) > 0 or (len(last) > 1 and bool(np.any(last[1:] == last[:-1])))
+        return len(self.state.tiles) > 0 or self.state.table.has_tiles
 
     # -- errors ----------------------------------------------------------------------------------------------
 

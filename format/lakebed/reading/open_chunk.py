@@ -83,7 +83,7 @@ class OpenChunk:
         told = self._told
         if self._layout is None and told is not None:
             table, row = told
-            words = table.places.layout(row)
+            words = table.layout(row)
             if len(words):
                 self.lay_out(words, table.samples(row))
             self._told = None
@@ -129,7 +129,8 @@ class OpenChunk:
 
 def described(table: ChunkTable, row: int, heads: frozenset[str], key: str | None = None) -> OpenChunk:
     """Return the chunk of a row as its table describes it."""
-    size, is_settled = int(table.places.sizes[row]), table.folder(row)[0] not in heads
+    table, row = table.page(row)
+    size, is_settled = table.size(row), table.folder(row)[0] not in heads
     chunk = OpenChunk(key or table.key(row), size, table.sums(row), is_settled=is_settled)
     if table.places.known_layouts is not None:
         chunk.told_by(table, row)

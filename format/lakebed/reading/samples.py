@@ -97,20 +97,18 @@ class SampleReader(StoredSamples):
 
     def tiles_of(self, row: int, ordinal: int) -> TiledSample | None:
         """Return the tiles of a sample, or None if it lies in one chunk with others."""
-        last = self._last
-        several = ordinal + 1 < len(last) and last[ordinal + 1] == row == last[ordinal]
+        table, end = self.state.table, self.tiles_from(ordinal).stop
+        first = table.first(ordinal)
+        several = end > ordinal + 1 and row == first + table.samples(ordinal) - 1
         if not several and (not len(self.state.tiles) or row not in self.tile_entries or self.is_link):
             return None
-        end = ordinal + 1
-        while end < len(last) and last[end] == row:
-            end += 1
         entry = self.tile_entries.get(row)
-        if not several and (last[ordinal - 1] + 1 if ordinal else 0) != row:
+        if not several and first != row:
             return None  # the entry is outdated: the sample shares its chunk with others, so it has no tiles
         from lakebed.reading.tiles import TiledSample
 
         with Locating(self, row):
-            return TiledSample(self, range(ordinal, end), entry)
+            return TiledSample(self, range(ordinal, end if several else ordinal + 1), entry)
 
     # -- stored samples --------------------------------------------------------------------------------------
 

@@ -23,11 +23,7 @@ _MODULE = {
     "DeeplakeRandom": "lakebed.random has seed and get_seed",
     "HTYPE_CONFIGURATIONS": "lakebed.htypes lists the htypes, lakebed.file_kinds what each may be stored as",
     "SUPPORTED_COMPRESSIONS": "lakebed.compressions is the list",
-    "VectorStore": (
-        "there is no VectorStore: make a dataset with tensors text, metadata (htype json), embedding "
-        "and id (text), extend it, and search by "
-        "`ds.query('SELECT * ORDER BY COSINE_SIMILARITY(embedding, ?) DESC LIMIT 10', parameters=[vector])`"
-    ),
+    "VectorStore": "after `import lakebed.compat`, `deeplake.VectorStore` is lakebed.compat.vectorstore.VectorStore",
     "api_dataset": "lakebed.load, empty and the others are functions of the module",
     "auto": "lakebed.ingest_coco, ingest_yolo, ingest_classification, ingest_dataframe and import_from read data sets",
     "client": _CLOUD,

@@ -103,12 +103,11 @@ class Incoming:
         for key in (key for key in theirs.meta.tensors if key in new_name):
             state = emptied(theirs.tensors[key]) if empty else theirs.tensors[key]
             links = {keys.get(link, link): how for link, how in state.meta.links.items()}
-            own = replace(state.table.places, own=np.ones(len(state.table), np.bool_))
             state = replace(
                 state,
                 key=keys[key],
                 meta=state.meta.with_(name=new_name[key], links=links),
-                table=replace(state.table, places=own),
+                table=state.table.owned(),
                 diff=CommitDiff(created=True, info_updated=bool(state.info), last=state.length),
             )
             draft.schema.adopt_tensor(new_name[key], state, parents(new_name[key]))

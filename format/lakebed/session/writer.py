@@ -82,8 +82,8 @@ class TailCache:
     def published(self, snapshot: Snapshot, chunks: Mapping[str, Data]) -> None:
         """Keep the last chunk of every tensor, if this publish wrote it."""
         for state in snapshot.tensors.values() if chunks else ():
-            sizes = state.table.places.sizes
-            key = state.table.key(len(sizes) - 1) if len(sizes) and sizes[-1] <= _SMALL else ""
+            table, last = state.table, len(state.table) - 1
+            key = table.key(last) if last >= 0 and table.size(last) <= _SMALL else ""
             if key in chunks:
                 self._keep(key, b"".join(pieces(chunks[key])))
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, block_sums, digest_of
 from lakebed.documents.version_tree import VersionTree
-from lakebed.errors import CorruptError, KeyNotFound, PreconditionFailed
+from lakebed.errors import CorruptError, FormatError, KeyNotFound, PreconditionFailed
 from lakebed.storage.base import Storage
 from lakebed.versions.foreign_writes import has_lock_marker
 from lakebed.versions.locks.marker import LockFile, live_owner, read_lock, released_file
 from lakebed.versions.manifests import digests_of
-from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
+from lakebed.versions.opening import TREE_KEY, manifest_key, open_files, open_version
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, folder_of
 from lakebed.versions.swap import TreeAt
 from lakebed.versions.updates import SetDigests
@@ -64,8 +64,8 @@ def renew_digests(
         has_marker = has_lock_marker(storage, tree, version_id)
         found = read_lock(storage, version_id) if has_marker else LockFile()
         try:
-            snapshot = open_version(storage, tree, version_id)
-        except CorruptError:
+            snapshot = _opened(storage, tree, version_id)
+        except FormatError:
             continue
         if not tree.commits[version_id].is_committed:
             _drop_empty_tile_encoders(storage, snapshot)
@@ -80,6 +80,17 @@ def renew_digests(
     after = SetDigests(digests, time.time_ns()).apply(tree)
     storage.put_if(TREE_KEY, after.to_bytes(), at.etag)
     return after
+
+
+def _opened(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
+    """Read a version; from its files if pages of its manifest are damaged."""
+    try:
+        snapshot = open_version(storage, tree, version_id)
+        for state in snapshot.tensors.values():
+            _ = state.table.places
+    except CorruptError:
+        return open_files(storage, tree, version_id)
+    return snapshot
 
 
 def _confirm_digest(storage: Storage, version_id: str, digest: str, found: LockFile) -> bool:

@@ -26,12 +26,11 @@ def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
     """Return ``content`` as a child of ``parent``: chunks named with their folders, tensors cleared or created."""
     tensors = {}
     for key, state in content.tensors.items():
-        places = replace(state.table.places, own=state.table.places.own | True)
         known = key in parent.tensors
         diff = CommitDiff(
             created=not known, cleared=known, info_updated=True, first=0, last=state.meta.length
         )
-        tensors[key] = replace(state, table=replace(state.table, places=places), diff=diff)
+        tensors[key] = replace(state, table=state.table.owned(), diff=diff)
     gone = [name for name in parent.names() if content.key_of(name) is None]
     return Snapshot(
         version_id, content.meta, content.info, tensors, DatasetDiff(info_updated=True, deleted=tuple(gone))
@@ -42,10 +41,9 @@ def as_commit(snapshot: Snapshot, version_id: str) -> Snapshot:
     """Return a first version, above an empty root, with the same content: it creates all tensors and chunks."""
     tensors = {}
     for key, state in snapshot.tensors.items():
-        places = replace(state.table.places, own=state.table.places.own | True)
         length = max(state.meta.length, state.length)
         diff = CommitDiff(created=True, info_updated=bool(state.info), first=0, last=length)
-        tensors[key] = replace(state, table=replace(state.table, places=places), diff=diff)
+        tensors[key] = replace(state, table=state.table.owned(), diff=diff)
     return replace(
         snapshot, version_id=version_id, tensors=tensors, diff=DatasetDiff(info_updated=bool(snapshot.info))
     )
@@ -53,7 +51,7 @@ def as_commit(snapshot: Snapshot, version_id: str) -> Snapshot:
 
 def own_chunks(snapshot: Snapshot) -> int:
     """Return the largest number of chunks of one tensor that a version names itself."""
-    return max([t.table.places.own.tobytes().count(1) for t in snapshot.tensors.values()], default=0)
+    return max([t.table.own_count for t in snapshot.tensors.values()], default=0)
 
 
 def empty_snapshot(version_id: str) -> Snapshot:

@@ -11,14 +11,22 @@ files must also be no younger than the digest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from lakebed.documents.commits import Commits
-from lakebed.documents.manifest import Manifest, digest_of
+from lakebed.documents.frozen import OnDemand
+from lakebed.documents.manifest import PAGED, Manifest, digest_of
 from lakebed.documents.manifest_delta import Read, Whole, delta_bytes, read_manifest
 from lakebed.documents.version_tree import VersionTree
+from lakebed.errors import FormatError
 from lakebed.storage.base import Storage
-from lakebed.versions.state import Origin
+from lakebed.versions.state import INDEX, Origin, folder_of
 
+if TYPE_CHECKING:
+    from lakebed.versions.paged import PagedTable
+
+# Name of the tables of tensors in pages among the objects of a manifest.
+_TABLES = "tables"
 # Manifests below this size in bytes are written as a whole; opening such a version saves one read.
 _SMALL = 65_536
 # Estimated size in bytes of the header entry of a file or of a tensor.
@@ -51,15 +59,53 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
     FormatError
         If it or its base is damaged, or its base is missing.
     """
-    found = read_manifest(storage.get(manifest_key(version_id)), base_reader(storage))
+    found = parse_manifest(storage, storage.get(manifest_key(version_id)))
     if found.digest != sealed:
         dict(found.manifest.chunks)
     return found
 
 
+def parse_manifest(storage: Storage, data: bytes) -> Read:
+    """Parse a manifest of any kind; errors as in :func:`load_manifest`.
+
+    Files and chunk places of tensors in pages are read on access; their tables are `tables_of` it.
+    """
+    if data[:8] != PAGED:
+        return read_manifest(data, base_reader(storage))
+    from lakebed.documents import pages
+    from lakebed.versions.paged import opened
+
+    rest, described = pages.read_manifest(data)
+    found = read_manifest(rest, base_reader(storage))
+    manifest = found.manifest
+    tables = opened(storage, folder_of(manifest.version_id), described)
+    files = {f"{key}/{INDEX}": table for key, table in tables.items()}
+    if not (manifest.files.keys().isdisjoint(files) and manifest.chunks.keys().isdisjoint(tables)):
+        raise FormatError("the manifest is damaged: it describes a tensor twice")
+    whole = Manifest(
+        manifest.version_id,
+        OnDemand(
+            [*manifest.files, *files],
+            lambda name: files[name].index_bytes() if name in files else manifest.files[name],
+        ),
+        OnDemand(
+            [*manifest.chunks, *tables],
+            lambda key: tables[key].places if key in tables else manifest.chunks[key],
+        ),
+    )
+    return Read(whole, digest_of(data), found.base, found.spent, {_TABLES: tables})
+
+
+def tables_of(found: Read) -> Mapping[str, PagedTable]:
+    """Return the tables of tensors in pages by key."""
+    tables: Mapping[str, PagedTable] = found.made.get(_TABLES, {})
+    return tables
+
+
 def origin_of(found: Read) -> Origin:
     """Return the origin for versions that are made from one that was read."""
-    return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent)
+    trees = {key: table.tree for key, table in tables_of(found).items()}
+    return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent, trees)
 
 
 def write_manifest(

@@ -32,12 +32,14 @@ from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.reader_locks import Lease, share
 from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified, is_whole_copy, would_tell
 from lakebed.versions.locks.marker import LockFile, read_lock
-from lakebed.versions.manifests import digests_of, load_manifest, manifest_key, origin_of
+from lakebed.versions.manifests import digests_of, load_manifest, manifest_key, origin_of, tables_of
 from lakebed.versions.state import (
     CREDS,
+    INDEX,
     PAD,
     SEQUENCE,
     TILES,
+    ArrayTable,
     ChunkTable,
     Snapshot,
     TensorState,
@@ -119,7 +121,7 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
                     key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
                 }
                 return Opening(_assemble(version_id, manifest.files, chunks), lock)
-        return Opening(_open_files(storage, tree, version_id), lock)
+        return Opening(open_files(storage, tree, version_id), lock)
     except (FormatError, LimitError) as error:
         raise _not_opened(storage, version_id, error) from error
 
@@ -144,7 +146,7 @@ def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFi
         if f"{key}/tensor_meta.json" not in files or key not in chunks:
             raise FormatError(f"the manifest lacks tensor {key!r}")
     shared: OnDemand[TensorState] = found.made.setdefault(
-        "tensors", OnDemand(meta.tensors, lambda key: _tensor(key, files, chunks[key], keep=True))
+        "tensors", OnDemand(meta.tensors, lambda key: _tensor(key, files, _table(key, found), keep=True))
     )
 
     def tensor(key: str) -> TensorState:
@@ -233,7 +235,7 @@ def _without_own_checksums(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
 def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
     meta = _meta(files)
     try:
-        tensors = {key: _tensor(key, files, chunks[key]) for key in meta.tensors}
+        tensors = {key: _tensor(key, files, _array_table(key, files, chunks[key])) for key in meta.tensors}
     except KeyError as error:
         raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)
@@ -264,21 +266,34 @@ def _snapshot(
     return Snapshot(version_id, meta, info, tensors, diff)
 
 
-def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: bool = False) -> TensorState:
-    """Read a tensor; ``keep`` the bytes of documents, to write them again if unchanged."""
-    meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"], keep=keep)
-    ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"), keep=keep)
+def _table(key: str, found: Read) -> ChunkTable:
+    """Return the chunks of a tensor that a manifest describes."""
+    paged = tables_of(found).get(key)
+    manifest = found.manifest
+    return _array_table(key, manifest.files, manifest.chunks[key], keep=True) if paged is None else paged
+
+
+def _array_table(
+    key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: bool = False
+) -> ChunkTable:
+    ids = _chunk_ids(files.get(f"{key}/{INDEX}"), keep=keep)
     if len(ids) != len(places.sizes):
         raise FormatError(
             f"{key}: the manifest has the places of {len(places.sizes)} chunks, but the tensor has {len(ids)} "
             "chunks"
         )
+    return ArrayTable(ids, places)
+
+
+def _tensor(key: str, files: Mapping[str, bytes], table: ChunkTable, *, keep: bool = False) -> TensorState:
+    """Read a tensor; ``keep`` the bytes of documents, to write them again if unchanged."""
+    meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"], keep=keep)
     info = files.get(f"{key}/tensor_info.json")
     return TensorState(
         key,
         meta,
         info_document.from_bytes(info, keep=keep) if info is not None else {},
-        ChunkTable(ids, places),
+        table,
         tiles=TileIndex.from_bytes(files[f"{key}/{TILES}"])
         if f"{key}/{TILES}" in files
         else TileIndex.empty(),
@@ -317,12 +332,12 @@ def _chunk_ids(data: bytes | None, *, keep: bool = False) -> ChunkIds:
 
 
 _TENSOR_FILES = (
-    *("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded", "commit_diff"),
+    *("tensor_meta.json", "tensor_info.json", INDEX, "commit_diff"),
     *(TILES, SEQUENCE, CREDS, PAD),
 )
 
 
-def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
+def open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
     """Read a version from its metadata files alone."""
     from lakebed.storage.concurrently import together
 
@@ -336,8 +351,9 @@ def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapsho
     def tensor(key: str) -> TensorState:
         if f"{key}/tensor_meta.json" not in files:
             raise FormatError(f"{folder}{key}/tensor_meta.json is missing")
-        ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"))
-        state = _tensor(key, files, resolve_chunks(storage, tree, version_id, key, ids))
+        ids = _chunk_ids(files.get(f"{key}/{INDEX}"))
+        table = ArrayTable(ids, resolve_chunks(storage, tree, version_id, key, ids))
+        state = _tensor(key, files, table)
         if not tree.commits[version_id].is_committed:
             state = _without_unwritten(storage, state)
         return _shortened(state)
@@ -362,7 +378,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
         return state
     last = table.ids.last.copy()
     last[-1] -= np.uint64(missing)
-    return replace(state, table=replace(table, ids=replace(table.ids, last=last)))
+    return replace(state, table=ArrayTable(replace(table.ids, last=last), table.places))
 
 
 def _shortened(state: TensorState) -> TensorState:

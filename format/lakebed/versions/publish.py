@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from lakebed.documents import info as info_document
 from lakebed.documents.indexes.chunk_ids import chunk_name
@@ -23,16 +25,24 @@ from lakebed.storage.concurrently import concurrently
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import lock_file, released_file
 from lakebed.versions.manifests import manifest_key, write_manifest
-from lakebed.versions.state import Origin, Snapshot, TensorState, folder_of
+from lakebed.versions.state import INDEX, Origin, Snapshot, TensorState, folder_of
 from lakebed.versions.swap import TreeAt, node_files, swap
 from lakebed.versions.updates import SetDigests, Updates, apply
 
+if TYPE_CHECKING:
+    from lakebed.versions.paged import Done, PagedTable, Stored
+
+PAGED_FROM = 4096
+"""The chunk index of tensors with at least this many chunks is written in pages."""
 COPY_BYTES = 65_536
 """Unchanged files of at least this many bytes are copied by the storage, which may share blocks and saves transfers."""
 
 
 def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
-    """Return the metadata files of a version by key relative to its folder (FORMAT.md 1.2, 1.3)."""
+    """Return the metadata files of a version by key relative to its folder (FORMAT.md 1.2, 1.3).
+
+    The chunk indexes of tensors in pages are left out.
+    """
     files = {"dataset_meta.json": snapshot.meta.to_bytes()}
     if snapshot.info:
         files["dataset_info.json"] = info_document.to_bytes(snapshot.info)
@@ -43,8 +53,8 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
         files[f"{key}/tensor_meta.json"] = tensor.meta.to_bytes()
         if tensor.info:
             files[f"{key}/tensor_info.json"] = info_document.to_bytes(tensor.info)
-        if len(tensor.table):
-            files[f"{key}/chunks_index/unsharded"] = tensor.table.ids.to_bytes()
+        if 0 < len(tensor.table) < PAGED_FROM:
+            files[f"{key}/{INDEX}"] = tensor.table.ids.to_bytes()
         if snapshot.version_id != FIRST:
             chunk_set = _chunk_set(snapshot.version_id, tensor)
             if chunk_set:
@@ -59,15 +69,13 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
 
 def _chunk_set(version_id: str, tensor: TensorState) -> ChunkSet:
     """Return the names of all chunks of this version; those in folders of other versions include the folder."""
-    table, entries = tensor.table, {}
-    own = table.places.own.nonzero()[0].tolist()
-    folders, folder_rows, ids = table.places.folders, table.places.folder_of, table.ids.ids
-    for row in own:
-        commit, key = folders[int(folder_rows[row])]
-        entries[chunk_name(int(ids[row]))] = (
+    entries: dict[str, tuple[str | None, str | None]] = {}
+    for (commit, key), ids in tensor.table.named(own=True):
+        place = (
             None if commit == version_id and key == tensor.key else commit,
             None if key == tensor.key else key,
         )
+        entries.update((chunk_name(number), place) for number in ids.tolist())
     return ChunkSet(entries)
 
 
@@ -122,7 +130,9 @@ def publish(
     else:
         _write_at_once(storage, new, chunks, locked, lease, leaving=leaving)
     digests = SetDigests(new.digests, time.time_ns())
-    return swap(storage, at, [*updates, digests], digests.apply(tree))
+    published = swap(storage, at, [*updates, digests], digests.apply(tree))
+    new.swapped()
+    return published
 
 
 class _Files:
@@ -132,8 +142,10 @@ class _Files:
         self._storage = storage
         self._origin: Origin | None = None
         self.items: list[tuple[str, Data]] = []
-        self.copies: list[tuple[str, str, bytes]] = []
+        self.copies: list[tuple[str, str, Callable[[], bytes]]] = []
         self.digests: dict[str, str] = {}
+        self._tables: list[tuple[Snapshot, dict[str, PagedTable]]] = []
+        self._done: Done = []
 
     def add(self, version: Snapshot, tree: VersionTree) -> None:
         """Add the metadata files and the manifest of a version."""
@@ -142,27 +154,61 @@ class _Files:
         folder = folder_of(version.version_id)
         for name, data in files.items():
             if before is not None and len(data) >= COPY_BYTES and before.files.get(name) == data:
-                self.copies.append((folder_of(before.version_id) + name, folder + name, data))
+                self.copies.append((folder_of(before.version_id) + name, folder + name, partial(bytes, data)))
             else:
                 self.items.append((folder + name, data))
-        places = {key: tensor.table.places for key, tensor in version.tensors.items()}
+        paged = self._paged(version, before)
+        places = {key: tensor.table.places for key, tensor in version.tensors.items() if key not in paged}
         manifest, self._origin = write_manifest(
             Manifest(version.version_id, files, places), before, tree, is_changed=version.has_changes
         )
+        if paged:
+            from lakebed.documents.pages import manifest_bytes
+
+            manifest = manifest_bytes(manifest, {key: stored.document() for key, stored in paged.items()})
+            tables = {key: stored.table for key, stored in paged.items()}
+            self._tables.append((version, tables))
+            self._origin = replace(self._origin, trees={key: table.tree for key, table in tables.items()})
         object.__setattr__(version, "origin", self._origin)
         self.items.append((manifest_key(version.version_id), manifest))
         self.digests[version.version_id] = digest_of(manifest)
+
+    def _paged(self, version: Snapshot, before: Origin | None) -> dict[str, Stored]:
+        """Add the pages of a version's large tensors, and their index files."""
+        large = {key: state.table for key, state in version.tensors.items() if len(state.table) >= PAGED_FROM}
+        if not large:
+            return {}
+        from lakebed.versions.paged import stored
+
+        found = {}
+        for key, table in large.items():
+            target = f"{folder_of(version.version_id)}{key}/{INDEX}"
+            one = found[key] = stored(
+                self._storage, table, before.trees.get(key) if before else None, target, self._done
+            )
+            self.items += one.items
+            if one.copied is not None:
+                self.copies.append((one.copied, target, one.table.index_bytes))
+        return found
+
+    def swapped(self) -> None:
+        """Let the versions read the pages that are in storage now."""
+        for version, tables in self._tables:
+            changed = {key: replace(version.tensors[key], table=table) for key, table in tables.items()}
+            object.__setattr__(version, "tensors", {**version.tensors, **changed})
+            for table in tables.values():
+                table.tree.store.written()
 
     def copied(self) -> list[str]:
         """Let the storage copy files from older versions; return their keys."""
         return [self.copy(*one) for one in self.copies]
 
-    def copy(self, source: str, target: str, data: bytes) -> str:
+    def copy(self, source: str, target: str, data: Callable[[], bytes]) -> str:
         """Let the storage copy a file, or write it if the older one is missing; return its key."""
         try:
             self._storage.copy(source, target, durable=False)
         except KeyNotFound:
-            self._storage.put_many([(target, data)], durable=False)
+            self._storage.put_many([(target, data())], durable=False)
         return target
 
 
@@ -185,7 +231,7 @@ def _write_at_once(
     fresh = tuple(folder_of(version) for version in new.digests if version != FIRST)
     for source, target, data in new.copies:
         if source.startswith(fresh):
-            items.append((target, data))
+            items.append((target, data()))
         else:
             calls.append(partial(new.copy, source, target, data))
     if lease is not None and mine is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -21,6 +22,7 @@ from lakebed.documents.manifest_delta import Whole
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST
 from lakebed.errors import TensorDoesNotExistError
+from lakebed.native import chunks as native
 
 if TYPE_CHECKING:
     from lakebed.documents.commit_diff import CommitDiff
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
     from lakebed.documents.indexes.creds_index import CredsIndex
     from lakebed.documents.indexes.pad_index import PadIndex
     from lakebed.documents.indexes.sequence_index import SequenceIndex
+    from lakebed.versions.paged import PageTree
 
+# The chunk index of a tensor.
+INDEX = "chunks_index/unsharded"
 # Files with the other encoders of a tensor, beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
@@ -48,12 +53,21 @@ def split_chunk(version: str, key: str) -> tuple[str, str] | None:
     return (tensor, name) if slash and last == "chunks" and tensor else None
 
 
-@dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Chunk index of one tensor joined with the places of its chunks; row r holds samples up to ``ids.last[r]``."""
+    """Chunk index of one tensor joined with the places of its chunks; row r holds samples up to ``ids.last[r]``.
 
-    ids: ChunkIds
-    places: ChunkPlaces
+    ``ids`` and ``places`` of a large tensor are in pages; reading either attribute reads all of them.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def ids(self) -> ChunkIds: ...
+
+        @property
+        def places(self) -> ChunkPlaces: ...
 
     def __len__(self) -> int:
         return len(self.ids.ids)
@@ -71,6 +85,57 @@ class ChunkTable:
         """Storage key of the chunk file of a row."""
         commit, tensor = self.places.folders[self.places.folder_of[row]]
         return f"{folder_of(commit)}{tensor}/chunks/{self.ids.ids[row]:x}"
+
+    def page(self, row: int) -> tuple[ChunkTable, int]:
+        """Return a table in memory that has a row, counting samples from its own beginning; and the row's number."""
+        return self, row
+
+    def size(self, row: int) -> int:
+        """Bytes of the chunk file of a row; 0 if unknown."""
+        return int(self.places.sizes[row])
+
+    def layout(self, row: int) -> Words:
+        """Return the layout of the samples of a row's chunk; empty if it is not known."""
+        return self.places.layout(row)
+
+    def finder(self) -> Callable[[int], tuple[int, int]]:
+        """Return a function that finds the row of a sample and its place in the chunk; IndexError if it has none."""
+        last = self.ids.last.data  # converting it to a list would cost time and memory for each chunk
+        count = len(last)
+
+        def find(sample: int) -> tuple[int, int]:
+            row = bisect_left(last, sample)
+            if sample < 0 or row == count:
+                raise IndexError(f"row {sample} is out of range")
+            return row, sample - (last[row - 1] + 1 if row else 0)
+
+        return find
+
+    def locate(self, samples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of many samples, and the samples' places in their chunks."""
+        rows, places = np.empty(len(samples), np.int64), np.empty(len(samples), np.int64)
+        native.locate_rows(self.ids.last, samples, rows, places)
+        return rows, places
+
+    @property
+    def has_tiles(self) -> bool:
+        """Return whether a sample has several chunks."""
+        last = self.ids.last
+        return len(last) > 1 and bool(np.any(last[1:] == last[:-1]))
+
+    @property
+    def own_count(self) -> int:
+        """Number of chunks that the version names itself."""
+        return self.places.own.tobytes().count(1)
+
+    def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
+        """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones."""
+        places, ids = self.places, self.ids.ids
+        folder_of, ids = (places.folder_of[places.own], ids[places.own]) if own else (places.folder_of, ids)
+        for at, folder in enumerate(places.folders):
+            found = ids[folder_of == at]
+            if len(found):
+                yield folder, found
 
     def first(self, row: int) -> int:
         """Return the index of the first sample of a row."""
@@ -99,7 +164,7 @@ class ChunkTable:
         folders = p.folders[: int(folder_of.max()) + 1] if rows else ()
         layouts = None if p.known_layouts is None else p.known_layouts.cut(0, rows)
         places = ChunkPlaces(folders, folder_of, p.sizes[:rows], p.sums[:sums], p.own[:rows], layouts)
-        return ChunkTable(ChunkIds(self.ids.ids[:rows], self.ids.last[:rows]), places)
+        return ArrayTable(ChunkIds(self.ids.ids[:rows], self.ids.last[:rows]), places)
 
     def extended(self, added: list[NewChunk], folder: tuple[str, str]) -> ChunkTable:
         """Return the table with new chunks of one folder at its end."""
@@ -117,7 +182,7 @@ class ChunkTable:
             _grown(p.own, [True] * n),
             _with_layouts(p, layouts),
         )
-        return ChunkTable(ChunkIds(_grown(self.ids.ids, ids), _grown(self.ids.last, last)), places)
+        return ArrayTable(ChunkIds(_grown(self.ids.ids, ids), _grown(self.ids.last, last)), places)
 
     def rebuilt(self, plan: Sequence[tuple[int, int] | NewChunk], folder: tuple[str, str]) -> ChunkTable:
         """Return a table of runs ``(first, stop)`` of rows of this one, and of new chunks in one folder, in order."""
@@ -156,7 +221,7 @@ class ChunkTable:
                 folder_of = renumbered.astype(np.uint32)
         found = joined(layouts)
         places = ChunkPlaces(folders, folder_of, sizes, sums, own, found if len(found.words) else None)
-        return ChunkTable(ChunkIds(ids, last), places)
+        return ArrayTable(ChunkIds(ids, last), places)
 
     def rows_of(self, sample: int) -> range:
         """Return the rows of a sample; a tiled one has several."""
@@ -189,7 +254,7 @@ class ChunkTable:
             (self.folder(row), int(self.ids.ids[row])): bool(self.places.own[row]) for row in range(len(self))
         }
         own = [mine.get((other.folder(row), int(other.ids.ids[row])), True) for row in range(len(other))]
-        return replace(other, places=replace(other.places, own=np.array(own, np.bool_)))
+        return ArrayTable(other.ids, replace(other.places, own=np.array(own, np.bool_)))
 
     def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
         """Return the table with rows of another one at its end; their chunks stay in place and count as own ones."""
@@ -210,7 +275,7 @@ class ChunkTable:
             _joined_layouts(p, q.layouts.cut(first, stop)),
         )
         ids = np.concatenate([self.ids.ids, other.ids.ids[first:stop]])
-        return ChunkTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
+        return ArrayTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
 
     def tiles_of(self, row: int) -> int:
         """Return the number of rows of the sample that begins with this row; a tiled one has several."""
@@ -219,10 +284,25 @@ class ChunkTable:
 
     def inherited(self) -> ChunkTable:
         """Return the table as the next version sees it: no chunk is its own."""
+        return self._with_own(np.zeros(len(self), dtype=np.bool_))
+
+    def owned(self) -> ChunkTable:
+        """Return the table of a version that names every chunk itself."""
+        return self._with_own(np.ones(len(self), dtype=np.bool_))
+
+    def _with_own(self, own: NDArray[np.bool_]) -> ChunkTable:
         p = self.places
-        own = np.zeros(len(self), dtype=np.bool_)
-        places = ChunkPlaces(p.folders, p.folder_of, p.sizes, p.sums, own, p.known_layouts)
-        return ChunkTable(self.ids, places)
+        return ArrayTable(
+            self.ids, ChunkPlaces(p.folders, p.folder_of, p.sizes, p.sums, own, p.known_layouts)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTable(ChunkTable):
+    """A table in arrays."""
+
+    ids: ChunkIds
+    places: ChunkPlaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +352,7 @@ def empty_table() -> ChunkTable:
     """Return a table without chunks."""
     u64 = np.empty(0, dtype=np.uint64)
     places = ChunkPlaces((), np.empty(0, dtype=np.uint32), u64, u64, np.empty(0, dtype=np.bool_))
-    return ChunkTable(ChunkIds.empty(), places)
+    return ArrayTable(ChunkIds.empty(), places)
 
 
 @dataclass(frozen=True)
@@ -338,12 +418,15 @@ class Origin:
         Whole manifests that may serve as a base once their versions are committed, the newest first.
     spent
         Bytes of the manifests written since the oldest whole one.
+    trees
+        Pages of large tensors by key; their chunk index is not among the files.
     """
 
     version_id: str
     files: Mapping[str, bytes]
     wholes: tuple[Whole, ...] = ()
     spent: int = 0
+    trees: Mapping[str, PageTree] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,15 @@ def is_dataset(storage: Storage) -> bool:
     return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())
 
 
+def error_if_deleted(storage: Storage) -> DatasetNotFoundError | None:
+    """Return the error for a dataset that was deleted after it was opened; None if it still exists."""
+    if storage.stat(TREE_KEY) is not None or is_dataset(storage):
+        return None
+    return DatasetNotFoundError(
+        f"A dataset does not exist at {storage.url} any more: it was deleted after it was opened here."
+    )
+
+
 def _instead(storage: Storage) -> str:
     """Return advice for a place without a dataset, depending on the files found there."""
     if Path(storage.url).is_file():

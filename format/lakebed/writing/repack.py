@@ -113,7 +113,7 @@ class _Repacking:
 
 def may_join(table: ChunkTable, tiled: Collection[int], row: int, nbytes: int, limit: int) -> bool:
     """Return whether the chunk of a row holds whole samples and has room for this many bytes."""
-    size = int(table.places.sizes[row])
+    size = table.size(row)
     if size == 0 or table.first(row) in tiled or table.samples(row) == 0:
         return False
     return size + nbytes <= limit

@@ -14,7 +14,6 @@ import numpy as np
 
 from lakebed.chunks.pack import groups
 from lakebed.codecs.block import Block
-from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk
 from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan, may_join
@@ -35,8 +34,7 @@ def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int
     IndexError
         If the table has no such sample.
     """
-    ordinals, places = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    native.locate_rows(table.ids.last, np.ascontiguousarray(rows, np.int64), ordinals, places)
+    ordinals, places = table.locate(np.ascontiguousarray(rows, np.int64))
     cuts = [0, *(np.flatnonzero(ordinals[1:] != ordinals[:-1]) + 1).tolist(), len(rows)]
     return [(int(ordinals[a]), a, b, places[a:b]) for a, b in pairwise(cuts) if b > a]
 
@@ -143,7 +141,7 @@ class Walk:
         if not isinstance(last, tuple):
             return
         first, row = last[0], last[1] - 1
-        if int(self._table.places.sizes[row]) < SMALL and self._may_join(row, ()):
+        if self._table.size(row) < SMALL and self._may_join(row, ()):
             self.plan[-1:] = [(first, row)] if row > first else []
             self._waiting.append(self._load(row))
 

@@ -141,7 +141,7 @@ class TensorChunks:
         return compression is not None and not is_plain(compression)
 
     def _chunk_size(self, row: int) -> int:
-        return int(self.state.table.places.sizes[row]) or len(self._read(self.state, row))
+        return self.state.table.size(row) or len(self._read(self.state, row))
 
     def _parsed(self, row: int) -> Chunk:
         key = self.state.table.key(row)
@@ -331,10 +331,10 @@ class TensorChunks:
     def tail(self) -> int | None:
         """Return the row of the last chunk if it is small enough to be packed with the pending samples."""
         table = self.state.table
-        row = len(table.ids.ids) - 1
+        row = len(table) - 1
         if row < 0 or not self.pending or self._edits:
             return None
-        size = int(table.places.sizes[row])
+        size = table.size(row)
         if size > _SMALL_TAIL or self._is_lossy:
             return None
         waiting = sum(b.nbytes for b in self.pending)

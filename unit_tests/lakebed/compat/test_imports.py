@@ -180,8 +180,8 @@ def test_every_name_of_the_module_is_here_or_says_what_to_use(deeplake: Any) -> 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("from deeplake.core.vectorstore import VectorStore", "COSINE_SIMILARITY"),
-        ("from deeplake.core.vectorstore.deeplake_vectorstore import VectorStore", "COSINE_SIMILARITY"),
+        ("import deeplake.core.vectorstore.deep_memory", "inside of VectorStore"),
+        ("from deeplake.core.vectorstore import vector_search", "inside of VectorStore"),
         ("from deeplake.util.remove_cache import get_base_storage", "ds.storage"),
         ("import deeplake.integrations.mmdet", "torch_dataset"),
         ("from deeplake.util.exceptions import NoSuchError", "no such exception"),

@@ -15,15 +15,13 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 class RowMethods(DatasetBase):
     """Changes of rows in all tensors at once, or in none."""
 
-    def append(
-        self, sample: Mapping[str, Any] | SchemaMethods, skip_ok: bool = False, append_empty: bool = False
-    ) -> None:
+    def append(self, sample: Any, skip_ok: bool = False, append_empty: bool = False) -> None:
         """Add one row to all tensors, or to none if anything does not fit.
 
         Parameters
         ----------
         sample
-            {tensor: sample}, or one row of a dataset.
+            {tensor: sample}, one row of a dataset, or an instance of a dataclass or a model of Pydantic.
         skip_ok
             Leave tensors unchanged that the row does not name.
         append_empty
@@ -60,7 +58,7 @@ class RowMethods(DatasetBase):
         samples
             Columns by tensor name: arrays, lists, Arrow data or tensors of one length. Or a table whose columns have
             the names of tensors: a data frame of pandas or polars, a table, batch or reader of Arrow, a relation of
-            DuckDB, a dataset. Or rows: dictionaries with the same keys.
+            DuckDB, a dataset. Or rows: dictionaries with the same keys, or instances of one class.
         skip_ok, append_empty
             As for :meth:`append`.
         ignore_errors

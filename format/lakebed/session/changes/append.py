@@ -25,6 +25,7 @@ from lakebed.session.changes.inputs import (
     progress,
 )
 from lakebed.session.changes.new_classes import NewClasses
+from lakebed.session.row_classes import row_of
 from lakebed.session.table import Table
 from lakebed.session.tensor_samples import TensorSamples
 from lakebed.versions.state import Snapshot, TensorState
@@ -40,6 +41,8 @@ def append_row(
     table: Table, group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
 ) -> None:
     """Append one row: see ``Dataset.append``."""
+    if not isinstance(sample, Mapping):
+        sample = row_of(sample) or sample
     if not isinstance(sample, Mapping):
         raise SampleAppendingError(
             "Cannot append: a row is a dictionary from tensor names to samples, "

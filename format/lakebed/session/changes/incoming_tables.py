@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import SampleExtendingError
+from lakebed.session.row_classes import row_of
 from lakebed.session.tensor_samples import TensorSamples
 
 
 def columns_of_table(table: Any) -> Mapping[str, Any]:
-    """Return the columns of a table, or of rows that are dictionaries.
+    """Return the columns of a table, or of rows that are dictionaries or instances of a class of rows.
 
     Parameters
     ----------
     table
         A data frame of pandas, an object that exports Arrow (PyArrow, polars, DuckDB), an array of NumPy with named
-        fields, or rows as dictionaries.
+        fields, or rows as dictionaries, dataclasses or models of Pydantic.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def _of_rows(rows: list[Any]) -> dict[str, list[Any]]:
         return {}
     plain: list[Mapping[str, Any]] = []
     for at, row in enumerate(rows):
-        found = row if isinstance(row, Mapping) else _of_dataset(row)
+        found = row if isinstance(row, Mapping) else row_of(row) or _of_dataset(row)
         if found is None:
             raise _refused(row, f"row {at} is of type {type(row).__name__}")
         if plain and found.keys() != plain[0].keys():

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import Buffer, Data, Stat, Tail
 
-_KEPT = re.compile(r"(?:.*/)?(?:chunks/[0-9a-f]{1,16}|\.lakebed/manifest-[^/]+)")
+_KEPT = re.compile(r"(?:.*/)?(?:chunks/[0-9a-f]{1,16}|\.lakebed/(?:manifest-|pages/)[^/]+)")
 # Maximum number of objects whose identity is remembered.
 _REMEMBERED = 65_536
 # Values that mean that the server has no etags.

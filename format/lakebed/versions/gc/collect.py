@@ -23,11 +23,12 @@ from lakebed.storage.reader_locks import Lease, claimed
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import lock_key
 from lakebed.versions.opening import lease_version, manifest_key, reader_lease_key
-from lakebed.versions.state import ChunkTable, Snapshot, folder_of, split_chunk
+from lakebed.versions.state import INDEX, ChunkTable, Snapshot, folder_of, split_chunk
 
 if TYPE_CHECKING:
     from lakebed.versions.gc.report import Report
     from lakebed.versions.gc.sweep import Sweep
+    from lakebed.versions.paged import PageTree
     from lakebed.versions.updates import Update
 
 # Number of publishes between two removals of garbage, so that one removal deletes many heads.
@@ -102,6 +103,7 @@ class Collector:
         self._number = 0
         # Heads that this writer made since the last commit; no other branch uses files in the folders of these heads.
         self._line: dict[str, int] = {}
+        self._pages: dict[str, int] = {}  # the same for pages of chunk indexes
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
@@ -127,7 +129,7 @@ class Collector:
         """
         self.reading = lease_version(self._storage, version)
         if version not in self._line:
-            self._line = {}
+            self._line, self._pages = {}, {}
 
     def forget(self) -> None:
         """Leave all garbage to the parent process, after a fork; keep the lease of the version that is read."""
@@ -209,19 +211,34 @@ class Collector:
             files = () if self._knows_readers else _files_of(old)
             self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks, files))
         if len(new) > 1 or not is_gone:
+            self._pages = {}
             self._line = {}  # these chunks now belong to a commit
         self._line[head.version_id] = self._number
 
     def _dropped(self, old: Snapshot, new: Sequence[Snapshot]) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = []
         for key, state in old.tensors.items():
-            tables = {id(v.tensors[key].table.ids): v.tensors[key].table for v in new if key in v.tensors}
-            for row in _rows_not_in(state.table, list(tables.values())):
-                version, tensor = state.table.folder(row)
+            trees = _trees(key, [old, *new])
+            if trees is not None:
+                found += self._dropped_pages(*trees)
+                chunks = _chunks_not_in(*trees)
+            else:
+                tables = {id(v.tensors[key].table.ids): v.tensors[key].table for v in new if key in v.tensors}
+                rows = _rows_not_in(state.table, list(tables.values()))
+                chunks = ((state.table.folder(row), int(state.table.ids.ids[row])) for row in rows)
+            for (version, tensor), chunk in chunks:
                 number = self._line.get(version)
                 if number is not None:
-                    name = chunk_name(int(state.table.ids.ids[row]))
-                    found.append((f"{folder_of(version)}{tensor}/chunks/{name}", number))
+                    found.append((f"{folder_of(version)}{tensor}/chunks/{chunk_name(chunk)}", number))
+        return found
+
+    def _dropped_pages(self, old: PageTree, *new: PageTree) -> list[tuple[str, int]]:
+        """Return the pages of this writer's heads that are gone from the last one; remember those that came."""
+        from lakebed.documents.pages import key_of
+
+        gone = [key_of(entry) for entry in old.without(new)]
+        found = [(key, self._pages[key]) for key in gone if key in self._pages]
+        self._pages.update((key_of(entry), self._number) for entry in new[-1].without([old]))
         return found
 
     # -- removing ----------------------------------------------------------------------------------------------
@@ -368,7 +385,24 @@ def _files_of(head: Snapshot) -> tuple[str, ...]:
     origin = head.origin
     if origin is None or origin.version_id != head.version_id:
         return ()
-    return tuple(map(sys.intern, origin.files))
+    return tuple(map(sys.intern, [*origin.files, *(f"{key}/{INDEX}" for key in origin.trees)]))
+
+
+def _trees(key: str, versions: Sequence[Snapshot]) -> list[PageTree] | None:
+    """Return the pages of a tensor in some stored versions; None if not all have it in pages."""
+    found = []
+    for version in versions:
+        tree = None if version.origin is None else version.origin.trees.get(key)
+        if tree is None or version.origin is None or version.origin.version_id != version.version_id:
+            return None
+        found.append(tree)
+    return found
+
+
+def _chunks_not_in(old: PageTree, *new: PageTree) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield folders and ids of the chunks that only the first tree has."""
+    others = {number for tree in new for _, number in tree.chunks(tree.without([old]))}
+    yield from (chunk for chunk in old.chunks(old.without(new)) if chunk[1] not in others)
 
 
 def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:

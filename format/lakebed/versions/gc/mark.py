@@ -12,13 +12,13 @@ from typing import Any
 
 from lakebed.documents.indexes.chunk_ids import ChunkIds
 from lakebed.documents.indexes.chunk_set import ChunkSet
-from lakebed.documents.manifest import ChunkPlaces, Manifest
+from lakebed.documents.manifest import Manifest
 from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.manifests import digests_of, load_manifest
-from lakebed.versions.state import folder_of
+from lakebed.versions.manifests import digests_of, load_manifest, tables_of
+from lakebed.versions.state import INDEX, ArrayTable, folder_of
 
 VIEWS_KEY = "queries.json"
 
@@ -29,6 +29,7 @@ class LiveChunks:
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], set[int]] = {}
         self.versions: set[str] = set()
+        self.pages: set[str] = set()
 
     def holds(self, version: str, key: str, name: str) -> bool:
         """Return whether a chunk is referred to; true for names that cannot be names of chunks."""
@@ -41,14 +42,15 @@ class LiveChunks:
         """Return the keys of the tensors that have chunks."""
         return {key for _, key in self._ids}
 
-    def add_places(self, ids: ChunkIds, places: ChunkPlaces, *, own: bool) -> None:
-        """Add the chunks of one tensor of one version; ``own`` leaves out inherited ones."""
-        folder_of_row = places.folder_of[places.own] if own else places.folder_of
-        numbers = ids.ids[places.own] if own else ids.ids
-        for at, folder in enumerate(places.folders):
-            found = numbers[folder_of_row == at]
-            if len(found):
-                self._ids.setdefault(folder, set()).update(found.tolist())
+    def add_manifest(self, found: Read, *, own: bool) -> None:
+        """Add the chunks and pages that a manifest names; ``own`` leaves out inherited chunks."""
+        manifest, tables = found.manifest, tables_of(found)
+        for key in manifest.chunks:
+            table = tables.get(key) or ArrayTable(_index(manifest, key), manifest.chunks[key])
+            for folder, numbers in table.named(own=own):
+                self._ids.setdefault(folder, set()).update(numbers.tolist())
+        for paged in tables.values():
+            paged.tree.keys(self.pages)
 
     def add_chunk_set(self, version: str, key: str, entries: ChunkSet) -> None:
         """Add the chunks of a ``chunk_set`` file."""
@@ -65,17 +67,17 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def read_manifest(storage: Storage, version: str) -> Read | None:
+def read_manifest(storage: Storage, version: str, sealed: str | None = None) -> Read | None:
     """Return the manifest of a version, even if the tree does not confirm it; None if it is missing or damaged."""
     try:
-        found = load_manifest(storage, version)
+        found = load_manifest(storage, version, sealed)
     except (KeyNotFound, FormatError, LimitError):
         return None
     return found if found.manifest.version_id == version else None
 
 
 def _index(manifest: Manifest, key: str) -> ChunkIds:
-    data = manifest.files.get(f"{key}/chunks_index/unsharded")
+    data = manifest.files.get(f"{key}/{INDEX}")
     return ChunkIds.empty() if data is None else ChunkIds.from_bytes(data)
 
 
@@ -95,11 +97,11 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
     live.versions.add(version)
     if version == FIRST:
         return  # chunks of the root version are never garbage-collected
-    node, found = tree.commits[version], read_manifest(storage, version)
-    is_known = found is not None and digests_of(tree).get(version) == found.digest
+    digest = digests_of(tree).get(version)
+    node, found = tree.commits[version], read_manifest(storage, version, digest)
+    is_known = found is not None and digest == found.digest
     if found is not None:
-        for key, places in found.manifest.chunks.items():
-            live.add_places(_index(found.manifest, key), places, own=True)
+        live.add_manifest(found, own=True)
     if not (is_known and node.is_committed):
         # 3.9.52 may have changed a head in place, so also mark the chunks that the files of the head refer to.
         _mark_files(storage, version, files, live)
@@ -121,8 +123,7 @@ def mark_outside(storage: Storage, version: str, files: Iterable[str], live: Liv
     live.versions.add(version)
     found = read_manifest(storage, version)
     if found is not None:
-        for key, places in found.manifest.chunks.items():
-            live.add_places(_index(found.manifest, key), places, own=False)
+        live.add_manifest(found, own=False)
         return [found.base.manifest.version_id]
     _mark_files(storage, version, files, live)
     try:

@@ -10,7 +10,7 @@ from lakebed.runtime.printable import printable
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Removed files: those of a version, chunks in a version's folder, manifests, or a temporary file."""
+    """Removed files: those of a version, chunks in a version's folder, manifests, pages, or a temporary file."""
 
     what: str
     name: str

@@ -18,6 +18,7 @@ from lakebed import config
 from lakebed.documents.chunk_statistics import PREFIX as STATISTICS
 from lakebed.documents.chunk_statistics import statistics_key
 from lakebed.documents.lock import DatasetLock
+from lakebed.documents.pages import FOLDER as PAGES
 from lakebed.documents.saved_views import FILE, FOLDER, SavedViews
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound
@@ -102,6 +103,7 @@ class Sweep:
         self._folders: dict[str, _Folder] = {}
         self._manifests: dict[str, Stat] = {}
         self._statistics: dict[str, Stat] = {}
+        self._pages: dict[str, Stat] = {}
         self._live = LiveChunks()
         self._seen: set[str] = set()
         self._unlisted_wait = grace
@@ -154,6 +156,8 @@ class Sweep:
             yield
             self._remove_statistics()
             yield
+            self._remove_pages()
+            yield
             self._remove_temporary()
         self._remove_now()
 
@@ -173,7 +177,7 @@ class Sweep:
             self._behind = self._now - found.stored / 1e9
 
     def _list(self) -> Iterator[None]:
-        prefixes = [_VERSIONS, _MANIFESTS, STATISTICS]
+        prefixes = [_VERSIONS, _MANIFESTS, STATISTICS, PAGES]
         if self.recent:
             prefixes = [_VERSIONS + digits for digits in Tombstones.of(read_tree(self._storage)).times]
         for prefix in prefixes:
@@ -182,6 +186,8 @@ class Sweep:
                     self._manifests[key[len(_MANIFESTS) :]] = stat
                 elif prefix == STATISTICS:
                     self._statistics[key] = stat
+                elif prefix == PAGES:
+                    self._pages[key] = stat
                 elif key.count("/") > 1:
                     self._add_file(key, stat)
                 if number % _STEP == 0:
@@ -441,6 +447,15 @@ class Sweep:
             if key not in kept and self._now - self._changed(stat) >= self._unlisted_wait
         }
         self._remove("statistics", "", gone, "no version has their tensors")
+
+    def _remove_pages(self) -> None:
+        """Remove the pages of chunk indexes that no version has."""
+        gone = {
+            key: stat
+            for key, stat in self._pages.items()
+            if key not in self._live.pages and self._now - self._changed(stat) >= self._unlisted_wait
+        }
+        self._remove("pages", "", gone, "no version refers to them")
 
     def _remove_temporary(self) -> None:
         for key, size, changed in list(temporary_files(self._storage)):

@@ -168,7 +168,7 @@ class TensorDraft(TensorChunks):
         """Return chunk files of another version as new ones."""
         table = other.table
         return [
-            self._new_chunk(PackedChunk((data,), table.samples(row), len(data), table.places.layout(row)))
+            self._new_chunk(PackedChunk((data,), table.samples(row), len(data), table.layout(row)))
             for row, data in zip(rows, files, strict=True)
         ]
 

@@ -157,7 +157,8 @@ async function readRun(tensor: Tensor, start: number, stop: number): Promise<Col
   if (kind === "array" && tensor.dtype === null) return Arrays.ragged("float64", new Float64Array(0), count, new Float64Array(count * rank), rank, nulls);
   const runs = await tensor.runs(start, stop);
   if (kind === "text") {
-    return texts(textsOf(runs).map((text, i) => (nulls?.[i] ? null : text)));
+    const found = textsOf(runs);
+    return texts(nulls === null ? found : found.map((text, i) => (nulls[i] ? null : text)));
   }
   if (kind !== "array") return collect(textsOf(runs).map((text, i) => (nulls?.[i] ? null : checked(text ? parseJson(text, `${tensor.name}[${start + i}]`) : kind === "list" ? [] : {}) as Val)));
   const dtype = tensor.dtype as Dtype;

@@ -22,6 +22,7 @@ export function subscript(base: Column, items: Part[]): Column {
     if (found !== null) return found;
   }
   const dynamic = items.filter(isColumn);
+  if (dynamic.some((item) => item instanceof Arrays && item.dtype === "bool" && item.shape?.includes(0))) throw new NeedsView("a mask of nothing");
   return byRow(base.length, [base, ...dynamic], (value, ...given) => {
     let next = 0;
     return partOf(value, items.map((item) => (isColumn(item) ? given[next++]! : item)));

@@ -20,13 +20,16 @@ export function numbersOf(runs: Run[], dtype: string): Numbers {
 
 /** Texts of runs; those of plain letters are cut from one text. */
 export function textsOf(runs: Run[]): string[] {
-  return runs.flatMap(({ data, ends, count }) => {
+  const found = new Array<string>(runs.reduce((sum, { count }) => sum + count, 0));
+  let at = 0;
+  for (const { data, ends, count } of runs) {
     const begin = ends[0]!;
     const bytes = data.subarray(begin, ends[count]);
     const whole = UTF8.decode(bytes);
     const isPlain = whole.length === bytes.length;
-    return Array.from({ length: count }, (_, i) => (isPlain ? whole.slice(ends[i]! - begin, ends[i + 1]! - begin) : UTF8.decode(data.subarray(ends[i], ends[i + 1]))));
-  });
+    for (let i = 0; i < count; i++) found[at++] = isPlain ? whole.slice(ends[i]! - begin, ends[i + 1]! - begin) : UTF8.decode(data.subarray(ends[i], ends[i + 1]));
+  }
+  return found;
 }
 
 /** Stretches of rows that follow each other: the first and the last place of each. */

@@ -1,0 +1,1 @@
+"""Vector stores of LangChain and LlamaIndex on lakebed: `make frameworks`."""
