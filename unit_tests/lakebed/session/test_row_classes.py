@@ -140,6 +140,7 @@ def test_models_of_pydantic_are_classes_of_rows() -> None:
             None,
         ),
         loose=(loose, ...),
+        between=(Annotated[list[float], pydantic.Field(min_length=1, max_length=3)], [0.5]),
         where=(Annotated[list[int], "point"] | None, None),
         inner=(inner, ...),
         many=(list[inner], []),
@@ -148,7 +149,7 @@ def test_models_of_pydantic_are_classes_of_rows() -> None:
     found = {name: (tensor.htype, str(tensor.dtype)) for name, tensor in ds.tensors.items()}
     assert found["vector"] == ("embedding", "float32")
     assert found["half"] == ("embedding", "float16")
-    assert found["loose"] == ("generic", "float64")
+    assert found["loose"] == found["between"] == ("generic", "float64")
     assert found["where"][0] == "point"
     assert found["inner"][0] == found["many"][0] == "json"
     row = {"text": "a", "vector": [1, 2, 3], "loose": [1, 2, 3, 4], "inner": {"x": 1}, "many": [{"x": 2}]}
