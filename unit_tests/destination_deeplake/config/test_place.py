@@ -69,10 +69,10 @@ def test_buckets_are_taken_in_one_spelling(value: str, url: str) -> None:
         ({"destination_path": "s3:///lake"}, "names no bucket"),
         ({"destination_path": "s3://lake/a/../b"}, "has a part . or .."),
         ({"destination_path": "az://box/a?sv=1"}, "signatures into credentials"),
-        ({"destination_path": "ftp://host/lake"}, "no writing to ftp://"),
-        ({"destination_path": "mem://lake"}, "no writing to mem://"),
+        ({"destination_path": "ftp://host/lake"}, "cannot be written to ftp://"),
+        ({"destination_path": "mem://lake"}, "cannot be written to mem://"),
         ({"destination_path": "https://lake.s3.amazonaws.com/a"}, "web address of a bucket"),
-        ({"destination_path": "https://example.org/a"}, "no writing to https://"),
+        ({"destination_path": "https://example.org/a"}, "cannot be written to https://"),
     ],
 )
 def test_wrong_values_are_refused_with_the_field_and_a_cure(values: dict[str, object], words: str) -> None:

@@ -118,7 +118,7 @@ def test_pictures_of_slices(tmp_path: Path) -> None:
     kept = found.kept["scan"]
     pixels(found, 0, frame=1)
     assert found.kept["scan"] is kept
-    with pytest.raises(NotFoundError, match="no slice 6, there are 6"):
+    with pytest.raises(NotFoundError, match="no slice 6: the sample has 6"):
         pixels(found, 0, frame=6)
 
 

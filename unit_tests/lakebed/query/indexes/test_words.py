@@ -302,7 +302,7 @@ def test_a_damaged_index_is_an_error_and_never_an_answer(tmp_path: Path) -> None
         ds.query(words)
     assert len(ds.query(words, exact=True)) == 3
     file.unlink()
-    with pytest.raises(DatasetCorruptError, match="gone"):
+    with pytest.raises(DatasetCorruptError, match="is missing"):
         ds.query(words)
     file.write_bytes(sound)
     assert len(ds.query(words)) == 3
