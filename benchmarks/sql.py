@@ -20,6 +20,7 @@ import resource
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
@@ -95,10 +96,12 @@ def _fields(stat: Path) -> list[str]:
 
 def measured(contestant: str, address: str, query: str, dest: Path, postmaster: _Postmaster) -> Found:
     """Run one pass; add what the server used."""
+    time.sleep(1)  # for processes of earlier connections to end
     before = postmaster.cpu()
     command = [sys.executable, "-m", "benchmarks.sql", "--one", contestant, address, query, str(dest)]
     output = measure.run(command, variables={"PYTHONPATH": os.pathsep.join(sys.path)}).output
     found: dict[str, float] = json.loads(output.splitlines()[-1])
+    time.sleep(1)
     return {**found, "server": postmaster.cpu() - before}
 
 

@@ -163,7 +163,9 @@ def test_paths_of_a_description_are_first_looked_up_beside_it(tmp_path: Path) ->
 
 def test_a_source_without_any_label_file_is_none(tmp_path: Path) -> None:
     photo(tmp_path / "pets/images/a.png")
-    with pytest.raises(IngestionError, match=r"no image of .* has a label file; the first image is images/a\.png"):
+    with pytest.raises(
+        IngestionError, match=r"no image of .* has a label file; the first image is images/a\.png"
+    ):
         taken(tmp_path / "pets")
     with pytest.raises(IngestionError, match="neither XML files nor masks"):
         imported("voc", tmp_path / "pets")
