@@ -34,7 +34,7 @@ from lakebed.reading.decode import Decoder
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.open_chunk import OpenChunk
 from lakebed.reading.subscripts import Rows
-from lakebed.versions.state import ArrayTable, TensorState
+from lakebed.versions.state import TensorState
 
 Shape = tuple[int, ...]
 Stored = tuple[Buffer, Shape | None]
@@ -165,14 +165,13 @@ class StoredSamples:
     # -- places ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _place(self) -> Callable[[int], tuple[int, int]]:
-        find = self.state.table.finder()
+    def _find(self) -> Callable[[int], tuple[int, int]]:
+        return self.state.table.finder()
 
-        def located(row: int) -> tuple[int, int]:
-            with Locating(self, row):
-                return find(row)
-
-        return find if isinstance(self.state.table, ArrayTable) else located
+    def _place(self, row: int) -> tuple[int, int]:
+        """Return the row of the chunk table, and the place in the chunk, of a sample."""
+        with Locating(self, row):  # a chunk table in pages may be damaged
+            return self._find(row)
 
     @cached_property
     def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:

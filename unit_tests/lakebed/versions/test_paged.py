@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,17 @@ def test_a_writer_removes_its_own_pages(monkeypatch: pytest.MonkeyPatch) -> None
     assert live <= named(storage)
     assert len(named(storage) - live) < 60
     assert open_on(storage, read_only=True).x.numpy()[:, 0].tolist() == list(range(130))
+
+
+def test_a_reader_goes_with_its_dataset() -> None:
+    """Without a cycle, the lease that keeps the files of a version ends when nobody refers to the dataset."""
+    storage = new_memory()
+    numbers(storage, 30)
+    reader = open_on(storage, read_only=True)
+    assert reader.x[20].numpy()[0] == 20
+    gone = weakref.ref(reader._session.reader("x", "x"))
+    del reader
+    assert gone() is None
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------
