@@ -126,7 +126,7 @@ class Merger:
         )
 
     def _written(self, number: int, key: str) -> NDArray[np.bool_] | None:
-        """Return a mask of a line's rows that the commits since the common ancestor record as written; None if unneeded."""
+        """Return a mask of the rows that a line's commits record as updated; None if comparing samples suffices."""
         compression = self._versions[number].tensors[key].meta.chunk_compression
         if keeps_values(compression) or number not in (self._ours, self._theirs):
             return None
@@ -313,14 +313,14 @@ class Merger:
         ]
 
     def _layout(self) -> NDArray[np.int64] | None:
-        """Return for each row of the result the other line's row, -1 if that line lacks it; None if tensors disagree."""
+        """Return for each row of the result their row, -1 if their line lacks it; None if tensors disagree."""
         found = [self._steps[name].layout(self._plans[name]) for name in self._aligned()]
         if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
             return None
         return found[0]
 
     def check_in_step(self) -> None:
-        """Refuse a merge after which tensors that had matching rows in the common ancestor no longer have matching rows.
+        """Refuse a merge after which rows of tensors of the common ancestor would no longer match each other.
 
         Tensors that both lines created under one name are joined row by row, as in 3.x.
 
@@ -340,7 +340,7 @@ class Merger:
             )
 
     def _result_ids(self) -> NDArray[np.uint64]:
-        """Return the ids of the result's rows, from one tensor: the one that other lines are most likely to have too."""
+        """Return the ids of the result's rows, from the tensor that other lines are most likely to have too."""
         name = min(self._aligned(), key=lambda aligned: self._pairs[aligned].ours)
         pair, steps = self._pairs[name], self._steps[name]
         ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)

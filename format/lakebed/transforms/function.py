@@ -27,7 +27,7 @@ _WITHOUT_MEANING = frozenset({"disable_label_sync", "extend_only", "disable_rech
 
 
 class Pipeline:
-    """Functions that are each given the rows of the previous one; made by ``compose``."""
+    """Functions of which each one receives the rows of the previous one; made by ``compose``."""
 
     def __init__(self, functions: Sequence[ComputeFunction]) -> None:
         self.functions = list(functions)
@@ -38,7 +38,7 @@ class Pipeline:
     if not TYPE_CHECKING:  # type checkers would otherwise accept every name
 
         def __getattr__(self, name: str) -> Any:
-            """Explain the replacement of a name that only 3.x has."""
+            """Raise an error that names the replacement of a name that only 3.x has."""
             from lakebed.runtime.absent import explained
 
             if (told := explained(type(self).__name__, name)) is not None:

@@ -1,4 +1,4 @@
-"""Verbs of a dataset: those of results, and those that change it or return views of other columns."""
+"""Methods of a dataset as in pandas: those of query results, and others that change it or choose its columns."""
 
 from __future__ import annotations
 

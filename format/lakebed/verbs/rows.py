@@ -448,7 +448,7 @@ class RowVerbs(Owner):
 
 
 def _types(rows: Any) -> pa.Schema:
-    """Return the Arrow types of the columns; the first rows of a result tell its types."""
+    """Return the Arrow types of the columns; the types of a result are those of its first rows."""
     return rows[: 100 if hasattr(rows, "relation") else 0].to_arrow().schema
 
 
@@ -487,7 +487,7 @@ def _chance(seed: int | None) -> np.random.Generator:
 
 
 def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows in an order in which every beginning has the same shares of labels."""
+    """Return rows in an order in which the first n rows, for any n, have about the same shares of labels."""
     place = np.empty(len(labels))
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -496,7 +496,7 @@ def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.i
 
 
 def verb(owner: Any, verbs: type, name: str) -> Any:
-    """Return a verb of a class, bound to its owner; None if there is no such verb."""
+    """Return a verb of a class, bound to its owner; None if the class has no such verb."""
     found = None if name.startswith("_") else getattr(verbs, name, None)
     if isfunction(found) and not found.__code__.co_flags & CO_VARKEYWORDS:
         found = strict(found)

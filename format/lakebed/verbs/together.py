@@ -35,7 +35,7 @@ def concat(rows: Sequence[Any]) -> Any:
 
     Returns
     -------
-    A result; a single one as it is; a view if all are views of one dataset.
+    A result; a view if all are views of one dataset; if only one is passed, the same object.
 
     Raises
     ------
@@ -80,7 +80,7 @@ class Groups:
     by
         Names of the columns.
     columns
-        Columns that ``mean()`` and other reductions apply to: ``groupby("kind")["age"].mean()``.
+        Columns that ``mean()`` and other reductions reduce: ``groupby("kind")["age"].mean()``.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 class ColumnVerbs(Compared):
-    """Verbs of a tensor or a column of a result; labels count by name, arrays by their numbers, missing values not."""
+    """Verbs of a tensor or a result's column; labels are compared by name, arrays by element, nulls are ignored."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class ColumnVerbs(Compared):
         return found if len(known) == len(given) else found | ColumnVerbs.isna(self)
 
     def contains(self, value: Any) -> Condition:
-        """Return the condition that the value is among those of an array, list or several labels, or part of a text.
+        """Return the condition that the row's array, list or labels contain a value, or that its text contains it.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class ColumnVerbs(Compared):
         Parameters
         ----------
         low, high
-            Values, as the column is compared with.
+            Values of a type with which the column can be compared.
         """
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
 
