@@ -67,7 +67,7 @@ class Log:
         return found
 
     def _parents(self, commit: str) -> tuple[str, ...]:
-        """Return the parents of a commit, its parent in the version tree first; a head counts as the commit below it."""
+        """Return a commit's parents, its parent in the version tree first; a head counts as the commit below it."""
         found = (last_commit(self._tree, parent) for parent in self._ancestry.parents(commit))
         return tuple(parent for parent in dict.fromkeys(found) if parent is not None)
 

@@ -164,7 +164,7 @@ class Table:
         return self.session.reader(self.session.schema().tensor(full).key, full)
 
     def companion(self, name: str, kind: str) -> SampleReader | None:
-        """Return the reader of a column's companion (``id``, ``shape``, ``info``, ``null``); None if it has no such one."""
+        """Return the reader of a companion (``id``, ``shape``, ``info``, ``null``) of a column; None if it has none."""
         full = self.names[name]
         key = companion_key(self.session.schema().meta, full, kind)
         return None if key is None else self.session.reader(key, companion(full, kind))

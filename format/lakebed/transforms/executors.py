@@ -35,7 +35,7 @@ class Executor(ABC):
 
     @property
     def most(self) -> int:
-        """Maximum number of tasks that are running, or have ended and wait for an earlier task that is still running."""
+        """Maximum number of tasks that are running, or have ended and wait for an earlier task to end."""
         return 4 * self.workers + 4
 
     @abstractmethod

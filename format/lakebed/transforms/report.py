@@ -145,7 +145,7 @@ class SkippedLog:
             self._file.write(json.dumps(told) + "\n")
 
     def _open(self) -> None:
-        """Create the file; if no folder for temporary files exists, as in some containers, continue without the file."""
+        """Create the file; without a folder for temporary files, as in some containers, continue without it."""
         prefix = f"lakebed-{self._report.name[:40].replace(' ', '-')}-"
         try:
             number, path = tempfile.mkstemp(prefix=prefix, suffix=".jsonl")

@@ -121,7 +121,7 @@ def remove_note(storage: Storage, branch: str) -> None:
 
 
 def items_done(session: Session, note: Note) -> int | None:
-    """Return the number of items that are processed up to the checkpoint below the head; None if the note is obsolete."""
+    """Return the number of items that the checkpoint below the head includes; None if the note is obsolete."""
     tree, done = session.tree, None
     for id_ in list(tree.ancestors(session.snapshot.version_id))[1:]:
         node = tree.commits[id_]

@@ -67,7 +67,7 @@ class Source(ABC):
 
     @property
     def storage(self) -> Storage | None:
-        """The storage from which workers read items; None if pieces contain the items, or no storage is known."""
+        """The storage from which workers read items; None if pieces contain the items, or the object itself reads."""
         return None
 
 

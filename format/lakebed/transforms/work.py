@@ -132,7 +132,7 @@ class _Waiting:
     nbytes: int = 0
 
     def takes(self, rows: Rows | WholeRows) -> bool:
-        """Return whether rows can be encoded with the waiting ones: both as returned, or as columns of the same tensors."""
+        """Return whether rows can wait with these: all as functions returned them, or all as columns by tensor."""
         if not self.items:
             return True
         if isinstance(rows, WholeRows):
@@ -464,7 +464,7 @@ def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
-    """Return number and value of the item from which a row of a batch was made; for other rows, ``index`` and ``item``."""
+    """Return number and value of a row's item in a batch; for rows of a single item, ``index`` and ``item``."""
     if not isinstance(rows, RowsOfItems):
         return index, item
     at = rows.which[row]

@@ -45,7 +45,7 @@ class OutputVerbs(Owner):
         Single numbers have the shape (rows,), masked where some are missing; labels are numbers; dates and times
         ``datetime64``. Text, JSON, and samples that differ in shape are arrays of objects.
         """
-        # In the result of this query, each row has the key of its group, instead of a list per group.
+        # In the result of this query, a key of groups is a single value, not a list.
         rows: Any = self if _is_dataset(self) else self.query("SELECT *")
         batches = rows.batches(max(len(self), 1), **({"datetimes": True} if _is_dataset(self) else {}))
         found = next(iter(batches), dict.fromkeys(self.tensors, ()))

@@ -84,7 +84,7 @@ def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: boo
 
 
 def _selector(rows: NDArray[np.uint64]) -> RowSelector:
-    """Return rows as the fastest kind of selector: a slice if possible, else an array."""
+    """Return rows as the fastest kind of selector: a slice if they are consecutive, else a tuple."""
     if len(rows) and (np.diff(rows.astype(np.int64)) == 1).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return tuple(rows.tolist())
