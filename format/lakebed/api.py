@@ -110,7 +110,7 @@ def load(
         ``now()`` or ``utcnow()``. A writer continues in a new branch, as on any old commit.
     reset
         If the version cannot be opened, or its lengths contradict each other, repair the dataset first, as
-        ``lakebed repair --apply`` does: all data that can be decoded is kept. Deep Lake 3.x would drop all changes since
+        ``lakebed repair --apply`` does: all data that can be decoded is kept. Deep Lake 3.x would drop changes since
         the last commit.
     check_integrity
         True compares all metadata of the version first, as ``lakebed verify`` does. None and False check only the

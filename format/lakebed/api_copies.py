@@ -149,7 +149,7 @@ def materialize(
     tensors
         Names of the tensors or groups whose links are replaced; None is all.
     overwrite
-        Replace a dataset at ``dest``; also an unfinished copy there, instead of continuing it.
+        Replace a dataset at ``dest``; start an unfinished call again instead of continuing it.
     ignore_errors
         Store empty samples in place of broken links.
     progressbar

@@ -69,7 +69,7 @@ class Described:
         )
 
     def decoded(self) -> Described:
-        """Return the description of decoded values, without a lossy compression: encoding again would change the values."""
+        """Return the description of decoded values, without lossy compression, which would change the values again."""
         return replace(self, sample_compression=None, chunk_compression="lz4")
 
     @classmethod

@@ -135,8 +135,8 @@ def check(name: str, value: float, what: str) -> None:
 def json_depth(text: bytes | memoryview) -> int:
     """Return the depth of nested lists and objects in a valid JSON text, without recursion.
 
-    If the text is too short to exceed `MAX_JSON_DEPTH`, the result may be any number up to that limit. The memory that
-    this function needs does not grow with the text.
+    If the text has too few brackets to exceed `MAX_JSON_DEPTH`, the result may be any number up to that limit. The
+    memory that this function needs does not grow with the text.
     """
     if len(text) <= _PIECE:
         text = bytes(text)

@@ -42,7 +42,7 @@ def _rows(table: Table, labels: str, files: str, *, row_ids: bool = False) -> Ar
 
 
 def _narrow(table: Table) -> list[str]:
-    """Return the tensors with one number, or text, labels or JSON, per row."""
+    """Return the tensors whose rows are single numbers, texts, labels or JSON."""
     found = []
     for name, state in table.states().items():
         meta = state.meta
@@ -60,7 +60,7 @@ def _read(rows: ArrowRows) -> pa.Table:
 
 
 def _relation(rows: ArrowRows, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB over rows with row numbers, which DuckDB reads when it only counts rows."""
+    """Return a relation of DuckDB over rows with a column of row numbers, which is all that counting rows reads."""
     from lakebed.engines.arrow_dataset import LakeDataset, Shown
     from lakebed.reading.columns import frames
     from lakebed.session.columns import ROW_ID
