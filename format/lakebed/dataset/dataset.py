@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
 
     class DatasetVerbs:
-        """Verbs, loaded on first use; tensors hide verbs of the same name, because scripts for 3.x have such tensors."""
+        """Verbs, loaded on first use; a tensor hides a verb of the same name, as scripts for 3.x have such tensors."""
 
 
 _YIELDING = {
@@ -217,7 +217,7 @@ class Dataset(
         return schema.stored_name(normalize(name, self._group)) in schema.names()
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over rows; for a single row, iterate over names and values, so that ``dict(ds[i])`` is a dictionary."""
+        """Iterate over rows; for a single row, over its names and values, so that ``dict(ds[i])`` is a dictionary."""
         if self._index.is_single:
             yield from self.to_dict().items()
             return

@@ -74,7 +74,7 @@ class Tensor(
     if not TYPE_CHECKING:  # type checkers would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Return a verb; for an attribute that other libraries have, raise an error that names its equivalent here."""
+            """Return a verb; for an attribute of other libraries, raise an error that names its equivalent here."""
             if name.startswith("_"):
                 raise AttributeError(f"'Tensor' object has no attribute {name!r}")
             from lakebed.verbs.rows import verb
@@ -106,7 +106,7 @@ class Tensor(
     # -- writing -----------------------------------------------------------------------------------------------
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        """Replace samples, or parts of samples; a row beyond the end is appended, after empty samples that fill the gap.
+        """Replace samples, or parts of samples; a row beyond the end is appended, and empty samples fill the gap.
 
         Raises
         ------

@@ -170,7 +170,7 @@ def drop_branch(session: Session, name: str) -> None:
 
 def adopt(session: Session, name: str) -> None:
     """Replace the content of this branch by that of branch ``name``, and drop branch ``name``, in one atomic step."""
-    flush_open(session.storage)  # other datasets of this process may have unpublished changes of branch `name`
+    flush_open(session.storage)  # other datasets of this process may have changes of branch `name`
     with session.mutex, session.writing() as draft:
         session.refresh()  # if the lock was held before, the session's tree may be older than branch `name`
         at = session.tree_at()

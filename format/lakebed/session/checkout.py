@@ -33,7 +33,7 @@ class Position(NamedTuple):
     ----------
     lock
         Lock file of the version as it was when the version was opened.
-        """
+    """
 
     tree: VersionTree
     snapshot: Snapshot

@@ -35,7 +35,7 @@ from lakebed.transforms.processes import answer, guarded, pickled_job
 from lakebed.transforms.work import Failure, Job, Outcome, Task, Worker
 
 _TOLD_SECONDS = 0.2  # seconds between reports of progress
-_MOST_DEATHS = 2  # number of processes that may die during a task before it fails: its items are then the cause
+_MOST_DEATHS = 2  # number of processes that may die during a task before it fails as their cause
 _MOST_LOSSES = 10  # number of nodes that a task may lose before it fails
 # Seconds to wait before the task of a lost node is restarted, so that the cluster notices the loss first.
 _PAUSE_SECONDS = 0.5

@@ -182,7 +182,7 @@ class RowVerbs(Owner):
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
 
     def sort_values(self, by: str | Sequence[str], *, ascending: bool | Sequence[bool] = True) -> Self:
-        """Order the rows by columns, as pandas calls it; missing values come last.
+        """Order the rows by columns, as the method of pandas with this name does; missing values come last.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class RowVerbs(Owner):
         return self.filter(condition)  # type: ignore[no-any-return]
 
     def take(self, rows: int | Sequence[int]) -> Self:
-        """Return the first rows, by their count; or some rows, by their numbers.
+        """Return the first ``rows`` rows; or, if ``rows`` is a list of numbers, the rows with these numbers.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class RowVerbs(Owner):
         Raises
         ------
         InvalidInputError
-            If there are fewer rows.
+            If more rows are requested than exist, and ``replace`` is false.
         """
         count = round(frac * len(self)) if frac is not None else 1 if n is None else n
         if (n is not None and frac is not None) or count < 0 or (count > len(self) and not replace):
@@ -290,7 +290,7 @@ class RowVerbs(Owner):
         Raises
         ------
         InvalidInputError
-            If there is no such part.
+            If no part has this number.
         """
         if not 0 <= index < num_shards:
             raise InvalidInputError(f"no part {index} of {num_shards}: they are 0 to {num_shards - 1}")
@@ -319,7 +319,7 @@ class RowVerbs(Owner):
         stratify
             Column whose values have the same shares in both parts.
         group
-            Column whose equal values stay in one part, such as patients; sizes are then approximate.
+            Column, such as patients, whose equal values all go into the same part; sizes are then approximate.
 
         Returns
         -------
@@ -389,10 +389,11 @@ class RowVerbs(Owner):
         Parameters
         ----------
         other
-            The other rows; if one of their columns has the name of a column here and is not a key, it becomes
-            ``name_right``.
+            The other rows. A column of theirs that is not a key is called ``name_right`` in the result if a column here
+            has
+            the same name.
         on
-            Columns of both, ``{mine: theirs}`` if their names differ; None for all of the same name.
+            Key columns of both, or ``{mine: theirs}`` if their names differ; None takes all columns of the same name.
         how
             ``inner``, ``left``, ``right``, ``outer`` or ``cross``.
 

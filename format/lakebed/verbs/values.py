@@ -120,7 +120,7 @@ class ColumnVerbs(Compared):
         Parameters
         ----------
         values
-            Values, None for a missing one; names or numbers of labels.
+            Values; None stands for a missing value; labels can be names or numbers.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class ColumnVerbs(Compared):
         Parameters
         ----------
         value
-            A value, such as the name of a label, which may have wildcards, ``"c*"``.
+            A value, such as the name of a label; a text may contain wildcards, ``"c*"``.
 
         Raises
         ------

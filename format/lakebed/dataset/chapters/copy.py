@@ -71,7 +71,7 @@ class CopyMethods(DatasetBase):
         return type(self)(copy_table(table, dest, overwrite=overwrite, progressbar=progressbar))
 
     def _copied_parts(self, table: Table, dest: Path, *, overwrite: bool) -> Self:
-        """Copy the parts of samples that a view shows: the parts are encoded again, and links are replaced by their data.
+        """Copy the parts of samples that a view shows; the parts are encoded again, links are replaced by their data.
 
         Raises
         ------

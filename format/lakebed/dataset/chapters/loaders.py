@@ -97,10 +97,9 @@ class LoaderMethods(DatasetBase):
             with zeros (``pad``), or a ``nested`` tensor.
         distributed
             Read only the share of this process in its process group (that of ``torch.distributed`` or
-            ``jax.distributed``, or the workers of ``TF_CONFIG`` if TensorFlow is imported): together the processes read every
-            batch once, each process the same number of batches. None has the same effect, and logs it once; False reads
-            all
-            rows in each process.
+            ``jax.distributed``, or the workers of ``TF_CONFIG`` if TensorFlow is imported). Together the processes
+            read every batch once, each process the same number of batches. None has the same effect, and logs it once;
+            False reads all rows in each process.
         rank, world
             Number of this process and number of all, instead of those of the process group.
         **kwargs

@@ -63,7 +63,7 @@ class SchemaMethods(DatasetBase):
         return self._group
 
     def _named(self, name: str, *, as_column: bool = False) -> Tensor | Self:
-        """Return the tensor or group of a name; with ``as_column``, a column's tensor whose stored name differs, too."""
+        """Return the tensor or group of a name; ``as_column`` also finds a column's tensor with another stored name."""
         if isinstance(self._columns, dict):
             return self._tensor(self._full(name))
         full = normalize(name, self._group)

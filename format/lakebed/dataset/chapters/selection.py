@@ -427,7 +427,7 @@ class QueryMethods(DatasetBase):
         return gathered(table, is_chosen=tensors is not None, progressbar=progressbar)
 
     def _to_index(self, method: str, tensors: Sequence[str] | None = None) -> Table:
-        """Publish changes, and return the table of all rows; raise an error if the dataset is read-only or a selection."""
+        """Publish changes and return the table of all rows; refuse a read-only dataset or a selection of rows."""
         self._check_changeable(method)
         session = self._session
         if session.read_only:

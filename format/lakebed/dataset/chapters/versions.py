@@ -185,7 +185,7 @@ class VersionMethods(DatasetBase):
         return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:
-        """Replace the content of this branch by that of the side branch, and remove the side branch, in one atomic step.
+        """Replace the content of this branch by that of the side branch and remove the side branch, in one atomic step.
 
         Parameters
         ----------

@@ -318,7 +318,7 @@ def _widget(viewer: Viewer, state: Mapping[str, Any], width: int | str, height: 
 
 
 def _widget_page(viewer: Viewer) -> str:
-    """Return the page as one HTML text, with a content security policy that allows only its script and no connections."""
+    """Return the page as one HTML text, whose content security policy allows only its script and no connections."""
     text, script, style = (
         viewer.ask(path)[2].decode() for path in ("", "assets/index.js", "assets/index.css")
     )
