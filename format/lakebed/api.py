@@ -47,7 +47,7 @@ def empty(
         Bound in MB of the disk cache for chunks of an object store, which all processes share; 0 for none.
     creds
         Credentials of the object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
-        None uses those of the environment.
+        None uses the credentials of the environment.
     schema
         Dataclass or model of Pydantic whose fields are the tensors; ``ds.append`` and ``ds.extend`` take its instances.
     options
@@ -119,7 +119,7 @@ def load(
         Bound in MB of the disk cache for chunks of an object store, which all processes share; 0 for none.
     creds
         Credentials of the object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
-        None uses those of the environment.
+        None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -197,7 +197,7 @@ def dataset(
     local_cache_size
         Bound in MB of the disk cache for chunks of an object store; 0 for none.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
     schema
         Class of the rows of a new dataset, as for :func:`empty`; an existing dataset is not changed.
     options
@@ -231,7 +231,7 @@ def exists(path: Path, creds: Creds | None = None, **options: Any) -> bool:
     path
         Address without a version.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -263,7 +263,7 @@ def delete(
     large_ok
         Also remove datasets of more than 1 GB.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -297,7 +297,7 @@ def gc(
     dry_run
         Remove nothing, only report.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
 
     Returns
     -------

@@ -43,7 +43,7 @@ def like(
     overwrite
         Replace an existing dataset.
     creds
-        Credentials of the object stores of both datasets; None uses those of the environment.
+        Credentials of the object stores of both datasets; None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -56,7 +56,7 @@ def like(
     DatasetHandlerError
         If a dataset exists at ``dest`` and ``overwrite`` is false.
     TensorDoesNotExistError
-        If a name stands for nothing.
+        If no tensor or group has one of the names.
     """
     creds = kept(creds)
     check_options(options)
@@ -94,7 +94,7 @@ def copy(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
     unlink
         Copy the data to which links refer; if false, links are copied as links. See :func:`materialize`.
     options
@@ -109,7 +109,7 @@ def copy(
     DatasetHandlerError
         If no dataset exists at ``src``, or one exists at ``dest`` and ``overwrite`` is false.
     TensorDoesNotExistError
-        If a name stands for nothing.
+        If no tensor or group has one of the names.
     """
     src_creds, dest_creds = kept(src_creds), kept(dest_creds)
     check_options(options)
@@ -155,7 +155,7 @@ def materialize(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def deepcopy(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -258,7 +258,7 @@ def pack(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -302,7 +302,7 @@ def unpack(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -366,7 +366,7 @@ def backup(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -416,7 +416,7 @@ def backups(dest: Path, creds: Creds | None = None) -> list[BackupPoint]:
     dest
         Place of the backups.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
 
     Returns
     -------
@@ -443,7 +443,7 @@ def verify_backups(dest: Path, creds: Creds | None = None, *, progressbar: bool 
     dest
         Place of the backups.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
     progressbar
         Show a progress bar.
 
@@ -488,7 +488,7 @@ def restore(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------

@@ -356,7 +356,7 @@ def adopt(session: Session, parts: Iterable[Part]) -> None:
 
 
 def replace_by(session: Session, parts: Iterable[Part], *, one_each: bool = False) -> None:
-    """Replace the rows of tensors by those of parts, in this order; tensors that no part extends stay.
+    """Replace the rows of tensors by the rows of parts, in this order; tensors without rows in the parts are kept.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Session(Writer):
     lock_timeout
         Seconds to wait for another writer of the branch.
     credentials
-        Credentials of links; None takes those that the dataset names.
+        Credentials of links; None finds credentials by the names that the dataset declares.
 
     Attributes
     ----------
@@ -377,7 +377,7 @@ class Session(Writer):
     def try_append_row(self, group: str, row: Mapping[str, Any]) -> bool:
         """Append a row if a row with the same types was checked before; return whether it was appended.
 
-        The row is encoded later, together with others, but counts at once.
+        The row is encoded later, together with other rows, but already counts in the length of the dataset.
         """
         with self.mutex:
             draft = self._draft_to_append()

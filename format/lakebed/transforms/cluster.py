@@ -169,7 +169,7 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
     Parameters
     ----------
     places
-        Objects that open a storage when they are unpickled: targets, tables and others.
+        Objects that open a storage when they are unpickled, such as targets and tables.
 
     Returns
     -------

@@ -83,7 +83,7 @@ class Pipeline:
             A dataset or view, whose rows are passed to the function; a list, an array, an Arrow table, a data frame; an
             object with ``len`` and ``[i]``; or an iterable.
         ds_out
-            The dataset that receives the rows; None replaces those of ``data_in``.
+            The dataset that receives the rows; None replaces the rows of ``data_in``.
         num_workers
             Number of workers; 0 works in this thread.
         scheduler

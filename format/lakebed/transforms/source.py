@@ -257,7 +257,7 @@ def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source
     Parameters
     ----------
     pad
-        If the tensors of a dataset differ in length, take as many rows as the longest has; missing samples are empty.
+        If the tensors of a dataset differ in length, read as many rows as the longest has; missing samples are empty.
     as_dicts
         Return rows of a dataset as dictionaries of values instead of row objects.
 

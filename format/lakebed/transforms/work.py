@@ -457,7 +457,7 @@ def _extend(writer: PartWriter, rows: Rows) -> None:
 
 
 def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
-    """Return the numbers of samples that tensors got from an item, including those delivered before its end."""
+    """Return the distinct numbers of samples that an item gave to tensors, samples passed to ``overflow`` included."""
     if isinstance(rows, WholeRows):
         return {len(rows.rows)}
     return {overflowed.get(name, 0) + len(rows.get(name, ())) for name in {**rows, **overflowed}}

@@ -1,4 +1,4 @@
-"""Methods of a dataset as in pandas: those of query results, and others that change it or choose its columns."""
+"""Methods of a dataset as in pandas: they choose rows or columns, compute values, or change the dataset."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class OutputVerbs(Owner):
         Parameters
         ----------
         batch_size
-            Rows in a batch; the last one may have fewer.
+            Number of rows in a batch; the last batch may have fewer.
         """
         return self.batches(batch_size)  # type: ignore[no-any-return]
 
@@ -140,7 +140,7 @@ class OutputVerbs(Owner):
         Parameters
         ----------
         batch_size
-            Rows in a batch; the last one may have fewer.
+            Number of rows in a batch; the last batch may have fewer.
         """
         return iter(self.batches(batch_size))
 

@@ -384,7 +384,7 @@ class RowVerbs(Owner):
     def join(
         self, other: Any, on: str | Sequence[str] | Mapping[str, str] | None = None, how: str = "inner"
     ) -> Any:
-        """Pair the rows with those of another dataset or result that have the same values.
+        """Pair the rows with the rows of another dataset or result that have the same values.
 
         Parameters
         ----------

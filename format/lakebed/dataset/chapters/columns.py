@@ -202,8 +202,9 @@ class RowValueMethods(DatasetBase):
     def to_dict(self, *, labels: Literal["names", "numbers"] = "names") -> dict[str, Any]:
         """Read one row, ``ds[i].to_dict()`` and ``dict(ds[i])``; or the columns of several rows, as lists.
 
-        Numbers, text and JSON become values of Python, dates and times those of ``datetime``, class labels their names,
-        nulls None, and everything else arrays.
+        Numbers, text and JSON become values of Python, dates and times become values of ``datetime``, class labels
+        become
+        their names, nulls become None, and all other samples become arrays.
 
         Parameters
         ----------

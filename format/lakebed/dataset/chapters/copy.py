@@ -54,7 +54,7 @@ class CopyMethods(DatasetBase):
         Parameters
         ----------
         creds
-            Credentials of the destination's object store; None uses those of the environment.
+            Credentials of the destination's object store; None uses the credentials of the environment.
         token, num_workers, scheduler, public
             Accepted for compatibility.
         """
@@ -140,7 +140,7 @@ class CopyMethods(DatasetBase):
         Parameters
         ----------
         creds
-            Credentials of the object store of ``dest``; None uses those of the environment.
+            Credentials of the object store of ``dest``; None uses the credentials of the environment.
         """
         from lakebed.copying.materialize import copy_resolved, resolve_in_place
 

@@ -101,7 +101,7 @@ class LoaderMethods(DatasetBase):
             read every batch once, each process the same number of batches. None has the same effect, and logs it once;
             False reads all rows in each process.
         rank, world
-            Number of this process and number of all, instead of those of the process group.
+            Number of this process, and number of all processes, in place of the process group's numbers.
         **kwargs
             ``num_threads``, as `num_workers`; and arguments of 3.x without effect: ``persistent_workers``,
             ``prefetch_factor``, ``timeout``, ``multiprocessing_context``, ``verbose``.
@@ -197,7 +197,7 @@ class LoaderMethods(DatasetBase):
             False
             reads all rows in each process, as trainers such as accelerate need, which distribute samples themselves.
         rank, world
-            Number of this process and number of all, instead of those of the process group.
+            Number of this process, and number of all processes, in place of the process group's numbers.
         return_index
             Add the row number as ``index``.
         buffer_size

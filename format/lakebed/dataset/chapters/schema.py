@@ -160,7 +160,7 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
-            If the name is taken or impossible.
+            If the name is already used or not allowed.
         MetaError, UnsupportedCompressionError
             If the settings contradict each other.
         ValueError
@@ -212,7 +212,7 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
-            If the name is taken or impossible.
+            If the name is already used or not allowed.
         """
         from lakebed.session import schema as structure
 
@@ -243,7 +243,7 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorGroupAlreadyExistsError, TensorAlreadyExistsError, InvalidTensorGroupNameError
-            If the name is taken or impossible.
+            If the name is already used or not allowed.
         """
         from lakebed.writing.schema import check_new_group
 
@@ -279,7 +279,7 @@ class SchemaMethods(DatasetBase):
         RenameError
             If the new name is in another group.
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
-            If the new name is taken or impossible.
+            If the new name is already used or not allowed.
         """
         from lakebed.session import schema as structure
 
@@ -305,7 +305,7 @@ class SchemaMethods(DatasetBase):
         RenameError
             If the new name is in another group.
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorGroupNameError
-            If the new name is taken or impossible.
+            If the new name is already used or not allowed.
         """
         from lakebed.session import schema as structure
 

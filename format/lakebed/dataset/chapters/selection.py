@@ -401,7 +401,8 @@ class QueryMethods(DatasetBase):
 
         Returns
         -------
-        For each tensor its name, the number of its chunks in this version, and of those with statistics (`known`).
+        For each tensor its name, the number of its chunks in this version, and the number of chunks with statistics
+        (`known`).
 
         Raises
         ------
