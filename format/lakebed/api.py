@@ -322,7 +322,7 @@ def gc(
 
 
 def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Findings:
-    """Read a dataset, or one version of it, and report damage.
+    """Read a dataset, or a single version, and report damage.
 
     Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside raw arrays cannot be detected.
 

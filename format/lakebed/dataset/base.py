@@ -164,7 +164,7 @@ class TensorBase:
     name
         Full name, groups included.
     index
-        Selection; None is everything.
+        Selected samples, and parts of samples; None selects the whole tensor.
     pad
         Read rows beyond the last one as empty samples.
     key

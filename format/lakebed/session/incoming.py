@@ -284,7 +284,7 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return kind, draft and reader of each companion except nulls; the reader is None if they lack the companion."""
+        """Return kind, draft and reader of each companion except nulls; the reader is None if they lack it."""
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key

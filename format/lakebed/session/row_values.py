@@ -1,4 +1,4 @@
-"""Rows as dictionaries: columns are read chunk by chunk, and converted to Python values some thousand rows at a time.
+"""Rows as dictionaries: columns are read by chunks, and converted to Python values in batches of some thousand rows.
 
 tensor                      value
 single numbers              int, float, bool; None for a null

@@ -445,7 +445,8 @@ class Session(Writer):
     def flush_waiting(self) -> None:
         """Publish changes that have waited too long, from a thread without a caller that could handle errors.
 
-        After an error the changes are kept for another attempt. If they had to be dropped, the next call that writes
+        After an error the changes are kept for another attempt. If the changes had to be dropped, the next call that
+        writes
         raises an error.
         """
         with self.mutex:

@@ -46,7 +46,7 @@ def held_bytes(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A row that a function leaves out, if errors are ignored; returned or yielded in its place.
+    """Object that a function returns or yields in place of a row that it leaves out; allowed if errors are ignored.
 
     Parameters
     ----------

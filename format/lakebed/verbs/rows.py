@@ -116,7 +116,7 @@ class RowVerbs(Owner):
 
     @property
     def is_empty(self) -> bool:
-        """True if there are no rows."""
+        """True if no rows exist or are selected."""
         return len(self) == 0
 
     def unique(self, name: str) -> list[Any]:
@@ -358,7 +358,7 @@ class RowVerbs(Owner):
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 
     def drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
-        """Return the rows without duplicates of earlier ones, compared by some columns or all.
+        """Return the rows without duplicates of earlier rows; rows are compared by the named columns, or by all.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class RowVerbs(Owner):
         return self[np.sort(np.unique(codes(self, names), return_index=True)[1])]  # type: ignore[no-any-return]
 
     def dropna(self, by: str | Sequence[str] | None = None) -> Self:
-        """Return the rows without missing values in some columns, or in any.
+        """Return the rows without missing values in the named columns, or in any column.
 
         Parameters
         ----------

@@ -31,7 +31,7 @@ def concat(rows: Sequence[Any]) -> Any:
     Parameters
     ----------
     rows
-        At least one dataset, view or result. A column that one of them lacks is missing there.
+        At least one dataset, view or result. A column that one of them lacks has missing values in its rows.
 
     Returns
     -------

@@ -166,7 +166,7 @@ class ColumnVerbs(Compared):
 
 
 def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
-    """Return the min, max, mean, sum or std of all values of a column; None if there are no values."""
+    """Return the min, max, mean, sum or std of all values of a column; None if the column has no values."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -277,7 +277,7 @@ def delete(storage: Storage, name: str) -> None:
     Raises
     ------
     KeyError
-        If there is no such view.
+        If the view does not exist.
     ReadOnlyModeError
         If the dataset cannot be written.
     CommitFailed, CommitStateUnknown, LockedException
@@ -291,12 +291,12 @@ def delete(storage: Storage, name: str) -> None:
 
 
 def named(storage: Storage, name: str) -> SavedView:
-    """Return the entry of a view by id.
+    """Return the entry of the view with an id.
 
     Raises
     ------
     KeyError
-        If there is no such view.
+        If the view does not exist.
     """
     found = read_views(storage).find(name)
     if found is None:

@@ -15,7 +15,7 @@ MOST_LISTED = 10_000
 
 
 def axes_of(index: Index, rows: NDArray[np.uint64]) -> list[Any] | None:
-    """Return the selectors of an index for the entry; None if there are too many rows."""
+    """Return the selectors of an index for the entry of a view; None if the rows are too many to list."""
     first = index.chain[0] if len(index.chain) == 1 else None
     if not index.chain:
         head: Any = _of_slice(slice(None))

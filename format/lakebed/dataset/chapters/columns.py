@@ -55,7 +55,7 @@ class ColumnMethods(DatasetBase):
         Parameters
         ----------
         start, stop
-            First row and the one after the last, in the whole dataset.
+            Number of the first row, and of the row after the last row, in the whole dataset.
         tensors
             Names of the tensors to read; None reads all.
 

@@ -51,7 +51,7 @@ class RowMethods(DatasetBase):
         ignore_errors: bool = False,
         progressbar: bool = False,
     ) -> None:
-        """Add many rows, given as columns or as a table, all or nothing.
+        """Add many rows, passed as columns or as a table: all of them, or none after an error.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class RowMethods(DatasetBase):
         self._session.epoch += 1
 
     def update(self, sample: Mapping[str, Any]) -> None:
-        """Replace the samples of the selected rows in some tensors, all or nothing.
+        """Replace the samples of the selected rows in some tensors: all of them, or none after an error.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class SplitMethods(DatasetBase):
     def save_split(
         self, name: str, rows: Sequence[int] | NDArray[Any] | slice | Self, *, move: bool = False
     ) -> None:
-        """Make a split of some rows, which replace the previous rows of the split.
+        """Save rows as a split with a name; they replace the previous rows of this split.
 
         Each row keeps the name of its split when other rows are removed or inserted, and in copies and exports. The
         tensor ``split`` stores the names, and is created if it does not exist. Rows that are appended later must then

@@ -71,7 +71,7 @@ class VersionMethods(DatasetBase):
 
     @property
     def has_head_changes(self) -> bool:
-        """True if anything changed since the last commit."""
+        """True if the head has changes since the last commit."""
         from lakebed.session import branches
 
         return self._session.is_head and branches.is_changed(self._session, self._session.schema())
@@ -277,7 +277,7 @@ class MergeMethods(DatasetBase):
         self._session.epoch += 1
 
     def reset(self, force: bool = False) -> None:
-        """Discard everything since the last commit, published or not.
+        """Discard all changes since the last commit, published or not.
 
         Parameters
         ----------

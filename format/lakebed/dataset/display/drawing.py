@@ -306,7 +306,7 @@ def _draw_polygons(base: Image, polygons: Sequence[Any]) -> None:
 
 
 def _draw_points(base: Image, value: NDArray[Any], htype: str) -> None:
-    """Mark points; a sample of COCO has one column per object, with x, y and visibility of each point in turn."""
+    """Mark points; a sample of COCO has one column per object, with x, y and visibility of each point in sequence."""
     from PIL import ImageDraw
 
     found = np.nan_to_num(np.asarray(value, np.float64))

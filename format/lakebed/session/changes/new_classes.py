@@ -16,7 +16,7 @@ from lakebed.versions.state import TensorState
 class NewClasses:
     """Context that prints the names that a change has added to ``info.class_names``.
 
-    It is entered before the change and left after it, so that an error in printing cannot undo anything.
+    The context is entered before the change and left after it, so that an error in printing cannot undo the change.
     """
 
     def __init__(self, session: Session) -> None:
