@@ -136,8 +136,7 @@ def materialize(
     """Replace the links of a dataset by the data to which they refer.
 
     Files with the compression of their tensor are stored byte for byte. Progress is published while the call runs:
-    after
-    an error, or if the process was killed, the same call continues.
+    after an error, or if the process was killed, the same call continues.
 
     Parameters
     ----------
@@ -357,8 +356,7 @@ def backup(
         that have a backup; if none of these arguments is given, all backups are kept.
     moved
         Confirm that the place holds backups of the same dataset, although the dataset's address and all its versions
-        have
-        changed since.
+        have changed since.
     keep_damaged
         Back up a damaged dataset as far as possible.
     verify

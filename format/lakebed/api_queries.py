@@ -177,8 +177,7 @@ def sql(
     Returns
     -------
     A relation of DuckDB, which reads the data when its rows are fetched; None if the statement is of a kind that
-    returns
-    no rows. Class labels are returned by name, files as bytes, and links as addresses.
+    returns no rows. Class labels are returned by name, files as bytes, and links as addresses.
 
     Raises
     ------

@@ -59,8 +59,7 @@ class Queried:
         Credentials of the datasets that FROM names in buckets.
     named
         Datasets and results that FROM may name, by name; or a function that returns the dataset of an address. FROM
-        then
-        opens datasets only through this function.
+        then opens datasets only through this function.
     """
 
     def __init__(

@@ -400,8 +400,7 @@ class Merger:
         ours = _class_names(self.ours.tensors[pair.ours])
         theirs = _class_names(self.theirs.tensors[pair.theirs])
         # Keep our names, to which our numbers refer, even if the tensor was created again on their line and has no
-        # names
-        # there yet.
+        # names there yet.
         return merged_names(ours, theirs) if ours or theirs else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:

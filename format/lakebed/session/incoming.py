@@ -54,8 +54,8 @@ class Held:
         Reader of the null marks, if the tensor has any; the marks may end before the last row.
     written
         For each row, whether it was written since the common ancestor; None if comparing samples suffices. Comparing
-        does
-        not suffice for images with lossy chunk compression: they change a little whenever their chunk is rewritten.
+        does not suffice for images with lossy chunk compression: they change a little whenever their chunk is
+        rewritten.
     """
 
     reader: SampleReader

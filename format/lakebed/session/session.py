@@ -446,8 +446,7 @@ class Session(Writer):
         """Publish changes that have waited too long, from a thread without a caller that could handle errors.
 
         After an error the changes are kept for another attempt. If the changes had to be dropped, the next call that
-        writes
-        raises an error.
+        writes raises an error.
         """
         with self.mutex:
             if self._pid != os.getpid() or self._lost is not None:

@@ -58,8 +58,7 @@ class TransformReport:
         Notices about added rows: reason -> number of rows, and the first of them.
     file
         Path of a file of JSON lines, in the folder for temporary files, that lists all skipped items and rows; None if
-        at
-        most 10, which are printed, were skipped.
+        at most 10, which are printed, were skipped.
     no_file
         Reason why ``file`` could not be written.
     seconds

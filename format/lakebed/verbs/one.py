@@ -38,8 +38,7 @@ class OneValue(Comparing, ABC):
     """A single value such as ``row["age"]``, used like the stored number, text, array or list; labels also by name.
 
     Comparing a missing value gives false, as in queries; computing with it is an error. If the other operand is an
-    array
-    or number of NumPy, NumPy computes with arrays: ``row["age"] * np.float32(2)`` has the shape (1,), as in 3.x.
+    array or number of NumPy, NumPy computes with arrays: ``row["age"] * np.float32(2)`` has the shape (1,), as in 3.x.
     """
 
     __slots__ = ()

@@ -390,8 +390,7 @@ class RowVerbs(Owner):
         ----------
         other
             The other rows. A column of theirs that is not a key is called ``name_right`` in the result if a column here
-            has
-            the same name.
+            has the same name.
         on
             Key columns of both, or ``{mine: theirs}`` if their names differ; None takes all columns of the same name.
         how

@@ -156,8 +156,7 @@ class ColumnMethods(DatasetBase):
             Name of the tensor.
         htype, dtype
             New type. If htype is left out, it stays the same; if dtype is left out, it stays the same too, or is the
-            dtype of
-            the new htype.
+            dtype of the new htype.
 
         Raises
         ------
@@ -203,8 +202,7 @@ class RowValueMethods(DatasetBase):
         """Read one row, ``ds[i].to_dict()`` and ``dict(ds[i])``; or the columns of several rows, as lists.
 
         Numbers, text and JSON become values of Python, dates and times become values of ``datetime``, class labels
-        become
-        their names, nulls become None, and all other samples become arrays.
+        become their names, nulls become None, and all other samples become arrays.
 
         Parameters
         ----------

@@ -128,9 +128,8 @@ class CredsMethods(DatasetBase):
         """Use named credentials for the dataset's own storage from now on.
 
         In Deep Lake 3.x, this method told the vendor's service which of its credentials open the dataset. Here a
-        provider
-        finds the credentials by name, in this process and in processes to which the dataset is pickled; nothing is
-        stored.
+        provider finds the credentials by name, in this process and in processes to which the dataset is pickled;
+        nothing is stored.
 
         Parameters
         ----------

@@ -57,8 +57,7 @@ class LoaderMethods(DatasetBase):
         ----------
         transform
             Function of a sample, which is a dictionary of arrays; or a dictionary of functions by tensor, in which None
-            keeps
-            a tensor unchanged. Tensors that this dictionary lacks are left out.
+            keeps a tensor unchanged. Tensors that this dictionary lacks are left out.
         tensors
             Names of tensors; None is all.
         num_workers
@@ -194,8 +193,8 @@ class LoaderMethods(DatasetBase):
             Return samples by number, for samplers of PyTorch, which then decide the order.
         distributed
             True reads only the share of this process in its process group. None has the same effect, and logs it once.
-            False
-            reads all rows in each process, as trainers such as accelerate need, which distribute samples themselves.
+            False reads all rows in each process, as trainers such as accelerate need, which distribute samples
+            themselves.
         rank, world
             Number of this process, and number of all processes, in place of the process group's numbers.
         return_index
@@ -259,8 +258,7 @@ class LoaderMethods(DatasetBase):
         Returns
         -------
         A dataset of dictionaries of tensors: text and bytes are strings of shape (1,), json and lists are JSON strings
-        of
-        this shape.
+        of this shape.
 
         Raises
         ------

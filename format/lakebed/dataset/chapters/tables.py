@@ -238,8 +238,7 @@ class TableMethods(DatasetBase):
         row_ids
             Add the column ``row_id``, the number of each row in the whole dataset, from which ``ds.view_of`` makes a
             view of the result. Without ``tensors``, the relation has only the tensors whose rows are single numbers,
-            texts,
-            labels or JSON.
+            texts, labels or JSON.
 
         Returns
         -------

@@ -160,8 +160,7 @@ class VersionMethods(DatasetBase):
         ----------
         name
             Name of the side branch; if the branch exists from an earlier attempt, its rows are dropped unless
-            ``resume`` is
-            true.
+            ``resume`` is true.
         resume
             Continue an earlier attempt if the branch exists.
 
@@ -252,8 +251,7 @@ class MergeMethods(DatasetBase):
             Rule for samples that both branches changed, or one changed and the other deleted: None raises an error,
             ``"ours"`` and ``"theirs"`` choose a side, and a function ``(tensor name, our sample, their sample)``
             returns the value to keep. The function receives None for a deleted sample; if it then returns None, the
-            sample is
-            deleted.
+            sample is deleted.
         delete_removed_tensors
             Also delete tensors that the other branch deleted.
         force

@@ -93,8 +93,7 @@ def show(
         Name of the tensor of images; None takes the first tensor of images, or of masks if the dataset has no images.
     tensors
         Names of the tensors that are drawn over the images; None takes the tensors of the image's group, or of the
-        first
-        group with boxes, such as ``instances`` of COCO, but never ``split``.
+        first group with boxes, such as ``instances`` of COCO, but never ``split``.
     rows
         Number of rows.
     width
