@@ -121,7 +121,7 @@ class Described:
 
     @property
     def is_chunked_file(self) -> bool:
-        """True if each chunk is compressed as one image file, although its samples are values."""
+        """True if each chunk is one file, such as PNG, that holds the values of all its samples."""
         return self.storing is Storing.ARRAY and self.chunk_compression not in (None, *_BYTES)
 
     def arguments(self, sample_compression: str | None = None) -> dict[str, Any]:

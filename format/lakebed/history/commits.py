@@ -40,7 +40,7 @@ def commit_details(session: Session, address: str) -> dict[str, Any]:
     Raises
     ------
     VersionNotFoundError
-        If it does not exist.
+        If the version does not exist.
     """
     known = session.tree.commits.get(address)
     if known is not None and known.is_committed:

@@ -192,7 +192,7 @@ def joined(columns: Sequence[Column], state: TensorState) -> Column:
 
 
 def joined_rows(columns: Sequence[Column], state: TensorState) -> Column:
-    """Join columns of one row each; empty samples before the first array of several numbers become nulls."""
+    """Join columns of one row each; empty samples before the first array of several numbers count as nulls."""
     column = joined(columns, state)
     return column if column.items is not None else replace(column, parts=with_absent(column.parts, state))
 

@@ -102,7 +102,7 @@ def _list_of(logical: str, old: Any, new: Any) -> str:
 
 
 Convert = Callable[[int, int, int], list[Encoded]]
-"""(row of the chunk table, first row to convert, row after the last one) -> samples of the new type."""
+"""(row of the chunk table, first row to convert, row after the last row to convert) -> samples of the new type."""
 
 
 def _conversion(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info) -> Convert:
