@@ -89,7 +89,7 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
 
 
 def _weight(block: Block) -> int:
-    """Return how many samples an empty one counts as in readers' limits on tables: more with many axes."""
+    """Return the number of samples as which readers' limits on tables count an empty one: more with many axes."""
     if block.shapes is None:
         return 1
     axes = len(block.shapes) if isinstance(block.shapes, tuple) else block.shapes.shape[1]

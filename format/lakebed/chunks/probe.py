@@ -64,7 +64,9 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
 
 
 def described(read: Read, size: int) -> int:
-    """Return the number of samples in a chunk file's rows; 0 if it has no rows, as for empty samples of unknown rank.
+    """Return the number of samples that the tables in a chunk's header describe.
+
+    The number is 0 if the tables are empty, as for empty samples of unknown rank.
 
     Raises
     ------

@@ -205,7 +205,7 @@ class PictureCodec(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            As of :meth:`decode`.
+            If the data is damaged, or decodes to more than this process allows.
         """
         raise NotImplementedError
 

@@ -361,7 +361,7 @@ def _too_large(name: str, error: Exception) -> LimitError:
 
 
 def pil_array(image: Any) -> NDArray[Any]:
-    """Return the pixels of a Pillow image; a palette's indices as its colours."""
+    """Return the pixels of a Pillow image; for an image with a palette, the colours."""
     if image.mode in ("P", "PA"):
         image = image.convert("RGBA" if "transparency" in image.info or image.mode == "PA" else "RGB")
     array: NDArray[Any] = np.asarray(image)

@@ -112,12 +112,12 @@ def file_codec(name: str | None) -> FileCodec | None:
 
 
 def picture_codec(name: str | None) -> PictureCodec | None:
-    """Return the codec of pictures of that kind; None for other names.
+    """Return the codec of an image format; None for DICOM and for names that are not image formats.
 
     Raises
     ------
     ModuleNotInstalledException
-        As of :func:`file_codec`.
+        If a package that the codec needs is not installed.
     """
     if name is None or name not in IMAGE_NAMES or name in DICOM_NAMES:
         return None

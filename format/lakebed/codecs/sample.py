@@ -227,7 +227,7 @@ class Sample:
         Raises
         ------
         FormatError, LimitError
-            As of :attr:`array`.
+            If the file is damaged, or decodes to more than this process allows.
         """
         codec = picture_codec(self.compression) if self._is_file else None
         return self.array if codec is None else self._decoded(codec.shown)

@@ -265,7 +265,7 @@ class FileList:
     tree_time
         Time at which the version tree was read, in POSIX seconds.
     files
-        By key.
+        Files by key.
     refs
         Keys of each version's own chunks.
     trusted

@@ -27,7 +27,7 @@ those of lists of pages, the first ``lists`` of them, then of pages. The digest 
 random bytes, drawn by the writer, keep a name from being written twice: a collector may remove an old object while
 another one of the same content is written. ``index`` describes the file `chunks_index/unsharded` of the version.
 
-Pages end where ids tell (:func:`ends`), so that those before and behind a change stay the same.
+The ids of chunks determine where pages end (:func:`ends`), so that pages before and after a change stay the same.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from lakebed.errors import FormatError
 
 PAGE, LIST = b"LBPAGE01", b"LBLIST01"
 FOLDER = ".lakebed/pages/"
-# One chunk in so many ends a page, by its id.
+# On average, one in this many chunks ends a page; the id of the chunk decides.
 SPREAD = 256
 # A page ends with this many chunks, or with the chunk that brings it to this many bytes, at the latest.
 MOST_ROWS = 512
@@ -253,7 +253,7 @@ def manifest_bytes(manifest: bytes, paged: Mapping[str, PagedIndex]) -> bytes:
 
 
 def read_manifest(data: bytes) -> tuple[bytes, dict[str, PagedIndex]]:
-    """Parse it: the manifest of everything else, and the indexes by tensor key.
+    """Parse a manifest that names pages; return the inner manifest, and the indexes by tensor key.
 
     Raises
     ------
@@ -276,7 +276,7 @@ def read_manifest(data: bytes) -> tuple[bytes, dict[str, PagedIndex]]:
 
 
 def rest_of(data: bytes) -> bytes:
-    """Return the manifest of everything else."""
+    """Return the inner manifest, which holds everything except the names of pages."""
     return read_manifest(data)[0]
 
 

@@ -57,7 +57,7 @@ def new_id() -> str:
 class VersionTree:
     """Every version by id, and the head of every branch; edits return a new tree.
 
-    Heads and their parents are at hand. Access to other versions may read and parse the whole history, once.
+    Heads and their parents are parsed. Access to other versions may read and parse the whole history, once.
     """
 
     commits: Mapping[str, CommitNode]

@@ -14,7 +14,7 @@ _MOST_OPEN = 1024
 
 
 class ChunkCache:
-    """Chunks and blocks, the last used ones at the end; callers hold a lock.
+    """Chunks and blocks, least recently used first; callers must hold a lock.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ChunkCache:
         self._make_room(1)
 
     def keep_briefly(self, key: str) -> None:
-        """Drop the chunk that was just put in as soon as a few more of its kind followed."""
+        """Drop the chunk ``key``, which was just put in, once a few more chunks were passed to this method."""
         self._large.append(key)
         while len(self._large) > _MOST_LARGE:
             dropped = self._chunks.pop(self._large.popleft(), None)
@@ -94,7 +94,7 @@ class ChunkCache:
             self.used += len(data)
 
     def evict(self) -> None:
-        """Make room for new blocks; keep at least two whatever the bound, because a sample may lie across two."""
+        """Make room for new blocks; keep at least two, whatever the limit, because a sample may extend over two."""
         self._make_room(0)
 
     def _make_room(self, chunks: int) -> None:

@@ -41,7 +41,7 @@ class ChunkFiles:
     Attributes
     ----------
     mappable
-        The storage if its files can be mapped because they are on this machine, or None.
+        The storage if its files are on this machine, so that they can be mapped; else None.
     """
 
     def __init__(self, storage: Storage, pool: BufferPool) -> None:
@@ -117,7 +117,7 @@ class ChunkFiles:
         return self._asked(storage, chunk, start, stop)
 
     def _trusted(self, chunk: OpenChunk) -> Storage:
-        """Return the storage to read a chunk from; a cache only if outdated data would be noticed."""
+        """Return the storage to read a chunk from: the cache if outdated data would be noticed, else the origin."""
         if self._cache is None:
             return self._storage
         if len(chunk.sums):
@@ -153,7 +153,7 @@ class ChunkFiles:
     # -- on this machine -----------------------------------------------------------------------------------------
 
     def whole(self, chunk: OpenChunk, *, pooled: bool) -> Bytes:
-        """Read a whole file and verify it; ``pooled`` for memory that is used again."""
+        """Read a whole file and verify it; with ``pooled``, read it into a reused buffer."""
 
         def ask() -> Bytes:
             if chunk.size and pooled:
@@ -210,9 +210,9 @@ class ChunkFiles:
         Raises
         ------
         ChecksumError, GetChunkError
-            If the chunk is missing, or not as it was written.
+            If the chunk is missing or damaged.
         DatasetNotFoundError
-            If the whole dataset is gone.
+            If the whole dataset was deleted.
         """
         try:
             return ask()

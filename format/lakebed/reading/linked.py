@@ -47,7 +47,7 @@ class Links:
         self._policy = Policy(reader.source.url)
 
     def path(self, row: int) -> str:
-        """Return the address that the link of a row has; "" for None.
+        """Return the address in the link of a row; "" if the row is None.
 
         Raises
         ------
@@ -98,14 +98,14 @@ class Links:
         return None if self._credentials is None or not code else self._credentials.by_code(code, url)
 
     def content(self, row: int) -> bytes:
-        """Return the content of the file behind the link of a row; b"" for None."""
+        """Return the content of the file behind the link of a row; b"" if the row is None."""
         url = self.path(row)
         return self.fetch(row, url) if url else b""
 
     # -- samples -----------------------------------------------------------------------------------------------
 
     def value(self, row: int) -> Any:
-        """Return the sample behind the link of a row: float64 of shape (0,) for None."""
+        """Return the sample behind the link of a row; an array of float64, shape (0,), if the row is None."""
         return self.value_of(row, None if self.is_grid(row) else self.path(row))
 
     def value_of(self, row: int, url: str | None, *, threads: int | None = None) -> Any:
@@ -186,7 +186,7 @@ class Links:
         return in_order(wanted, work, threads, _size)
 
     def urls(self, rows: Rows) -> list[str | None]:
-        """Return the addresses of links: "" for None, None for a grid of links."""
+        """Return the addresses of links: "" for a row that is None, None for a grid of links."""
         grids = self._reader.tile_entries
         if grids:
             return [None if int(row) in grids else self.path(int(row)) for row in rows]

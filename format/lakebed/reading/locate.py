@@ -313,7 +313,7 @@ class StoredSamples:
         return self._ranged_sample(ordinal, inside, chunk)
 
     def _told(self, ordinal: int, inside: int, chunk: OpenChunk, layout: Layout) -> Stored:
-        """Return a sample without reading the chunk's header, if the sample or the layout tells its shape."""
+        """Return a sample without reading the chunk's header, if the sample or the layout contains its shape."""
         data = self.source.told(chunk, layout, inside)
         shape = layout.shape(inside) or self.decoder.told_shape(data)
         if shape is not None:
@@ -387,13 +387,14 @@ class StoredSamples:
         return None if chunk.layout is None and is_fine else chunk
 
     def _lay_out(self, chunk: OpenChunk, ordinal: int) -> None:
-        """Compute the places of samples of one shape, if the file has the matching length."""
+        """Compute the places of a chunk's samples, if all have one shape and the file has the matching length."""
         if not self._is_even(chunk, ordinal):
             return
         size, count = self.item, self.state.table.samples(ordinal)
         if size <= _LONGEST_VERSION and not len(chunk.sums):
             # A killed writer can leave one sample too many or too few. If samples are this short, the changed length
-            # could be that of a file with another version in its header, so do not guess the layout.
+            # could be the length of a file whose header has a longer or shorter version string, so do not guess the
+            # layout.
             return
         chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
 

@@ -1,4 +1,4 @@
-"""A reader's knowledge of one chunk file: its size, checksums, places of samples, and the data read so far."""
+"""State of reading one chunk file: its size, its checksums, the places of its samples, and the data read so far."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class OpenChunk:
     mapped
         The whole file, if it could be mapped.
     blocks
-        Verified blocks by number; verified samples that were read alone, by the bitwise complement of their number.
+        Verified data. The key of a block is its number; the key of a sample that was read alone is the bitwise
+        complement of the sample's number.
     """
 
     __slots__ = (
@@ -119,7 +120,7 @@ class OpenChunk:
         return self.layout is not None and self.layout.sums is not None
 
     def is_blocks(self, span: ByteRange) -> bool:
-        """Return whether a range is whole blocks."""
+        """Return whether a range consists of whole blocks."""
         return span.start % BLOCK == 0 and (span.stop % BLOCK == 0 or span.stop == self.size)
 
     def blocks_of(self, start: int, stop: int) -> ByteRange:

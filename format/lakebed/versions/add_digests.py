@@ -29,7 +29,7 @@ def add_digests(
     """Write missing manifests, and a version tree that names them; return the tree.
 
     Every chunk of those versions is read once. Versions that cannot be opened, or whose metadata contradicts itself,
-    stay as they are. No other program may write the dataset meanwhile.
+    stay unchanged. No other program may write the dataset meanwhile.
 
     Parameters
     ----------

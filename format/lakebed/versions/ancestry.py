@@ -67,7 +67,7 @@ class Ancestry:
     def bases(self, one: str, other: str) -> list[str]:
         """Return the common ancestors that no other common ancestor descends from, newest first.
 
-        Two lines that were each merged into the other have several.
+        Two branches that were merged into each other can have several.
         """
         common = self.of(one) & self.of(other)
         best = common - {parent for version in common for parent in self.parents(version)}

@@ -26,7 +26,7 @@ class VersionChange:
 
     @classmethod
     def of(cls, node: CommitNode, snapshot: Snapshot) -> VersionChange:
-        """Return the records of a version; tensors without changes have an empty one."""
+        """Return the records of a version; tensors without changes have an empty record."""
         tensors = {name: snapshot.tensor(name).diff or CommitDiff() for name in snapshot.names()}
         return cls(node, snapshot.diff or DatasetDiff(), tensors)
 

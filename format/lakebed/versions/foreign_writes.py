@@ -43,11 +43,11 @@ def is_unmodified(
 ) -> bool:
     """Return whether 3.9.52 has not changed a version since its digest was made.
 
-    Commits never change. On a store without locks of its own, the lock file of each head shows it.
+    Commits never change. On a store without locks of its own, a head's lock file shows whether 3.9.52 has changed it.
 
     With any change of a head, 3.9.52 creates its missing tile encoders, except those of tensors that it clears or
-    deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) Without them, a few
-    younger files are damage, and the manifest has sound copies.
+    deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) If it has created
+    none, files that are younger than the digest are damaged, and the manifest has sound copies.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def is_whole_copy(storage: Storage, manifest: Manifest) -> bool:
 
 
 def _own_rows(manifest: Manifest, tensor: str) -> list[int]:
-    """Return the mask of a tensor's chunks that lie in the version's own folder."""
+    """Return the rows of a tensor's chunk table whose chunks are in the version's own folder."""
     places = manifest.chunks[tensor]
     own = [place for place, (commit, _) in enumerate(places.folders) if commit == manifest.version_id]
     rows: list[int] = np.flatnonzero(np.isin(places.folder_of, own)).tolist()
@@ -175,7 +175,7 @@ def _is_unmodified_folder(
     """Return whether the files of a head are unchanged."""
     version_id = manifest.version_id
     if "dataset_meta.json" not in manifest.files:
-        return True  # without this document, the comparison with the manifest fails
+        return True  # no file can be compared; opening the version from this manifest raises FormatError
     since, folder = digest_time(tree, version_id), folder_of(version_id)
     meta = meta or DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
     # 3.9.52 does not write an existing tile encoder again, so only tensors without one can show its writes.

@@ -162,7 +162,7 @@ def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFi
 def _read_manifest(
     storage: Storage, tree: VersionTree, version_id: str, digest: str | None
 ) -> tuple[Read | None, LockFile | None]:
-    """Read a version's manifest, None if it is not valid, and its lock file if needed to validate the manifest."""
+    """Return a version's manifest, None if it is not valid; and its lock file, None if it was not needed for that."""
     if not has_lock_marker(storage, tree, version_id):
         return _load(storage, version_id, digest), None
     from lakebed.storage.concurrently import concurrently

@@ -74,7 +74,7 @@ class ChunkTable:
 
     @property
     def count(self) -> int:
-        """Samples covered."""
+        """Number of samples that the table covers."""
         return self.ids.count
 
     def folder(self, row: int) -> tuple[str, str]:
@@ -87,7 +87,7 @@ class ChunkTable:
         return f"{folder_of(commit)}{tensor}/chunks/{self.ids.ids[row]:x}"
 
     def page(self, row: int) -> tuple[ChunkTable, int]:
-        """Return a table in memory that has a row, counting samples from its own beginning; and the row's number."""
+        """Return a table in memory that has a row, and the row's number in that table, whose samples count from 0."""
         return self, row
 
     def size(self, row: int) -> int:
@@ -385,7 +385,7 @@ class TensorState:
 
     @property
     def length(self) -> int:
-        """Samples as the user counts them; sequences count as one each."""
+        """Number of samples as users count them: each sequence counts as one."""
         return self.meta.length if self.sequence is None else self.sequence.count
 
     def with_(self, **changes: Any) -> TensorState:

@@ -1,6 +1,6 @@
 """Samples that wait to be packed into chunks: new ones as blocks, changes of packed ones as edits. Pure.
 
-Forks of both are free, and edits are collected so that each chunk is rewritten once.
+Forking blocks or edits copies no samples. Edits are collected so that each chunk is rewritten once.
 """
 
 from __future__ import annotations

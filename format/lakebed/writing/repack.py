@@ -164,7 +164,7 @@ def compacted(
     write: Write,
     size: Callable[[int], int],
 ) -> Plan:
-    """Merge neighbouring small chunks into the fewest chunks of up to ``limit`` bytes; ``size`` is that of a chunk."""
+    """Merge neighbouring small chunks into the fewest chunks of up to ``limit`` bytes; ``size`` returns a chunk's."""
     sizes = [
         0 if table.samples(row) == 0 or table.first(row) in tiled else size(row) for row in range(len(table))
     ]

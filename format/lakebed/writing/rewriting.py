@@ -23,7 +23,10 @@ from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, rep
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]
-"""(start and end in the new samples, places in the chunk, its old samples) -> its new samples; None if unchanged."""
+"""Function of (start and end in the new samples, places in the chunk, old samples of the chunk).
+
+It returns the new samples of the chunk, or None if the chunk does not change.
+"""
 
 
 def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int, SampleNumbers]]:
@@ -61,7 +64,7 @@ class Walk:
     Parameters
     ----------
     table
-        The present chunks.
+        The current chunks.
     tiled
         Tiled samples; their chunks are kept unchanged, or dropped.
     limit

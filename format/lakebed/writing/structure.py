@@ -75,5 +75,5 @@ def with_deleted(diff: DatasetDiff, name: str) -> DatasetDiff:
 
 
 def has_renamed(diff: DatasetDiff, names: Iterable[str]) -> bool:
-    """Return whether one of the names is new to the previous version."""
+    """Return whether a tensor with one of these names had another name in the previous version."""
     return not {new for _, new in diff.renamed}.isdisjoint(names)

@@ -33,12 +33,12 @@ _NULLABLE = {
 
 
 def needed(name: str, method: str) -> Any:
-    """Import a package of tables.
+    """Import the package ``name`` for a method that needs it.
 
     Raises
     ------
     ModuleNotInstalledException
-        If it is not installed; the error says how to install it.
+        If the package is not installed; the error says how to install it.
     """
     from importlib import import_module
 
@@ -75,9 +75,9 @@ def to_pandas(table: pa.Table, arrays: Container[str] = ()) -> pd.DataFrame:
 
 
 def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None:
-    """Convert lists of lists of numbers to an array of arrays, with None for a missing one.
+    """Convert lists of lists of numbers to an array of arrays; the array holds None for a row that is null.
 
-    Return None for other columns, and if lists inside a sample differ in length, which no array can represent.
+    Return None for other columns, and if lists inside a sample differ in length, so that no array can hold the sample.
     """
     found = np.empty(len(column), object)
     inner: set[tuple[int, ...]] = set()  # lengths of the axes after the first one

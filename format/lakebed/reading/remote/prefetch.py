@@ -8,7 +8,7 @@
 
 Inside the block, samples are read as usual; reads wait for requests under way. The amount requested ahead begins small,
 so that the first samples come soon, and grows while the reader has to wait, up to ``config.AHEAD_BYTES`` per dataset.
-So it takes no more memory than keeps the network busy. Files on this machine are not prefetched.
+So read-ahead takes no more memory than is needed to keep the network busy. Files on this machine are not prefetched.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def prefetch(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractCon
     Parameters
     ----------
     wanted
-        Rows. Those of several tensors ascend without gaps, so that chunks come in the order in which rows need them.
+        Rows to read. If there are several tensors, the rows of each must ascend without gaps, so that chunks arrive in
+        the order in which they are used.
     knows_all
         No other rows of these tensors will be read meanwhile, so their detectors pause.
     """
@@ -145,7 +146,7 @@ class Prefetch:
         return not self._is_over and self._pid == os.getpid()
 
     def close(self) -> None:
-        """Forget unused requests; do not make those that were not begun."""
+        """Forget unused requests; requests that have not begun are never sent."""
         self._is_over = True
         if self._pid == os.getpid():
             self._drop(lambda _: True)

@@ -47,7 +47,7 @@ _REMEMBERED = 256
 _ENOUGH = 32
 _USUAL = 0.95
 _TIMES = 2.0
-# Requests that take longer count as slow; below it the local machine may be the cause.
+# Only requests that take more seconds can count as slow; shorter delays may come from the local machine.
 _LEAST = 0.1
 _MOST_PART = 1 / 30
 
@@ -276,7 +276,7 @@ class RemoteRanges:
         return any(read.is_whole for read in self._reads.get(key, ()))
 
     def is_ranged(self, key: str) -> bool:
-        """Return whether ranges of a chunk were prefetched, as they cost less than the whole."""
+        """Return whether ranges of a chunk were prefetched because the ranges cost less than the whole chunk."""
         return any(read.owner is not None and not read.is_whole for read in self._reads.get(key, ()))
 
     def _whole(self, chunk: OpenChunk) -> PendingRead:

@@ -46,8 +46,8 @@ class LazyFuture(Generic[T_co]):
     def __init__(self, call: Callable[[], T_co]) -> None:
         self._call: Callable[[], T_co] | None = call
         self._claim = threading.Lock()
-        # Create an event only when a thread waits, because most calls end earlier, and an event costs more than all
-        # the rest.
+        # Create an event only when a thread waits: most calls end earlier, and creating an event costs more than all
+        # other steps of a call.
         self._waiting: list[threading.Event] = []
         self._outcome: Outcome[T_co] | None = None
         self.is_done = False

@@ -233,7 +233,7 @@ class Collector:
         return found
 
     def _dropped_pages(self, old: PageTree, *new: PageTree) -> list[tuple[str, int]]:
-        """Return the pages of this writer's heads that are gone from the last one; remember those that came."""
+        """Return the pages of this writer's heads that the last head lacks; remember the pages that are new in it."""
         from lakebed.documents.pages import key_of
 
         gone = [key_of(entry) for entry in old.without(new)]
@@ -353,7 +353,7 @@ class Collector:
     # -- what others left --------------------------------------------------------------------------------------
 
     def _wanted(self, tombstones: Tombstones) -> tuple[bool, bool] | None:
-        """Return (whether it covers everything, whether it is done at once) if a sweep is due, else None."""
+        """Return (whether the sweep covers all versions, whether it is completed at once); None if no sweep is due."""
         now = clock.now()
         if tombstones.since is not None and now >= tombstones.sweep:
             return True, now >= tombstones.sweep + _OVERDUE_SECONDS

@@ -298,7 +298,7 @@ class Sweep:
         return self._now if stat is None else self._changed(stat)
 
     def _end(self, version: str) -> str | None:
-        """End a version, so that no reader can open it any more; return why it cannot be ended, or None."""
+        """End a version, so that no reader can open it any more; return the reason if this is impossible, else None."""
         key = reader_lease_key(version)
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None

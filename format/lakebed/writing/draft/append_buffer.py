@@ -2,7 +2,7 @@
 
 Encoding a row costs the same as encoding a hundred of them, so ``append`` in a loop is as fast as ``extend``. A row is
 taken only if its values need no decision: the right dtype and rank, numbers in range, known labels, pictures that are
-stored as unchanged files. Every other row is encoded at once, which finds errors before the row counts.
+stored as unchanged files. Every other row is encoded at once, so that errors are found before the row is added.
 """
 
 from __future__ import annotations

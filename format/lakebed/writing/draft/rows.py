@@ -156,7 +156,8 @@ class DraftRows:
         Parameters
         ----------
         grows
-            Whether the number of samples may change, so that even companions that an update leaves alone must change.
+            Whether the number of samples may change. If so, also change companions that keep their values when samples
+            are updated one by one, such as ids.
         """
         tensor.splice(first, stop, parts)
         for hidden, link in self._companions.links(tensor, flat=True):

@@ -58,7 +58,7 @@ class TensorDraft(TensorChunks):
         Parameters
         ----------
         diff
-            The version's new record of changes; None keeps the present one.
+            The version's new record of changes; None keeps the current record.
         """
         block = part.block
         if block.count == 0:
@@ -484,7 +484,7 @@ class TensorDraft(TensorChunks):
         return None
 
     def chunk_row(self, row: int) -> int:
-        """Return the number of a sample in the present chunk table."""
+        """Return the number that a sample has in the stored chunk table, where removed samples still count."""
         return self._edits.original(row)
 
     def stored(self, row: int) -> bytes | memoryview:

@@ -9,7 +9,7 @@ Bytes and addresses go into tensors of files, of plain bytes and of links (FORMA
     struct<path: string, creds_key: string>        link: with the name of its credentials
 
 A null becomes an empty sample of shape (0, 0, ...). So does an empty list, but later axes that the Arrow type or the
-htype fixes keep their extents: no boxes have the shape (0, 4), so that they can be concatenated with others. The result
+htype fixes keep their extents: an empty list of boxes has shape (0, 4), like other lists of boxes. The result
 for a row does not depend on other rows.
 """
 
@@ -156,7 +156,7 @@ def _encode_array(array: Any, meta: TensorMeta, info: Mapping[str, Any], htype: 
 
 
 def _encode_bytes(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Encoded:
-    """Encode a binary array as one-dimensional samples of uint8, as lists of that would be."""
+    """Encode a binary array as one-dimensional samples of uint8, as lists of uint8 are encoded."""
     if meta.dtype not in (None, "uint8") or len(meta.max_shape) > 1:
         raise TensorDtypeMismatchError(
             f"bytes need a tensor of dtype uint8 and one dimension; this one has dtype {meta.dtype} and "
