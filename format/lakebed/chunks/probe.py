@@ -160,7 +160,7 @@ class ChunkHeader:
         return SamplePlace(start, self.offsets[local + 1] - start, shape)
 
     def shape_table(self) -> NDArray[np.uint32]:
-        """Return the shapes of all samples: uint32, shape (samples, ndim); those beyond the table have zero extents."""
+        """Return the shapes of all samples: uint32, shape (samples, ndim); beyond the table, extents are 0."""
         count = len(self.offsets) - 1
         table = np.zeros((count, len(self.shapes[0]) if self.shapes else 0), dtype=np.uint32)
         if self.shapes:

@@ -81,7 +81,7 @@ _MODES: Mapping[str, tuple[int, str]] = {
 # Modes of three or four channels that are not red, green, blue and transparency.
 _OTHER_SPACES = frozenset({"CMYK", "YCbCr", "LAB", "HSV"})
 
-# Pillow's GIF writer renumbers grey values unless it is told not to optimize the palette.
+# Pillow's GIF writer renumbers grey values unless an option turns off the optimization of the palette.
 _OPTIONS: Mapping[str, dict[str, Any]] = {"gif": {"optimize": False}}
 
 _INTEGERS: Mapping[str, np.dtype[np.integer[Any]]] = {
@@ -237,7 +237,7 @@ class Image(PictureCodec):
             yield image
 
     def _check_promise(self, data: Buffer) -> FileFacts | None:
-        """Check extents that Pillow's header does not tell; return the facts if this check reveals all of them."""
+        """Check extents that Pillow does not read from the header; return the facts if the check finds all of them."""
         if self.name == "png":  # this library's parser checks more of a PNG header than Pillow's
             return _png_facts(data)
         if self.name in _PROMISES:

@@ -88,7 +88,7 @@ class Jpeg(PictureCodec):
         Returns
         -------
         bool
-            False if the file is of another kind or shape, or damaged: :meth:`decode` then tells more.
+            False if the file is of another kind or shape, or damaged; use :meth:`decode` for such a file.
         """
         try:
             header = native.jpeg_header(data)

@@ -171,7 +171,7 @@ _BY_SUFFIX = {
 
 
 _SMALL_ATOMS = (b"wide", b"free", b"skip", b"pnot")
-"""Other first atoms of QuickTime files; since they are words, only the size before them tells them from text."""
+"""Other first atoms of QuickTime files; only the size before these words shows that a file is no text."""
 
 
 def sniff(data: Buffer, path: str | None = None) -> str | None:

@@ -62,7 +62,7 @@ class Sample:
         Whether, if a tensor stores another kind of image, data that it cannot hold is dropped: transparency, the low
         bits of 16. Otherwise such a picture is refused.
     is_told
-        Whether the user has been told already that the picture is converted.
+        Whether the user was already informed that the picture is converted.
 
     Raises
     ------

@@ -236,7 +236,7 @@ class ColdNodes:
         return ColdNodes.of(b"".join([self.text, *texts]), self.count + len(texts)) if texts else self
 
     def without(self, ids: Iterable[str]) -> ColdNodes:
-        """Return the text without some versions; those that it lacks are ignored."""
+        """Return the text without some versions; versions that the text lacks are ignored."""
         gone = [id_ for id_ in dict.fromkeys(ids) if self.has(id_)]
         if not gone:
             return self

@@ -17,7 +17,7 @@ The base is the whole manifest, with this digest, of an ancestor. A file that is
 unless it records the changes of a version; a named file begins with ``kept`` bytes of the file in the base. Likewise a
 tensor's chunks begin with the first ``kept`` rows and ``known`` folders of the base. The arrays are sizes u64[rows],
 sums u64[sums], folder_of u32[rows] of the rows added, and own u32[runs]: lengths of runs of all rows that are not, are,
-are not, ... this version's own. A tensor that is not named has no own chunks. Layouts are those of the rows added.
+are not, ... this version's own. A tensor that is not named has no own chunks. Layouts are stored for added rows.
 ``spent`` counts the bytes of all manifests since the base, this one included: once they exceed the size of the base, a
 whole one is written.
 """

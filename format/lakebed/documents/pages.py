@@ -22,10 +22,10 @@
     ...     payload: a manifest of another kind, for everything else; entries
 
 Header of such a manifest: ``{"block": bytes per checksum, "manifest": bytes of it, "pages": {tensor key: {"at": offset,
-"entries": n, "lists": n, "own": [[first row, end], ...], "tiled": bool, "index": [bytes, digest]}}}``. Entries are
-those of lists of pages, the first ``lists`` of them, then of pages. The digest in an entry confirms its object. The
-random bytes, drawn by the writer, keep a name from being written twice: a collector may remove an old object while
-another one of the same content is written. ``index`` describes the file `chunks_index/unsharded` of the version.
+"entries": n, "lists": n, "own": [[first row, end], ...], "tiled": bool, "index": [bytes, digest]}}}``. The first
+``lists`` entries name lists of pages, the later entries name pages. The digest in an entry is that of its object. The
+writer draws the random bytes, so that no name is written twice: a collector may remove an old object while a new object
+of the same content is written. ``index`` describes the file `chunks_index/unsharded` of the version.
 
 The ids of chunks determine where pages end (:func:`ends`), so that pages before and after a change stay the same.
 """
@@ -164,7 +164,7 @@ def ends(
     weights
         Bytes of each row.
     starts
-        Rows with which a page may begin: those of the first tiles of samples. None for all.
+        Rows with which a page may begin: rows of the first tiles of samples. None if it may begin with any row.
     """
     total = np.cumsum(weights)
     natural = np.flatnonzero(marks % np.uint64(SPREAD) == 0)

@@ -323,7 +323,7 @@ class VersionTree:
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
 
     def checkpoint_head(self, branch: str, new_id: str) -> VersionTree:
-        """Put a new, uncommitted head below that of a branch, which stays uncommitted but is no longer a head.
+        """Put a new, uncommitted head below the head of a branch, which stays uncommitted but is no longer a head.
 
         Raises
         ------
@@ -463,7 +463,7 @@ class VersionTree:
         return [id_ for id_, node in new.hot.items() if old.get(id_) != node]
 
     def with_digests(self, digests: Mapping[str, str]) -> VersionTree:
-        """Return the tree with the checksums of manifests; those of versions that it lacks are dropped."""
+        """Return the tree with the checksums of manifests; checksums of versions that it lacks are dropped."""
         nodes = [
             replace(self.commits[id_], digest=digest)
             for id_, digest in digests.items()

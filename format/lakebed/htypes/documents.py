@@ -109,7 +109,7 @@ def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
     Raises
     ------
     TensorDtypeMismatchError
-        If a value has no JSON form, or not that of the schema.
+        If a value has no JSON form, or does not match the schema.
     """
     check = _check_of(None if dtype == "Any" else dtype, "json")
     parts = []

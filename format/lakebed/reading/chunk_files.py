@@ -220,7 +220,7 @@ class ChunkFiles:
             raise self._told(error, key) from error
 
     def _told(self, error: KeyNotFound | InvalidInputError | TruncatedReadError, key: str) -> LakebedError:
-        """Translate an error of the storage into one about a chunk; see :meth:`asked`."""
+        """Return an error about a chunk for an error of the storage; see :meth:`asked`."""
         if isinstance(error, KeyNotFound):
             deleted = error_if_deleted(self._storage)
             if deleted is not None:

@@ -72,12 +72,12 @@ class Links:
     # -- files -------------------------------------------------------------------------------------------------
 
     def fetch(self, row: int, url: str) -> bytes:
-        """Return the content of the file that a link of a row leads to.
+        """Return the content of the file to which a link of a row refers.
 
         Raises
         ------
         GetDataFromLinkError
-            If it cannot be read, or reading it is forbidden; class and cause tell why.
+            If the file cannot be read, or reading it is forbidden; class and cause of the error tell the reason.
         """
         try:
             return fetch(url, creds=self._creds(row, url), policy=self._policy)
@@ -85,7 +85,7 @@ class Links:
             raise self.failed(row, url, error) from error
 
     def open(self, row: int, url: str) -> RangedFile:
-        """Return the file that a link of a row leads to, for fetching parts of it."""
+        """Return the file to which a link of a row refers, for fetching parts of the file."""
         creds = self._creds(row, url)
 
         def part(start: int, length: int, tag: str | None) -> Part:
@@ -121,7 +121,7 @@ class Links:
         return self.decode(row, url, self.fetch(row, url)) if url else np.empty(0)
 
     def part(self, row: int, subscript: Any) -> Any:
-        """Return a part of the sample behind the link of a row; fetch and decode only what that needs."""
+        """Return a part of the sample behind the link of a row; fetch and decode only what the part needs."""
         if self.is_grid(row):
             return self._tiled(row, subscript, None)
         url = self.path(row)
@@ -173,7 +173,7 @@ class Links:
         return found[selection]
 
     def values(self, rows: Rows) -> Iterator[Any]:
-        """Yield the samples behind many links, in the order given; the next ones are fetched ahead."""
+        """Yield the samples behind many links, in the order given; the next files are fetched ahead."""
         urls = self.urls(rows)
         threads = min(len(rows), threads_for(urls))
         # Several threads fetch the files of a grid; fewer per grid if several grids are read at the same time.

@@ -39,10 +39,10 @@ from lakebed.versions.state import TensorState
 Shape = tuple[int, ...]
 Stored = tuple[Buffer, Shape | None]
 
-# A chunk is read as a whole if at least one in this many of its samples is requested.
+# A chunk is read as a whole if at least 1 / _WHOLE_FROM of its samples are requested.
 _WHOLE_FROM = 8
 # A chunk is also read as a whole if its samples have fewer bytes than _FINE_BELOW on average, the chunk has at most
-# _WHOLE_BELOW bytes, and the manifest does not tell where its samples lie.
+# _WHOLE_BELOW bytes, and the manifest does not contain the places of its samples.
 _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
 # Single arrays of at least this size come from the buffer pool.
@@ -381,8 +381,8 @@ class StoredSamples:
             return chunk
         if self.is_gathered:
             self._lay_out(chunk, ordinal)
-        # Only the header tells where many small samples lie. Reading the rest of the chunk with it costs no more than
-        # another request, and neighbours of the sample are likely to be read next.
+        # The places of many small samples are in the header only. Reading the whole chunk instead of its header costs
+        # no more than another request, and neighbours of the sample are likely to be read next.
         is_fine = chunk.size < _FINE_BELOW * table.samples(ordinal) and chunk.size <= _WHOLE_BELOW
         return None if chunk.layout is None and is_fine else chunk
 

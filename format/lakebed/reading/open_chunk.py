@@ -75,7 +75,7 @@ class OpenChunk:
         self.header_read = False
         self._layout: Layout | None = None
         self._told: tuple[ChunkTable, int] | None = None
-        # True while the source knows this chunk; if the source has dropped it, ask for it again.
+        # True while the source knows this chunk; when it is False, callers must get the chunk from the source again.
         self.is_open = True
 
     @property

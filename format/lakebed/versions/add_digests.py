@@ -28,8 +28,8 @@ def add_digests(
 ) -> VersionTree:
     """Write missing manifests, and a version tree that names them; return the tree.
 
-    Every chunk of those versions is read once. Versions that cannot be opened, or whose metadata contradicts itself,
-    stay unchanged. No other program may write the dataset meanwhile.
+    Every chunk of versions without a manifest is read once. Versions that cannot be opened, or whose metadata
+    contradicts itself, stay unchanged. No other program may write the dataset meanwhile.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def is_unmodified(
 
 
 def would_tell(manifest: Manifest) -> bool:
-    """Return whether 3.9.52 cannot have opened a head for writing if its files are exactly those of a manifest.
+    """Return whether 3.9.52 cannot have opened a head for writing if the head's files are exactly a manifest's files.
 
     3.9.52 first creates the missing tile encoders of all tensors, whatever it does then. (Tested for append, extend,
     update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.) If it clears
@@ -139,7 +139,7 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
 
 
 def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool:
-    """Return whether etags agree with the files: those that look like an MD5 all match, or none does.
+    """Return whether etags agree with the files: either all etags that look like an MD5 match, or none does.
 
     Etags of objects uploaded in parts do not look like an MD5. Etags of encrypted objects look like one, but are not.
     """
@@ -159,7 +159,7 @@ def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFi
     Parameters
     ----------
     tree
-        The present tree.
+        The current tree.
     lock
         The lock file of the head before this process replaced it.
     """

@@ -36,14 +36,14 @@ class Drawn:
 
 
 def newest_first(parents: Mapping[str, Sequence[str]], times: Mapping[str, float]) -> Iterator[str]:
-    """Iterate over commits by time, newest first, but every commit before its parents whatever the clocks said.
+    """Iterate over commits by time, newest first, but each commit before its parents even if clocks were wrong.
 
     If damaged records form a circle, its newest commit comes first.
 
     Parameters
     ----------
     parents
-        Parents of each commit; those that are not keys are left out.
+        Parents of each commit; parents that are not keys of the mapping are left out.
     times
         When each commit was made.
     """

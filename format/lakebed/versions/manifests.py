@@ -1,6 +1,6 @@
 """Manifests in storage, their digests in the version tree, and the times of the digests of heads.
 
-Manifests of small versions are complete; those of large ones hold the difference from an older one.
+Manifests of small versions are complete; manifests of large versions hold the difference from an older manifest.
 
 Deep Lake 3.9.52 drops keys that it does not know when it rewrites ``version_control_info.json``: at a commit, at a new
 branch, at the first ``ds.append``. So a digest in the tree confirms the manifest of a committed version. But 3.9.52
@@ -111,11 +111,11 @@ def origin_of(found: Read) -> Origin:
 def write_manifest(
     manifest: Manifest, origin: Origin | None, tree: VersionTree, *, is_changed: bool
 ) -> tuple[bytes, Origin]:
-    """Serialise a manifest: whole, or as the difference from a permanent one of this version's history.
+    """Serialise a manifest: whole, or as the difference from a permanent manifest in this version's history.
 
     Only manifests of commits and checkpoints serve as a base, because they stay as long as their descendants. Once the
-    differences since the last whole manifest are as large as it is, a version with changes gets a whole one again; in
-    the long run, this doubles the written bytes.
+    differences since the last whole manifest are as large as that manifest, a version with changes gets a whole
+    manifest again; in the long run, this doubles the written bytes.
 
     Parameters
     ----------

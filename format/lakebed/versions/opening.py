@@ -382,7 +382,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
 
 
 def _shortened(state: TensorState) -> TensorState:
-    """Reduce metadata and index to the shorter of the two, which a killed 3.9.52 leaves unequal (FORMAT.md 15.5)."""
+    """Reduce metadata and index to the length of the shorter; a killed 3.9.52 leaves them unequal (FORMAT.md 15.5)."""
     length, sequence = min(state.meta.length, state.table.count), state.sequence
     if length == state.meta.length:
         return state

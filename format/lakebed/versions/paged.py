@@ -176,7 +176,7 @@ class PageTree:
 
     def with_row(self, row: int) -> Place:
         """Return the page that has a row."""
-        last = self._last  # neighbouring rows are asked for one after the other
+        last = self._last  # callers usually request neighbouring rows one after the other
         if last is None or not last.row <= row < last.row + len(last.page):
             last = self._last = self._find("rows", row)
         return last

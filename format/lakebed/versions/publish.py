@@ -59,7 +59,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
             chunk_set = _chunk_set(snapshot.version_id, tensor)
             if chunk_set:
                 files[f"{key}/chunk_set"] = chunk_set.to_bytes()
-        # A hidden tensor needs no record of changes, because that of its owner covers it (FORMAT.md 15.3).
+        # A hidden tensor needs no record of changes, because the record of its owner covers it (FORMAT.md 15.3).
         if tensor.diff is not None and key not in hidden:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
         for name, data in tensor.encoders().items():
@@ -68,7 +68,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _chunk_set(version_id: str, tensor: TensorState) -> ChunkSet:
-    """Return the names of all chunks of this version; those in folders of other versions include the folder."""
+    """Return the names of this version's chunks; names of chunks in folders of other versions include the folder."""
     entries: dict[str, tuple[str | None, str | None]] = {}
     for (commit, key), ids in tensor.table.named(own=True):
         place = (
@@ -110,7 +110,7 @@ def publish(
     Raises
     ------
     CommitFailed
-        If another writer changed what this one builds on; nothing was published.
+        If another writer changed the same branches; nothing was published.
     CommitStateUnknown
         If the store's answer was lost, and reading again does not tell the outcome.
     LockedException

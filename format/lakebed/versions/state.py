@@ -185,7 +185,7 @@ class ChunkTable:
         return ArrayTable(ChunkIds(_grown(self.ids.ids, ids), _grown(self.ids.last, last)), places)
 
     def rebuilt(self, plan: Sequence[tuple[int, int] | NewChunk], folder: tuple[str, str]) -> ChunkTable:
-        """Return a table of runs ``(first, stop)`` of rows of this one, and of new chunks in one folder, in order."""
+        """Return a table of runs ``(first, stop)`` of this table's rows, and of new chunks in one folder, in order."""
         p, counts = self.places, self.ids.counts
         folders = p.folders if folder in p.folders else (*p.folders, folder)
         at = np.uint32(folders.index(folder))
@@ -439,7 +439,7 @@ class Snapshot:
     tensors: Mapping[str, TensorState]
     diff: DatasetDiff | None = None
     origin: Origin | None = field(default=None, compare=False, repr=False)
-    """The stored version from which this one is made, or this version if it is stored; None if unknown."""
+    """The stored version from which this version is made; this version itself if it is stored; None if unknown."""
 
     def key_of(self, name: str) -> str | None:
         """Return the key of the tensor with that name, or None."""

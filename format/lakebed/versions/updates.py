@@ -361,7 +361,7 @@ class ReplaceHistory(Update):
 
 @dataclass(frozen=True, slots=True)
 class SetTree(Update):
-    """Another tree takes the place of this one."""
+    """Another tree takes the place of the current tree."""
 
     tree: VersionTree
 
@@ -388,7 +388,7 @@ class SetDigests(Update):
     time: int
 
     def apply(self, tree: VersionTree) -> VersionTree:
-        """Return the tree with the digests; those of versions that it lacks are left out."""
+        """Return the tree with the digests; digests of versions that the tree lacks are left out."""
         return with_digests(tree, self.digests, self.time)
 
     def __str__(self) -> str:
@@ -419,7 +419,7 @@ class RaiseFence(Update):
     """The fence of a branch gets the next number; numbers of dropped branches are removed.
 
     Used when a writer takes over from one that may still live. A late publish of the former writer fails, because the
-    tree then has another number than the one that it knows.
+    tree then has another number than that writer knows.
     """
 
     text = "raise the fence of {0.branch!r}"

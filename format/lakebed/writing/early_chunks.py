@@ -5,7 +5,7 @@ the processor's cache by the time the chunk is packed. So the copies go into a b
 full, its bytes enter the checksums of the file's blocks, and are written to a file without a name, at their place in
 the chunk. A full chunk needs only a name. Nothing is read or written twice.
 
-If anything else happens to the samples before, they are read back and packed like all others.
+If the samples must be encoded before their chunk is full, they are read back and packed like all other samples.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class EarlySample:
 class EarlyChunks:
     """The early chunks of one tensor, one after the other.
 
-    They begin at the start of a chunk. If encoded samples wait that will share a chunk with the next arrays, those
+    Each begins at the start of a chunk. If encoded samples wait that will share a chunk with the next arrays, those
     arrays wait in memory until that chunk is full.
 
     Parameters

@@ -18,7 +18,7 @@ from lakebed.versions.state import NewChunk
 class Blocks(Sequence[Block]):
     """Blocks in order.
 
-    A fork shares the present blocks. Only one of the two may grow afterwards, and the other one must be dropped.
+    A fork shares the current blocks. Afterwards, either the original or the fork may grow; the other must be dropped.
     """
 
     __slots__ = ("_all", "_count", "nbytes")

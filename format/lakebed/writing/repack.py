@@ -61,7 +61,7 @@ class _Repacking:
             self._leave(min(stop, int(self._table.ids.last[self._row]) + 1))
 
     def add(self, piece: Piece) -> None:
-        """Insert new samples at the present position."""
+        """Insert new samples at the current position."""
         if isinstance(piece, Block):
             self._waiting.append(piece)
         else:

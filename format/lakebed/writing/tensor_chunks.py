@@ -106,7 +106,7 @@ class TensorChunks:
         self._new_tiles: set[int] = set()
 
     def fork(self) -> Self:
-        """Return a copy to change, which may be given up; this one may not change any more."""
+        """Return a copy to change, which may be dropped; the original must not change any more."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, _owns_chunks=False, _owns_pending=False, _owns_edits=False)
         return copy
@@ -310,7 +310,7 @@ class TensorChunks:
         self._rebuild(plan)
 
     def _tiled_originals(self) -> set[int]:
-        """Tiled samples in the present table."""
+        """Tiled samples in the current table."""
         return {int(i) for i in self.state.tiles.indices} | self._new_tiles
 
     def rechunk(self) -> None:
@@ -378,7 +378,7 @@ def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
 
 
 def tells_shape(meta: TensorMeta) -> bool:
-    """Return whether the stored bytes of a sample tell its shape, as those of pictures and text do."""
+    """Return whether the stored bytes of a sample determine its shape, as the bytes of pictures and text do."""
     if htype_named(meta.htype).storing in (Storing.TEXT, Storing.JSON):
         return not meta.is_link
     compression = None if meta.is_link else normalize(meta.sample_compression)

@@ -105,7 +105,7 @@ class SequenceIndex:
         return np.repeat(self.items, tables.rows_of(self.last).astype(np.int64))
 
     def span(self, index: int) -> tuple[int, int]:
-        """First flat index of a sequence, and the one after its last.
+        """Return the first flat index of a sequence, and the flat index after its last item.
 
         Raises
         ------

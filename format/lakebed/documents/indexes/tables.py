@@ -64,7 +64,7 @@ def check_last(last: Column, what: str, *, repeats: bool = False) -> None:
     Raises
     ------
     FormatError
-        If it does not, or is beyond 2^62.
+        If the column is not in order, or a number exceeds 2^62.
     """
     if not len(last):
         return

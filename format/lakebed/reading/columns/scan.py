@@ -161,7 +161,7 @@ class ColumnScan:
 
     @property
     def has_nulls(self) -> bool:
-        """Return whether a companion tells which rows are null."""
+        """Return whether a companion records which rows are null."""
         return self._nulls is not None
 
     def wanted(self, rows: Rows) -> list[Wanted]:

@@ -1,8 +1,8 @@
 """Plan the reads of rows: whole chunks, or ranges of them if these cost less. Pure except for reading headers.
 
-The cost of a request is the number of bytes that the network could transfer meanwhile. Neighbouring samples are read
-together if the gap between them has fewer bytes than half of that cost. A chunk is read as a whole if reading ranges of
-it would not cost less.
+The cost of a request is the number of bytes that the network could transfer in the same time. Neighbouring samples are
+read together if the gap between them has fewer bytes than half of that cost. A chunk is read as a whole if reading
+ranges of it would not cost less.
 """
 
 from __future__ import annotations

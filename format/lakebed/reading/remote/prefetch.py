@@ -60,7 +60,7 @@ def prefetch(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractCon
         Rows to read. If there are several tensors, the rows of each must ascend without gaps, so that chunks arrive in
         the order in which they are used.
     knows_all
-        No other rows of these tensors will be read meanwhile, so their detectors pause.
+        Whether no other rows of these tensors will be read inside the block; if so, their detectors pause.
     """
     remote = next((reader.source.remote for reader, _, _ in wanted), None)
     if remote is None:
@@ -99,7 +99,7 @@ class Prefetch:
     passing
         Taken chunks are not needed again, because the reader keeps them.
     detectors
-        Detectors that pause meanwhile.
+        Detectors that pause until this object is closed.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class SequentialDetector:
         if remote is not None and self._streak >= wanted and not self._is_running:
             most = config.AHEAD_BYTES // 4
             rows = range(first, reader.state.meta.length)
-            # Plan with another reader: a plan that refers to this one would keep it alive.
+            # Plan with another reader, because a plan that refers to this reader would keep this reader alive.
             planned = read_windows(StoredSamples(reader.name, reader.state, reader.source), rows, most, 0)
             self._prefetch = Prefetch(remote, planned, most=most, passing=True)
             remote.follow(self._prefetch)

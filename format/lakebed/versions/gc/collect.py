@@ -157,7 +157,7 @@ class Collector:
         Parameters
         ----------
         tree
-            The tree as it is now.
+            The current tree.
         branch
             Branch of this writer.
         """
@@ -194,7 +194,7 @@ class Collector:
         Parameters
         ----------
         tree
-            The tree as it is now.
+            The current tree.
         """
         self._gone, self._swept, self._sweep_requested, self._recorded = (
             self._gone - self._recorded,
@@ -249,7 +249,7 @@ class Collector:
         Parameters
         ----------
         tree
-            The tree as it is now.
+            The current tree.
         branch
             Branch of this writer.
         """

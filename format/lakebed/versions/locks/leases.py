@@ -163,7 +163,7 @@ class Lease:
         return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:
-        """Raise `_Overtaken` if the branch has another head by now, so that the lock of this one does not matter."""
+        """Raise `_Overtaken` if the branch has another head by now, so that the lock of ``head`` does not matter."""
         if read_tree_at(self._storage).tree.branches.get(self._branch) not in (None, head):
             raise _Overtaken(*error.args) from error
 

@@ -29,7 +29,7 @@ class LockFiles(Protocol):
     """The lock files of one writer; not thread-safe."""
 
     def enter(self, head: str, found: LockFile) -> None:
-        """Write our lock into a head's folder in place of the one found there; forget all others.
+        """Write our lock into a head's folder, in place of the lock file ``found``; forget our locks in other folders.
 
         Raises
         ------

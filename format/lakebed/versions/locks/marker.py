@@ -54,7 +54,7 @@ def lock_key(version_id: str) -> str:
 
 
 def own_lock(digest: str = "") -> DatasetLock:
-    """Return a lock of this process with the present time."""
+    """Return a lock of this process with the current time."""
     from lakebed.documents.lock import DatasetLock
 
     return DatasetLock.own(clock.now(), config.LEASE_SECONDS, digest=digest)
@@ -157,7 +157,7 @@ def _owner_is_dead(lock: DatasetLock) -> bool:
 
 
 def _uptime() -> float:
-    """Return the seconds since the machine started, or fewer if the system does not tell."""
+    """Return the number of seconds since the machine started; a smaller number if the system does not report it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

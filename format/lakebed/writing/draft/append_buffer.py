@@ -101,8 +101,8 @@ Row = tuple[tuple[str, ...], tuple[Any, ...]]
 class AppendBuffer:
     """Waiting values: whole rows, or values of single tensors, in the order in which they came.
 
-    A row counts as soon as it is in the list; putting it there is one step that no interrupt can divide. Forks share
-    the checks, so a fork replaces them as a whole instead of changing them.
+    A row belongs to the draft as soon as it is in the list; adding it is one step that no interrupt can divide. Forks
+    share the checks, so a fork replaces them as a whole instead of changing them.
     """
 
     begin: Begin | None = None
@@ -304,7 +304,7 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
 
 
 def _checked_file(name: str, scan: HeaderScan, value: Any, _: TensorDraft) -> Any:
-    """Keep a file whose header has all facts; read the file now, because its present content is appended."""
+    """Keep a file whose header has all facts; read the file now, because the file may change later."""
     if type(value) is not Sample or not value.is_lazy:
         return None
     try:

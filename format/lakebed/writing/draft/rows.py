@@ -74,7 +74,7 @@ class DraftRows:
     def extend(self, columns: Mapping[str, Column]) -> None:
         """Append encoded samples, by tensor key, to the tensors and their hidden companions.
 
-        After an error some tensors may have their samples and others not: the draft must be given up.
+        After an error some tensors may have new samples and others not; the caller must drop the draft.
         """
         if not any(column.count for column in columns.values()):
             return
@@ -117,7 +117,7 @@ class DraftRows:
     # -- changing samples --------------------------------------------------------------------------------------
 
     def update(self, key: str, rows: RowNumbers, column: Column, *, partial: bool = False) -> None:
-        """Replace rows by those of a column, one each; sequences may get more or fewer items.
+        """Replace each of the rows by one row of a column; a new sequence may have more or fewer items.
 
         Parameters
         ----------
@@ -156,8 +156,8 @@ class DraftRows:
         Parameters
         ----------
         grows
-            Whether the number of samples may change. If so, also change companions that keep their values when samples
-            are updated one by one, such as ids.
+            Whether the number of samples may change. If so, also change companions that are not changed by an update
+            that keeps the number of samples.
         """
         tensor.splice(first, stop, parts)
         for hidden, link in self._companions.links(tensor, flat=True):
@@ -361,7 +361,7 @@ class DraftRows:
     # -- all samples at once -----------------------------------------------------------------------------------
 
     def identities(self, key: str) -> Identities:
-        """Return the ids of a tensor's rows before others replace them."""
+        """Return the ids of a tensor's rows, before other rows replace these."""
         tensor = self._tensors[key]
         hidden = [each for flat in (True, False) for each, _ in self._companions.links(tensor, flat=flat)]
         ids = self._companions.ids(tensor, range(tensor.state.length))

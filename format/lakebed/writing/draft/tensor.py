@@ -109,7 +109,7 @@ class TensorDraft(TensorChunks):
         return creds.extend(np.zeros(missing, np.uint64)) if missing > 0 else creds
 
     def _replace_codes(self, start: int, stop: int, codes: NDArray[np.integer]) -> CredsIndex | None:
-        """Return the credentials with those of samples ``start`` to ``stop`` replaced by ``codes``, of any number."""
+        """Return the credentials with any number of ``codes`` in place of those of samples ``start`` to ``stop``."""
         creds = self.state.creds
         if creds is None:
             return None
@@ -320,7 +320,7 @@ class TensorDraft(TensorChunks):
         return not self._is_lossy and not self.has_tiled(rows)
 
     def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Replace samples ``start`` to ``stop`` by any number of others; meant for rare changes."""
+        """Replace samples ``start`` to ``stop`` by any number of new samples; meant for rare changes."""
         self.pack()
         pieces: list[Piece] = []
         added = 0
@@ -351,7 +351,7 @@ class TensorDraft(TensorChunks):
         self._set(meta=meta)
 
     def write_tiles(self, row: int, tiles: Mapping[int, bytes | memoryview]) -> None:
-        """Replace some tiles of a tiled sample by their number in C order of the grid; the others stay."""
+        """Replace some tiles of a tiled sample, by number in C order of the grid; its other tiles stay unchanged."""
         self.pack()
         sample_shape, tile_shape = self._tiles[row]
         table = self.state.table
@@ -472,7 +472,7 @@ class TensorDraft(TensorChunks):
         return bool(self._tiles) and bool(np.isin(np.fromiter(self._tiles, np.int64), rows).any())
 
     def pending_sample(self, row: int) -> Block | None:
-        """Return a sample that no chunk holds in its present form; None for other samples and for tiled ones."""
+        """Return a sample whose current content is in no chunk; None for other samples and for tiled samples."""
         if row < self._in_chunks:
             edited = self._edits.at(row)
             return edited if isinstance(edited, Block) else None

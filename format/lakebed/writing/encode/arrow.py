@@ -101,8 +101,7 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
         else:
             parts = [_encode_array(_in_known_units(array, meta, info), meta, info, htype)]
         for part in parts:
-            # Encode the next array with the metadata of this one; if this one is empty, it does not change the
-            # tensor's info.
+            # Encode the next array with the metadata of this array. An empty array does not change the tensor's info.
             meta, info = part.meta, {**info, **part.info} if part.block.count else info
             yield part
 

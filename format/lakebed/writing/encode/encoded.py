@@ -73,7 +73,7 @@ class Encoded:
     pixels: Callable[[int], NDArray[Any]] | None = None
 
     def bounds(self) -> Bounds | None:
-        """Return the smallest and largest shape of the samples, for links those of the files.
+        """Return the smallest and largest shape of the samples; for links, of the linked files.
 
         None if no sample exists, if no link was followed, or if all samples are empty.
         """

@@ -76,7 +76,7 @@ def encode_files(rows: Samples, meta: TensorMeta) -> list[Encoded]:
 
 
 class _FileBatch:
-    """Samples being encoded; those that are not tiled wait to become one block."""
+    """Samples being encoded; samples that are not tiled wait to become one block."""
 
     def __init__(self, spec: TensorSpec) -> None:
         self.spec = spec
