@@ -188,7 +188,7 @@ def header_of(shape: tuple[int, ...], size: int, count: int) -> bytes:
     Raises
     ------
     LimitError
-        If there are too many bytes for one chunk.
+        If the samples have too many bytes for one chunk.
     """
     try:
         return PREFIX + _shape_table(shape, count) + b"".join(_position_table(size, count))

@@ -82,7 +82,7 @@ class ByteCodec(Codec):
         FormatError
             If the data is damaged.
         LimitError
-            If it promises more than ``limit`` bytes.
+            If the data promises more than ``limit`` bytes.
         """
         raise NotImplementedError
 

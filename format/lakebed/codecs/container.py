@@ -156,7 +156,7 @@ def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
     Raises
     ------
     FormatError, LimitError
-        If it is none, is damaged, or opening it takes too long.
+        If the data is no container, is damaged, or opening it takes too long.
     """
     demuxer = demuxer_of(data)
     if demuxer is None:
@@ -186,7 +186,7 @@ class Packets:
         SampleDecompressionError
             If the container is damaged.
         LimitError
-            If it has more packets than a video may have frames.
+            If the stream has more packets than a video may have frames.
         """
         items: list[Packet[Any]] = []
         shown = 0

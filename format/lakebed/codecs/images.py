@@ -191,7 +191,7 @@ class Image(PictureCodec):
         Raises
         ------
         SampleDecompressionError
-            If they cannot be decoded, or contradict the header.
+            If the pixels cannot be decoded, or contradict the header.
         """
         with damage(self.name, data):
             turn = _TURNS.get(_tiff_tag(image, _ORIENTATION)) if self.name == "tiff" else None
@@ -230,7 +230,7 @@ class Image(PictureCodec):
         Raises
         ------
         CorruptedSampleError
-            If it is not a file of this kind.
+            If the data is not a file of this kind.
         """
         self._check_promise(data)
         with self._image(data) as image:
@@ -275,7 +275,7 @@ def stack(data: Buffer) -> NDArray[Any]:
     SampleDecompressionError
         If the file is damaged.
     LimitError
-        If they exceed the limits together.
+        If the pages together exceed the limits.
     """
     codec = Image("tiff")
     found: list[NDArray[Any]] = []
@@ -385,7 +385,7 @@ def _eps_pixels(data: Buffer) -> NDArray[Any]:
     SampleDecompressionError
         If the file is damaged, or a program.
     LimitError
-        If it promises more pixels than allowed.
+        If the file promises more pixels than allowed.
     """
     raw = bytes(data)
     head = _EPS_HEAD.search(raw, 0, 4096)

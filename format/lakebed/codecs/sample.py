@@ -246,7 +246,7 @@ class Sample:
         Raises
         ------
         InvalidInputError
-            If they are not an image.
+            If the values are not an image.
         """
         import PIL.Image
 

@@ -136,7 +136,7 @@ def video_stream(container: Any, name: str) -> VideoStream:
     Raises
     ------
     FormatError
-        If it has none.
+        If the container has no video stream.
     """
     if not container.streams.video:
         raise FormatError(f"a {name} file holds no video stream")

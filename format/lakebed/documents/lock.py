@@ -73,7 +73,7 @@ class DatasetLock:
         Raises
         ------
         FormatError
-            If it has another length, or the time is not a number.
+            If the file has another length, or the time is not a number.
         """
         if len(data) not in (_OLD_SIZE, _LAYOUT.size, _FULL_SIZE):
             raise FormatError(f"{_WHAT} has {len(data)} bytes, not {_LAYOUT.size} or {_FULL_SIZE}")

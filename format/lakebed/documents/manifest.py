@@ -155,7 +155,7 @@ class Manifest:
         FormatError
             If the checksum or any offset is wrong, or another release wrote a layout that this one cannot read.
         LimitError
-            If it is longer than this process allows.
+            If the manifest is longer than this process allows.
         """
         header, payload = opened(data, MAGIC)
         try:
@@ -210,7 +210,7 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
     FormatError
         If the manifest has another magic, or is damaged.
     LimitError
-        If it is longer than this process allows.
+        If the manifest is longer than this process allows.
     """
     limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
     if data[:8] != magic or len(data) < 20:
@@ -328,7 +328,7 @@ def read_places(entry: Mapping[str, Any], payload: memoryview) -> ChunkPlaces:
     Raises
     ------
     FormatError
-        If they leave the payload or contradict each other.
+        If the places leave the payload or contradict each other.
     """
     try:
         folders = tuple(

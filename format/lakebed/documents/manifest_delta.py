@@ -105,7 +105,7 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
     Raises
     ------
     FormatError
-        If it is damaged, or its base is missing, damaged or another one.
+        If the manifest is damaged, or its base is missing, damaged or another manifest.
     """
     if data[:8] == MAGIC:
         return (_read_whole if len(data) <= _SMALL else _read_whole.__wrapped__)(data)
@@ -143,7 +143,7 @@ def base_of(data: bytes) -> str | None:
     Raises
     ------
     FormatError
-        If it is damaged.
+        If the manifest is damaged.
     """
     return None if data[:8] == MAGIC else _base(opened(data, DELTA)[0])[0]
 

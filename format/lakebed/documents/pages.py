@@ -103,7 +103,7 @@ def checked(data: bytes, entry: np.void) -> bytes:
     Raises
     ------
     FormatError
-        If it is not the one that the entry names.
+        If the object is not the one that the entry names.
     """
     if len(data) != int(entry["nbytes"]) or xxhash.xxh3_128_digest(data) != entry["digest"].tobytes():
         raise FormatError(f"{key_of(entry)} is damaged: its checksum is wrong")
@@ -126,7 +126,7 @@ def read_page(data: bytes, entry: np.void) -> tuple[ChunkIds, ChunkPlaces]:
     Raises
     ------
     FormatError
-        If it is damaged, or contradicts the entry.
+        If the page is damaged, or contradicts the entry.
     LimitError
         If a chunk promises more samples than one may hold.
     """
@@ -201,7 +201,7 @@ def read_list(data: bytes, entry: np.void) -> Entries:
     Raises
     ------
     FormatError
-        If it is damaged, or contradicts the entry.
+        If the list is damaged, or contradicts the entry.
     """
     _, payload = opened(checked(data, entry), LIST)
     if not payload or len(payload) % ENTRY.itemsize:
@@ -258,7 +258,7 @@ def read_manifest(data: bytes) -> tuple[bytes, dict[str, PagedIndex]]:
     Raises
     ------
     FormatError
-        If it is damaged.
+        If the manifest is damaged.
     """
     header, payload = opened(data, PAGED)
     rest = bytes(cut(payload, 0, header.get("manifest")))

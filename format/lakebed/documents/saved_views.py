@@ -112,7 +112,7 @@ class SavedViews:
         Raises
         ------
         FormatError
-            If it is not a list, or an entry is damaged.
+            If the document is not a list, or an entry is damaged.
         """
         docs = json_style.load(data, FILE)
         if not isinstance(docs, list):

@@ -74,7 +74,7 @@ class TensorMeta:
         Raises
         ------
         FormatError
-            If it is damaged, or names a hidden tensor whose key could lead out of the dataset's folder.
+            If the file is damaged, or names a hidden tensor whose key could lead out of the dataset's folder.
         """
         doc = json_style.load_object(data, _WHAT)
         links = fields.mapping(doc, "links", _WHAT)

@@ -86,7 +86,7 @@ class VersionTree:
             If it is damaged or differs from its checksum, a version that can be reached from the root or from a head
             lacks its parent or child, or the versions run in a circle.
         LimitError
-            If there are more versions than this process allows.
+            If the file has more versions than this process allows.
         """
         end = TreeEnd.of(data)
         if end is None:
@@ -417,7 +417,7 @@ class VersionTree:
         Raises
         ------
         InvalidInputError
-            If it is the main branch, or another branch begins on it.
+            If the branch is the main branch, or another branch begins on it.
         """
         self.head(name)
         gone = {id_ for id_, node in self.commits.items() if node.branch == name}

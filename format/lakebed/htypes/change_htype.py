@@ -29,7 +29,7 @@ def converted(meta: TensorMeta, info: Mapping[str, Any], htype: Any) -> tuple[Te
     TensorMetaInvalidHtype
         If the htype does not exist.
     InvalidInputError
-        If it is a sequence or a link.
+        If the new htype is a sequence or a link.
     NotImplementedError
         If tensors of the old htype, or to the new one, cannot be converted.
     UnsupportedCompressionError

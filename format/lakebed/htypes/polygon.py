@@ -246,7 +246,7 @@ def decode_polygons(data: Buffer, shape: Sequence[int], dtype: np.dtype[Any]) ->
     FormatError
         If the bytes are not polygons in this form.
     LimitError
-        If they are more than this process allows.
+        If the sample has more polygons or points than this process allows.
     """
     view = memoryview(data).cast("B")
     if len(view) == 0:

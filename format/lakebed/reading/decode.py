@@ -251,7 +251,7 @@ class Decoder:
         Raises
         ------
         FormatError, LimitError
-            If they disagree, or exceed the limits of this process.
+            If the header and the shape row disagree, or exceed the limits of this process.
         """
         codec = self.files
         if codec is None:
@@ -279,7 +279,7 @@ def stored_dtype(name: str | None) -> np.dtype[Any] | None:
     Raises
     ------
     FormatError
-        If there is no such dtype of numbers.
+        If no dtype of numbers has this name.
     """
     if name is None:
         return None

@@ -470,7 +470,7 @@ class EvenSamples(NamedTuple):
         Raises
         ------
         ChecksumError
-            If they are damaged.
+            If the samples are damaged.
         """
         self.ranges.copy(self.chunk, self.mapped, self.start + first * self.item, room)
 
@@ -480,7 +480,7 @@ class EvenSamples(NamedTuple):
         Raises
         ------
         ChecksumError
-            If one is damaged.
+            If a block is damaged.
         """
         self.ranges.mapped(self.chunk, self.mapped, self.start + number * self.item, self.item)
 

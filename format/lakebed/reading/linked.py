@@ -299,7 +299,7 @@ def _codec(storing: Storing, url: str, data: bytes) -> FileCodec | None:
     Raises
     ------
     FormatError
-        If it is of an unknown kind.
+        If the file is of an unknown kind.
     """
     if storing is not Storing.ARRAY:
         return None

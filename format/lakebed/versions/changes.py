@@ -46,7 +46,7 @@ def fork(left: Sequence[CommitNode], right: Sequence[CommitNode]) -> Fork:
     Raises
     ------
     ValueError
-        If they have no version in common.
+        If the lines have no version in common.
     """
     known = {node.id for node in right}
     at = next((i for i, node in enumerate(left) if node.id in known), None)

@@ -55,9 +55,9 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
     Raises
     ------
     KeyNotFound
-        If there is none.
+        If the version has no manifest.
     FormatError
-        If it or its base is damaged, or its base is missing.
+        If the manifest or its base is damaged, or its base is missing.
     """
     found = parse_manifest(storage, storage.get(manifest_key(version_id)))
     if found.digest != sealed:

@@ -436,7 +436,7 @@ def lease_version(storage: Storage, version: str) -> Lease | None:
     Raises
     ------
     VersionReplaced
-        If it has left the tree and was collected meanwhile; the caller must read the tree again.
+        If the version has left the tree and was collected meanwhile; the caller must read the tree again.
     """
     if version == FIRST:
         return None

@@ -63,7 +63,7 @@ class PageStore:
         Raises
         ------
         CorruptError
-            If it is missing or damaged.
+            If the page is missing or damaged.
         DatasetNotFoundError
             If the whole dataset was deleted.
         """

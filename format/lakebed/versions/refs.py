@@ -205,7 +205,7 @@ def drop_tag(storage: Storage, name: str) -> None:
     Raises
     ------
     CheckoutError
-        If it does not exist.
+        If the tag does not exist.
     DatasetCorruptError, CommitFailed, CommitStateUnknown
         As for :func:`record_merge`.
     """

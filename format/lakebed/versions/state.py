@@ -458,7 +458,7 @@ class Snapshot:
         Raises
         ------
         TensorDoesNotExistError
-            If there is none.
+            If no tensor has that name.
         """
         key = self.key_of(name)
         if key is None:

@@ -30,7 +30,7 @@ def read(data: bytes | memoryview, offset: int, width: int, columns: int, what: 
     FormatError
         If the bytes are not a whole number of rows.
     LimitError
-        If it has more rows than this process allows.
+        If the table has more rows than this process allows.
     """
     limits.check("MAX_ENCODER_BYTES", len(data), what)
     size = len(data) - offset

@@ -185,7 +185,7 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
     Raises
     ------
     InvalidInputError
-        If there is no such column, or it holds other values than row numbers below `length`.
+        If the table has no such column, or the column holds other values than row numbers below `length`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

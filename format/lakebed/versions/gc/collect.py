@@ -59,7 +59,7 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     Raises
     ------
     DatasetNotFoundError
-        If there is no dataset.
+        If the storage contains no dataset.
     DatasetCorruptError
         If the version tree, or the file of the tags, is damaged.
     StorageError
@@ -125,7 +125,7 @@ class Collector:
         Raises
         ------
         VersionReplaced
-            If it was collected since the tree was read.
+            If the version was collected since the tree was read.
         """
         self.reading = lease_version(self._storage, version)
         if version not in self._line:

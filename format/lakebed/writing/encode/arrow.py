@@ -216,7 +216,7 @@ def _bits_of_moments(name: str, kind: Any) -> int:
     Raises
     ------
     TensorDtypeMismatchError
-        If it holds no integers, or too narrow ones.
+        If the tensor holds no integers, or too narrow integers.
     """
     dtype = np.dtype(name)
     bits = dtype.itemsize * 8

@@ -81,7 +81,7 @@ def encode_one(
     Raises
     ------
     SampleAppendError
-        If it does not fit the tensor; the cause says why.
+        If the sample does not fit the tensor; the cause says why.
     """
     htype = htype_named(meta.htype)
     value = plain_sample(value)
