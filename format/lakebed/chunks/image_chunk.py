@@ -7,8 +7,8 @@
     |        +------------+     |
     +--------+------------+-----+
 
-Such chunks have no byte positions: image j is ``canvas[:H_j, x_j:x_j + W_j]`` with x_j the widths before it. Absent
-images have the shape (0, 0, 0) and take no place. Input and output of this module are raw samples.
+Such chunks have no byte positions: image j is ``canvas[:H_j, x_j:x_j + W_j]`` with x_j the sum of the widths before.
+Absent images have the shape (0, 0, 0) and take no place. Input and output of this module are raw samples.
 """
 
 from __future__ import annotations

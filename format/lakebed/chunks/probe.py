@@ -149,7 +149,7 @@ class ChunkHeader:
 
     @property
     def is_unwritten(self) -> bool:
-        """Return whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
+        """Return whether the data is absent though no extent is 0, so that samples read as zeros (FORMAT.md 5.5)."""
         return self.size == self.data_at and bool(self.shapes) and all(self.shapes[0])
 
     def place(self, local: int) -> SamplePlace:

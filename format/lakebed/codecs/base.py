@@ -155,8 +155,8 @@ class FileCodec(Codec):
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode to an array of the shape and dtype that :meth:`facts` gives.
 
-        If ``out`` has that shape and dtype, and the codec can decode in place, it is filled and returned; check the
-        result.
+        If ``out`` has that shape and dtype, and the codec can decode in place, ``out`` is filled and returned;
+        callers must check whether the result is ``out``.
 
         Raises
         ------

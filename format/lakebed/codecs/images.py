@@ -87,7 +87,7 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {"gif": {"optimize": False}}
 _INTEGERS: Mapping[str, np.dtype[np.integer[Any]]] = {
     "I;16": np.dtype(np.uint16), "I": np.dtype(np.int32), "L": np.dtype(np.uint8)
 }  # fmt: skip
-# Modes as which 3.9.52 stores wider integers. 3.9.52 clips values that do not fit; this library refuses them.
+# Modes in which 3.9.52 stores wider integers. 3.9.52 clips values that do not fit; this library refuses them.
 _NARROW = {"png": "I;16", "ico": "I;16", "gif": "L"}
 
 _LARGEST_SIDES: Mapping[str, int] = {
@@ -289,7 +289,7 @@ def stack(data: Buffer) -> NDArray[Any]:
 
 
 def _pages(image: ImageFile, stored: int) -> Iterator[FileFacts]:
-    """Go to each page of a TIFF file, and yield the facts of its header."""
+    """Seek to each page of a TIFF file, and yield the facts of the page's header."""
     for at in count():
         try:
             image.seek(at)

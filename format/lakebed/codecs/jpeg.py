@@ -36,7 +36,7 @@ class Jpeg(PictureCodec):
     name
         Name of the compression: ``jpeg`` or ``mpo``.
     quality
-        Quality of encoding, 1 to 100; from 90 on, colours are as fine as brightness.
+        Quality of encoding, 1 to 100; from 90 on, colour has the resolution of brightness.
     """
 
     name: str = "jpeg"

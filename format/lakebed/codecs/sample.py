@@ -50,7 +50,7 @@ class Sample:
     fetch
         Returns the content of the file; called once.
     local
-        Local path that ``fetch`` would simply read: callers that read many files may do so themselves.
+        Local path of a file that ``fetch`` only reads, so that callers may read many such files at once.
     facts
         Known shape and dtype of the file, so that its header need not be read.
 

@@ -78,7 +78,7 @@ class ChunkPlaces:
 
     @property
     def sum_ends(self) -> NDArray[np.int64]:
-        """Number of checksums before each chunk, and of all: int64, shape (rows + 1,); made on first access."""
+        """Number of checksums before each chunk, then of all chunks: int64, shape (rows + 1,); made on first access."""
         ends = self._sum_ends
         if ends is None:
             ends = np.zeros(len(self.sizes) + 1, np.int64)

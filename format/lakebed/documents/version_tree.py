@@ -83,8 +83,8 @@ class VersionTree:
         Raises
         ------
         FormatError
-            If it is damaged or differs from its checksum, a version that can be reached from the root or from a head
-            lacks its parent or child, or the versions run in a circle.
+            If the file is damaged or differs from its checksum, a version that can be reached from the root or from a
+            head lacks its parent or child, or the versions run in a circle.
         LimitError
             If the file has more versions than this process allows.
         """

@@ -227,8 +227,8 @@ class StoredSamples:
     def whereabouts(self, row: int) -> tuple[str, tuple[int, int] | None]:
         """Return the chunk that holds a sample, and the sample's first byte and number of bytes in it.
 
-        None for both if the chunk is compressed as a whole or too damaged, and over a network, where this makes no
-        requests.
+        The second result is None if the chunk is compressed as a whole or too damaged, and over a network, because this
+        method makes no requests.
         """
         ordinal, inside = self._place(row)
         table = self.state.table

@@ -25,7 +25,7 @@ from lakebed.versions.state import INDEX, Origin, folder_of
 if TYPE_CHECKING:
     from lakebed.versions.paged import PagedTable
 
-# Name of the tables of tensors in pages among the objects of a manifest.
+# Key of the tables of tensors in pages in ``Read.made``.
 _TABLES = "tables"
 # Manifests below this size in bytes are written as a whole; opening such a version saves one read.
 _SMALL = 65_536

@@ -34,7 +34,7 @@ def renamed(meta: DatasetMeta, names: dict[str, str]) -> DatasetMeta:
 
 
 def moves(meta: DatasetMeta, old: str, new: str) -> dict[str, str]:
-    """Return all names that change when a tensor is renamed: its own and those of its companions."""
+    """Return {old name: new name} for renaming a tensor: its own name and the names of its companions."""
     found = {old: new}
     for kind, name in companions_of(meta, old).items():
         found[name] = companion(new, kind)

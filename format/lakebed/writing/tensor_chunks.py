@@ -50,7 +50,7 @@ class Spill(Protocol):
     """Writes chunk files to storage before the publish, to keep memory bounded."""
 
     def __call__(self, files: Iterable[tuple[str, Pieces]], *, is_rewrite: bool) -> None:
-        """Write each file when it is drawn; `is_rewrite`: most of the content existed before."""
+        """Write each file as soon as the iterator yields it; `is_rewrite`: most of the content existed before."""
 
 
 class TensorChunks:

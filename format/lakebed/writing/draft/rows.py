@@ -271,7 +271,7 @@ class DraftRows:
                 hidden.splice(before, before + count, [Encoded(block, hidden.meta)])
 
     def retype(self, key: str, meta: TensorMeta, info: Mapping[str, Any], parts: Iterable[Encoded]) -> None:
-        """Convert a tensor of neither links nor sequences to another type; the rows stay the same.
+        """Convert a tensor, which must hold neither links nor sequences, to another type; the rows stay the same.
 
         Parameters
         ----------
@@ -374,7 +374,7 @@ class DraftRows:
         )
 
     def replaced(self, key: str, before: Identities) -> None:
-        """Record for a tensor that was cleared and filled with as many rows that each of its rows was replaced."""
+        """Record that all rows of a tensor were replaced; it was cleared and filled with the same number of rows."""
         tensor, more = self._tensors[key], self._tensors[key].meta.length - before.samples
         with self._tensors.changing():
             diff = diffs.with_resized(before.diffs[key], 0, more)

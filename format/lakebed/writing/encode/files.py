@@ -220,7 +220,7 @@ class _FileBatch:
             self._start()
 
     def _look_at_files(self) -> None:
-        """Find shape, dtype and facts of the files that are stored as they are."""
+        """Find shape, dtype and facts of the files that are stored unchanged."""
         waiting = [i for i, sample in enumerate(self.samples) if sample is not None]
         if not waiting:
             return
