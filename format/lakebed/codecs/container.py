@@ -33,7 +33,7 @@ _LIST_SLACK = 1 << 20
 
 
 def demuxer_of(data: Buffer | Elsewhere) -> str | None:
-    """Name FFmpeg's demuxer for a file with these first bytes; None if it is not a supported video or sound."""
+    """Return FFmpeg's demuxer for a file, by its first bytes; None if the file is no supported video or sound."""
     head = bytes(data[:64])
     if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"):
         return "mp4"

@@ -180,7 +180,7 @@ class ColdNodes:
         return self._text
 
     def get(self, id: str) -> CommitNode | None:  # noqa: A002
-        """Return a version, or None; the first few are searched in the text, then the text is parsed."""
+        """Return a version, or None; the first few calls search the text, later calls parse all of it."""
         if not self.count:
             return None
         if self._all is None and id not in self._found:
@@ -341,7 +341,7 @@ class Commits(Mapping[str, CommitNode]):
         return [*cold.starting_with(prefix), *(id_ for id_ in hot if id_.startswith(prefix))]
 
     def sharing(self, known: ColdNodes) -> Commits:
-        """Return the versions with an earlier text object, if both texts are the same."""
+        """Return the same versions; if their text equals that of ``known``, with ``known`` as the text object."""
         hot, cold = self._parts
         same = (cold.count, cold.length, cold.sum) == (known.count, known.length, known.sum)
         return Commits(hot, known) if same else self

@@ -1,4 +1,4 @@
-"""A manifest that names another one, its base, and holds the differences (see `manifest`).
+"""A manifest that names another manifest, its base, and holds the differences from it (see `manifest`).
 
     bytes   content
     8       magic "LBMANIF2"

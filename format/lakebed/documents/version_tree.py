@@ -244,7 +244,7 @@ class VersionTree:
                 pass
 
     def _walk(self, id: str, known: set[str]) -> Iterator[str]:  # noqa: A002
-        """Walk from a version up to a known one; versions on the way become known."""
+        """Yield a version and its ancestors up to the first that is in ``known``; then add them to ``known``."""
         path: set[str] = set()
         current: str | None = id
         while current is not None and current not in known:

@@ -88,7 +88,7 @@ def written(value: Any, htype: str, dtype: str | None) -> Written:
     Raises
     ------
     TensorDtypeMismatchError, LimitError
-        If the value has no such text; see the functions that encode many.
+        If the value cannot be written as such text; see the functions below that encode many values.
     """
     if htype == "json":
         block = encode_json([value], dtype)

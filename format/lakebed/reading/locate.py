@@ -341,7 +341,7 @@ class StoredSamples:
     def many(self, rows: Rows) -> Iterator[tuple[int, Buffer, Shape | None]]:
         """Yield (row, stored bytes, shape) of samples that are not tiled, in the order given.
 
-        Chunks of which many rows are wanted are read as a whole.
+        A chunk is read as a whole if many of its rows are requested.
         """
         table, codec = self.state.table, self._codec
         if not isinstance(rows, range) or rows.step != 1:

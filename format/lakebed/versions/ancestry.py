@@ -54,7 +54,7 @@ class Ancestry:
         return tuple(dict.fromkeys([*first, *known]))
 
     def of(self, version_id: str) -> set[str]:
-        """Return a version and everything that it descends from."""
+        """Return a version and all its ancestors."""
         seen = {version_id}
         pending = [version_id]
         while pending:

@@ -70,7 +70,8 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
     Parameters
     ----------
     history
-        Each commit with its parents, before all of these. A parent that never comes leaves a line that does not end.
+        Each commit with its parents, before its parents. A parent that is not among the commits leaves a line without
+        end.
     """
     waiting: list[str | None] = []
     avoided = -1

@@ -103,7 +103,7 @@ def tables_of(found: Read) -> Mapping[str, PagedTable]:
 
 
 def origin_of(found: Read) -> Origin:
-    """Return the origin for versions that are made from one that was read."""
+    """Return the origin for new versions that are made from the version whose manifest was read."""
     trees = {key: table.tree for key, table in tables_of(found).items()}
     return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent, trees)
 

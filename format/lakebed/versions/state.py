@@ -370,7 +370,7 @@ class TensorState:
     creds
         Codes of credentials by flat index; None unless the tensor holds links.
     pad
-        Rows that sparse assignment filled in; None for none.
+        Rows that sparse assignment filled in; None if no row was.
     """
 
     key: str
@@ -473,7 +473,7 @@ class Snapshot:
         return None
 
     def stored_name(self, name: str) -> str:
-        """Return the name of the tensor that an import made of a column of this name; the name itself if it made none.
+        """Return the name of the tensor that an import made of a column of this name; the name itself if none was made.
 
         Some names of columns are not allowed for tensors (:mod:`lakebed.writing.names`).
         """

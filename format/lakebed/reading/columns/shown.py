@@ -1,7 +1,7 @@
 """Arrow columns in readable form: class labels as names, files as bytes, links as addresses.
 
 tensor                          column
-class_label with names          dictionary of int32 -> string; lists of such where samples hold several labels
+class_label with names          dictionary of int32 -> string; lists of these if samples hold several labels
 files: images, sound, ...       large_binary: the stored file
 links                           string: the addresses in the links
 all others                      the column that `reading.columns.arrow` makes

@@ -131,7 +131,7 @@ def pieces(
     insides
         Places of the samples in the chunk, ascending; a range for neighbours.
     rows
-        Number of wanted samples of all chunks: the more of them, the less a request costs, since many run concurrently.
+        Number of requested samples of all chunks; if it is large, many requests run concurrently, so each costs less.
     """
     chunk = None if len(insides) == reader.state.table.samples(ordinal) else reader.by_range(ordinal, 1)
     if chunk is None:

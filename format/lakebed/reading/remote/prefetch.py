@@ -7,7 +7,7 @@
             images.value(row), labels.value(row)
 
 Inside the block, samples are read as usual; reads wait for requests under way. The amount requested ahead begins small,
-so that the first samples come soon, and grows while the reader has to wait, up to ``config.AHEAD_BYTES`` per dataset.
+so that the first samples arrive soon, and grows while the reader has to wait, up to ``config.AHEAD_BYTES`` per dataset.
 So read-ahead takes no more memory than is needed to keep the network busy. Files on this machine are not prefetched.
 """
 

@@ -1,7 +1,7 @@
 """Ranges and whole chunks over a network: each is requested once, even if several threads wait for it.
 
-A request under way is a `PendingRead`. It stays registered until all waiting callers have the data; a prefetched one
-until the reader has passed it. Locks are held during look-ups, never during a request.
+A request under way is a `PendingRead`. It stays registered until all waiting callers have the data; a prefetched
+request stays until the reader has passed its rows. Locks are held during look-ups, never during a request.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class _Head:
     time: float
     chunks: list[tuple[str, int]] = field(default_factory=list)
     files: tuple[str, ...] = ()
-    """Its metadata files, if listing them would take a request."""
+    """The head's metadata files, if listing them would take a request."""
 
 
 class Collector:

@@ -237,7 +237,7 @@ class Sweep:
         else:
             busy = True
         if not traits_of(self._storage).reader_leases:
-            # On such stores, files become visible in any order, so a running publish looks like an interrupted one.
+            # On such stores, files become visible in any order, so a publish in progress looks interrupted.
             self._unlisted_wait = max(self._grace, config.GRACE_SECONDS if busy else _UNDER_WAY)
         elif busy:
             self._unlisted_wait = max(self._grace, _UNDER_WAY)

@@ -145,7 +145,7 @@ class Lease:
         return lock is not None and lock.pid == owner.pid and lock.expiry <= clock.now()
 
     def _enter(self, head: str, found: LockFile | None) -> bool:
-        """Write our lock into a head's folder; return whether it replaced an expired one."""
+        """Write our lock into a head's folder; return whether it replaced an expired lock."""
         found = found or read_lock(self._storage, head)
         try:
             if not self._is_left(found.lock):

@@ -175,8 +175,8 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
     Raises
     ------
     TensorDtypeMismatchError
-        If the tensor holds plain numbers, other kinds of moments, or a unit that would lose digits; if its dtype can
-        hold none.
+        If the tensor holds plain numbers or other kinds of dates and times, its unit would lose digits, or its dtype
+        cannot hold dates and times.
     """
     import pyarrow as pa
 

@@ -161,7 +161,7 @@ class _FileBatch:
         self._keep(data, value.shape, info, array=value)
 
     def _shown(self, sample: Sample) -> tuple[NDArray[Any], FileCodec]:
-        """Decode an image file of another kind, and choose the codec that loses the least of its values."""
+        """Decode an image file of another kind, and choose the codec with the smallest loss."""
         spec, codec, noted = self.spec, picture_codec(self.codec.name), RECAST.get()
         if noted is not None and not sample.is_told and sample.compression != self.codec.name:
             noted.append((sample.path or "", f"{str(sample.compression).upper()} {became(self.codec.name)}"))
