@@ -210,5 +210,5 @@ def _position_table(sizes: int | Words, count: int) -> tuple[bytes | memoryview,
         return (struct.pack("<iIII", 1, sizes, 0, count - 1),)
     rows = native.position_rows(sizes)
     if 2 * len(rows) < count:
-        rows = rows.copy()  # a part of an array keeps the memory of all of it
+        rows = rows.copy()  # a slice of an array would keep the whole array in memory
     return struct.pack("<i", len(rows)), rows.view(np.uint8).reshape(-1).data

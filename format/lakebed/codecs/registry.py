@@ -186,7 +186,7 @@ def sniff(data: Buffer, path: str | None = None) -> str | None:
     """
     head = bytes(data[:512])
     suffix = (path or "").split("?", 1)[0].lower()
-    # Checked first, because a DICOM file may begin with the header of another kind, such as TIFF.
+    # Check this first, because a DICOM file may begin with the header of another kind, such as TIFF.
     if head[128:132] == b"DICM":
         return "dcm"
     if head[:2] == b"\x1f\x8b":

@@ -197,7 +197,7 @@ def layouts_of(chunks: Sequence[Words]) -> Layouts:
 
 
 def joined(parts: Sequence[Layouts]) -> Layouts:
-    """Return the joined layouts of several parts; beyond the limit, chunks at the end get none."""
+    """Return the joined layouts of several parts; the last chunks have none if the words would exceed the limit."""
     counts = np.concatenate([np.empty(0, np.uint32), *[part.counts for part in parts]])
     words = np.concatenate([NO_WORDS, *[part.words for part in parts]])
     if len(words) <= MOST_WORDS:

@@ -37,7 +37,7 @@ from lakebed.documents.layouts import NO_WORDS, Layouts, Words, no_layouts
 from lakebed.errors import FormatError
 
 MAGIC = b"LBMANIF1"
-# Manifests that name pages of chunk indexes, and contain another for everything else (see `pages`).
+# Manifests that name pages of chunk indexes, and contain a manifest without pages for all other data (see `pages`).
 PAGED = b"LBMANIF3"
 BLOCK = 1 << 18
 # Single samples are read by range from chunks above this size; smaller chunks are read as a whole.

@@ -137,7 +137,7 @@ class SavedViews:
         return SavedViews(tuple(entry if other.id == entry.id else other for other in self.entries))
 
     def without(self, name: str) -> SavedViews:
-        """Return the list without the view of an id."""
+        """Return the list without the view that has an id."""
         return SavedViews(tuple(entry for entry in self.entries if entry.id != name))
 
     def owner(self, key: str) -> SavedView | None:

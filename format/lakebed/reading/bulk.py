@@ -226,7 +226,7 @@ def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
     codec, is_told = reader.decoder.files, reader.decoder.traits.decodes_into
     for position, (row, data, shape) in enumerate(_files(reader, rows)):
         size = dtype.itemsize * math.prod(shape)
-        # The shape of other files is compared with the recorded one when they are decoded.
+        # Smaller samples that are decoded into given memory are compared with the recorded shape while decoding.
         if not is_told or size > limits.FREE_BYTES:
             with Locating(reader, row):
                 if len(data) and codec is not None:

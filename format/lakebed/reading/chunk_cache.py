@@ -46,7 +46,7 @@ class ChunkCache:
         return key in self._chunks
 
     def chunk(self, key: str) -> Chunk | None:
-        """Return a chunk if the cache holds it."""
+        """Return a chunk; None if the cache does not hold it."""
         found = self._chunks.get(key)
         if found is None:
             return None
@@ -70,7 +70,7 @@ class ChunkCache:
     # -- chunks that are read by range -------------------------------------------------------------------------
 
     def opened(self, key: str) -> OpenChunk | None:
-        """Return a chunk that is read by range, if the cache knows it."""
+        """Return a chunk that is read by range; None if the cache does not know it."""
         found = self._open.get(key)
         if found is not None:
             self._open.move_to_end(key)

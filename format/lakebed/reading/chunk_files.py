@@ -122,8 +122,8 @@ class ChunkFiles:
             return self._storage
         if len(chunk.sums):
             return self._cache.trusted
-        # A cache may hold outdated content. If an object of a head has no checksums, that would stay unnoticed, so
-        # read from the original storage.
+        # A cache may hold outdated content, which would stay unnoticed in chunks without checksums that may still
+        # change. Read such chunks from the original storage.
         return self._storage if chunk.is_settled else self._cache.origin
 
     def _checked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:

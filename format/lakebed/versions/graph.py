@@ -89,7 +89,7 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
 
 
 def _free(waiting: list[str | None], avoided: int) -> int:
-    """Return the first free column, or a new one."""
+    """Return the first free column, or a new column."""
     for at, name in enumerate(waiting):
         if name is None and at != avoided:
             return at
@@ -120,7 +120,7 @@ def _connect(waiting: list[str | None], at: int, parents: Sequence[str]) -> Iter
 
 
 def _beside(waiting: list[str | None], at: int) -> int:
-    """Return the nearest free column to the right of one, or a new one."""
+    """Return the nearest free column to the right of column ``at``, or a new column."""
     for beside in range(at + 1, len(waiting)):
         if waiting[beside] is None:
             return beside

@@ -110,7 +110,7 @@ class PendingEdits:
         return row + bisect_right(range(len(removed)), row, key=lambda j: removed[j] - j)
 
     def at(self, row: int) -> Piece | None:
-        """Return the replacement of a row, or None."""
+        """Return the replacement of a row; None if the row was not replaced."""
         return self._found(self.original(row))
 
     def _found(self, at: int) -> Piece | None:

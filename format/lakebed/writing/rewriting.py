@@ -122,7 +122,7 @@ class Walk:
         return self.plan
 
     def _keep(self, stop: int) -> None:
-        """Keep chunks up to a row."""
+        """Keep the chunks before row ``stop`` of the chunk table."""
         first = self._at
         if first >= stop:
             return

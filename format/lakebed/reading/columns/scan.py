@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Column = Any
 
 _DENSE = 8
-"""If at least this many rows of a chunk are wanted, the whole chunk is read once."""
+"""If at least this many rows of a chunk are requested, the whole chunk is read once."""
 
 _ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
     Storing.TEXT: Strings,
@@ -271,7 +271,7 @@ class ColumnScan:
             yield value
 
     def picked(self, rows: Rows) -> Column:
-        """Return any rows: an ndarray where all samples have one shape, else a list."""
+        """Return rows in any order: an ndarray if all samples have one shape, else a list."""
         reader = self.reader
         if reader.is_fixed and reader.state.sequence is None and self._nulls is None:
             return reader.stacked(rows)

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from lakebed.reading.remote.ranges import PendingRead, RemoteRanges
     from lakebed.reading.subscripts import Rows
 
-# Limit of read-ahead, in bytes, until the reader has waited for data once.
+# Limit of read-ahead, in bytes, before the reader has to wait for data for the first time.
 _FIRST = 16 << 20
-# Number of pieces into which the read-ahead is divided, per request that may run.
+# The read-ahead is divided into this many pieces for each request that may run at the same time.
 _PIECES = 4
 # Number of consecutive reads of neighbouring rows after which read-ahead begins: for single rows, and for slices.
 _STREAK = 3

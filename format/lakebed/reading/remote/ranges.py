@@ -42,7 +42,7 @@ _MOST_PREFETCHES = 16
 # memory.
 _COPIED_ABOVE = 4 * BLOCK
 
-# Number of recent requests that are remembered, and the minimum number from which a usual duration is computed.
+# Number of recent requests whose durations are kept, and minimum number of them for computing a usual duration.
 _REMEMBERED = 256
 _ENOUGH = 32
 _USUAL = 0.95

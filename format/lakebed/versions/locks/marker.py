@@ -44,7 +44,7 @@ class LockFile:
 
     @property
     def digest(self) -> str:
-        """Digest of the manifest that the lock file confirms; "" for none."""
+        """Digest of the manifest that the lock file confirms; "" if it confirms no manifest."""
         return "" if self.lock is None else self.lock.digest
 
 
