@@ -63,7 +63,7 @@ def dump_meta(value: object) -> bytes:
 
 
 def indented(value: object, margin: str = "") -> str:
-    """Return ``json.dumps(value, indent=4, sort_keys=True)``, but faster: Python does not compile that form.
+    """Return ``json.dumps(value, indent=4, sort_keys=True)``, but faster: Python's compiled encoder cannot indent.
 
     Parameters
     ----------

@@ -179,7 +179,7 @@ class Layouts:
         Raises
         ------
         FormatError
-            If their number differs from the sum of the counts.
+            If the number of words differs from the sum of the counts.
         """
         if len(self.counts) != rows or int(self.counts.sum(dtype=np.uint64)) != len(self.words):
             raise FormatError("the manifest is damaged: its layouts of chunks contradict each other")

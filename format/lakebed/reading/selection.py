@@ -94,7 +94,7 @@ class Selection:
     def null_mask(self) -> NDArray[np.bool_] | None:
         """Return a mask of selected rows that are null: bool, shape (rows,); None if none is null.
 
-        A null is recorded, or an empty sample among single numbers.
+        A row is null if a null is recorded for it, or if it is an empty sample among single numbers.
         """
         rows, reader = self.rows(), self.reader
         marks = self._nulls(rows)

@@ -117,7 +117,7 @@ def modified_rows(steps: Iterable[Step]) -> Rows:
 
     Returns
     -------
-    Their numbers in the last version: int64, ascending, each once.
+    Row numbers in the last version: int64, ascending, each once.
     """
     rows = np.empty(0, np.int64)
     for step in steps:

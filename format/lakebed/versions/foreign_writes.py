@@ -154,7 +154,7 @@ def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool
 
 
 def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFile) -> bool:
-    """Return whether a head is unchanged since it was read or published; 3.9.52 may change only its files.
+    """Return whether a head is unchanged since it was read or published; 3.9.52 changes files, not the tree.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
 def parse_manifest(storage: Storage, data: bytes) -> Read:
     """Parse a manifest of any kind; errors as in :func:`load_manifest`.
 
-    Files and chunk places of tensors in pages are read on access; their tables are `tables_of` it.
+    Files and chunk places of tensors in pages are read on access; `tables_of` returns their tables.
     """
     if data[:8] != PAGED:
         return read_manifest(data, base_reader(storage))

@@ -379,7 +379,7 @@ class SetTree(Update):
 
 @dataclass(frozen=True, slots=True)
 class SetDigests(Update):
-    """The tree names the checksums of manifests; ``time`` is that of heads' digests, in nanoseconds since 1970.
+    """The tree names the checksums of manifests; ``time`` is when digests of heads were made, in ns since 1970.
 
     All files of these versions must be older than that time.
     """
@@ -399,7 +399,7 @@ class SetDigests(Update):
 class DropUnverified(Update):
     """The digest of a version is dropped, unless the version is a head or left the tree.
 
-    Deep Lake 3.9.52 may have changed the head in place; readers of the commit would trust the outdated manifest.
+    Otherwise readers of the commit would trust a manifest that is outdated if 3.9.52 changed the head in place.
     """
 
     text = "drop the digest of {0.version:.12} unless it stays a head"

@@ -80,8 +80,8 @@ class Splice:
 class PendingEdits:
     """Replaced and removed samples of one chunk table.
 
-    Methods take rows numbered after all edits so far; they are kept as numbered in the table. Replacements made before
-    the last fork are shared with its original; replacements of rows removed since then are ignored.
+    Methods take row numbers after all edits so far; edits are stored by row number in the table. Replacements made
+    before the last fork are shared with its original; replacements of rows removed since then are ignored.
     """
 
     nbytes: int = 0

@@ -1,8 +1,8 @@
 """Arrow tables -> data frames of pandas and polars, and relations of DuckDB; nothing is rounded on the way.
 
 Arrow                            pandas
-integers, booleans               NumPy's where no value is null, else pandas' own nullable ones (Int64, boolean)
-floats                           NumPy's; NaN where null
+integers, booleans               NumPy dtypes if no value is null, else pandas' nullable dtypes (Int64, boolean)
+floats                           NumPy dtypes; NaN where null
 dictionaries                     Categorical
 timestamps, durations            datetime64 and timedelta64 in their units, NaT where null
 samples of several axes          an array in each row; None if null

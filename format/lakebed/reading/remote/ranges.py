@@ -132,8 +132,8 @@ class Hedging:
     """Policy for repeating slow requests, without threads, clocks or requests of its own.
 
     A few of many requests take many times as long as the others, and repeating them is faster than waiting. A request
-    is repeated once it takes twice as long as nearly all recent ones, but at most one in thirty: a store that is slow
-    as a whole, such as an overloaded one, must not get more requests.
+    is repeated once it takes twice as long as nearly all recent ones, but at most one request in thirty: a store that
+    is slow as a whole, such as an overloaded one, must not get more requests.
 
     Attributes
     ----------

@@ -1,8 +1,9 @@
 """Calls that run once, in the first thread that reaches them: a thread of this module, or one that needs the result.
 
-Threads start when there is work and end after a while without. There are at most ``config.REQUESTS``, or as many as
-made a store faster. They belong to one process: a forked child starts its own. At exit the interpreter waits for calls
-under way and drops the others; a thread that needs the result of a dropped call runs it itself.
+Threads start when there is work and end after a while without. At most ``config.REQUESTS`` threads run, or more if a
+store was faster with more requests at the same time. They belong to one process: a forked child starts its own. At exit
+the interpreter waits for calls under way and drops the others; a thread that needs the result of a dropped call runs it
+itself.
 """
 
 from __future__ import annotations

@@ -344,8 +344,8 @@ def _checked_document(htype: str, dtype: str | None, value: Any, _: TensorDraft)
 class _Numbers:
     """Check for arrays of one dtype and rank, for single numbers in range, and for known labels.
 
-    Lists and arrays of other dtypes are converted as in encoding at once, and kept if they then fit. Values that cause
-    a warning are encoded at once: labels without a name, boxes without four numbers, vectors of another length.
+    Lists and arrays of other dtypes are converted as the encoder converts them, and kept if they then fit. Values that
+    cause a warning are encoded at once: labels without a name, boxes without four numbers, vectors of another length.
     """
 
     __slots__ = (
