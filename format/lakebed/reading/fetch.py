@@ -31,7 +31,7 @@ from lakebed.reading.open_chunk import Bytes, OpenChunk, described
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage
 from lakebed.storage.stores.traffic import Traffic
-from lakebed.versions.state import ChunkTable
+from lakebed.versions.chunk_table import ChunkTable
 
 # Single samples of chunks above this size are read by range; smaller chunks are read as a whole.
 RANGES_ABOVE = LARGE

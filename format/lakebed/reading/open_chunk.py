@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakebed.chunks.probe import ChunkHeader, SamplePlace
 from lakebed.documents.layouts import Layout, Words
 from lakebed.documents.manifest import BLOCK
-from lakebed.versions.state import ChunkTable
+from lakebed.versions.chunk_table import ChunkTable
 
 Bytes = bytes | memoryview
 

@@ -15,9 +15,10 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, StorageError
 from lakebed.storage.base import Stat, Storage, traits_of
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.locks.marker import LOCK_NAME, LockFile, read_lock
 from lakebed.versions.manifests import digest_time, digests_of
-from lakebed.versions.state import TILES, Snapshot, folder_of
+from lakebed.versions.state import TILES, Snapshot
 
 # Maximum number of files of a head that are listed; most stores return this many in two requests.
 _MOST_LISTED = 2_000

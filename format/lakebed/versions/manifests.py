@@ -20,7 +20,8 @@ from lakebed.documents.manifest_delta import Read, Whole, delta_bytes, read_mani
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import FormatError
 from lakebed.storage.base import Storage
-from lakebed.versions.state import INDEX, Origin, folder_of
+from lakebed.versions.chunk_table import INDEX, folder_of
+from lakebed.versions.state import Origin
 
 if TYPE_CHECKING:
     from lakebed.versions.paged import PagedTable

@@ -30,21 +30,11 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.reader_locks import Lease, share
+from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, folder_of
 from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified, is_whole_copy, would_tell
 from lakebed.versions.locks.marker import LockFile, read_lock
 from lakebed.versions.manifests import digests_of, load_manifest, manifest_key, origin_of, tables_of
-from lakebed.versions.state import (
-    CREDS,
-    INDEX,
-    PAD,
-    SEQUENCE,
-    TILES,
-    ArrayTable,
-    ChunkTable,
-    Snapshot,
-    TensorState,
-    folder_of,
-)
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, Snapshot, TensorState
 from lakebed.versions.tree_file import (
     ADVICE,
     TREE_KEY,

@@ -28,7 +28,7 @@ from lakebed.errors import CorruptError, FormatError, KeyNotFound
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, is_cache
 from lakebed.storage.concurrently import together
-from lakebed.versions.state import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
+from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
 from lakebed.versions.tree_file import ADVICE, error_if_deleted
 
 # A manifest names at most about this many pages, the last ones, individually; for earlier pages, it names lists of

@@ -22,10 +22,11 @@ from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
+from lakebed.versions.chunk_table import INDEX, folder_of
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import lock_file, released_file
 from lakebed.versions.manifests import manifest_key, write_manifest
-from lakebed.versions.state import INDEX, Origin, Snapshot, TensorState, folder_of
+from lakebed.versions.state import Origin, Snapshot, TensorState
 from lakebed.versions.swap import TreeAt, node_files, swap
 from lakebed.versions.updates import SetDigests, Updates, apply
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Self, overload
 
 from lakebed.codecs.block import Block
-from lakebed.versions.state import NewChunk
+from lakebed.versions.chunk_table import NewChunk
 
 
 class Blocks(Sequence[Block]):

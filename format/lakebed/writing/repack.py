@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 
 from lakebed.codecs.block import Block
-from lakebed.versions.state import ChunkTable, NewChunk
+from lakebed.versions.chunk_table import ChunkTable, NewChunk
 from lakebed.writing.pending import Piece, Splice
 
 Plan = list[tuple[int, int] | NewChunk]

@@ -14,7 +14,7 @@ import numpy as np
 
 from lakebed.chunks.pack import groups
 from lakebed.codecs.block import Block
-from lakebed.versions.state import ChunkTable, NewChunk
+from lakebed.versions.chunk_table import ChunkTable, NewChunk
 from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan, may_join
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced

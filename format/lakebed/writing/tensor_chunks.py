@@ -26,7 +26,8 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.storage.base import Summed
-from lakebed.versions.state import NewChunk, TensorState, folder_of
+from lakebed.versions.chunk_table import NewChunk, folder_of
+from lakebed.versions.state import TensorState
 from lakebed.writing.early_chunks import EarlyChunk
 from lakebed.writing.pending import Blocks, PendingEdits, Splice
 from lakebed.writing.repack import compacted, replan

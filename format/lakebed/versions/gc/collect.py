@@ -20,10 +20,11 @@ from lakebed.errors import LakebedError
 from lakebed.runtime import clock
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.reader_locks import Lease, claimed
+from lakebed.versions.chunk_table import INDEX, ChunkTable, folder_of, split_chunk
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import lock_key
 from lakebed.versions.opening import lease_version, manifest_key, reader_lease_key
-from lakebed.versions.state import INDEX, ChunkTable, Snapshot, folder_of, split_chunk
+from lakebed.versions.state import Snapshot
 
 if TYPE_CHECKING:
     from lakebed.versions.gc.report import Report

@@ -28,13 +28,13 @@ from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
 from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.reader_locks import claimed, is_shared
+from lakebed.versions.chunk_table import folder_of, split_chunk
 from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import DIGITS, YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import LOCK_NAME, is_being_written, may_live, read_lock
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree, reader_lease_key
 from lakebed.versions.refs import read_refs
-from lakebed.versions.state import folder_of, split_chunk
 
 # While a writer is active, files that the tree does not name may belong to its next publish; files younger than this
 # many seconds are kept.

@@ -15,7 +15,7 @@ from lakebed import config
 from lakebed.errors import FormatError, KeyNotFound, LockedException, StorageError
 from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import Data, Storage, traits_of
-from lakebed.versions.state import folder_of
+from lakebed.versions.chunk_table import folder_of
 
 if TYPE_CHECKING:
     from lakebed.documents.lock import DatasetLock

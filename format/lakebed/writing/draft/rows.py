@@ -16,7 +16,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.versions.state import empty_table
+from lakebed.versions.chunk_table import empty_table
 from lakebed.writing import diffs, rewriting
 from lakebed.writing.diffs import RowNumbers
 from lakebed.writing.draft.companions import (

@@ -29,7 +29,8 @@ from lakebed.documents.tensor_meta import Bounds, TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.native import chunks as native
 from lakebed.native import gather
-from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
+from lakebed.versions.chunk_table import ChunkTable, NewChunk, empty_table
+from lakebed.versions.state import TensorState
 from lakebed.writing import diffs
 from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.pending import Blocks, PendingEdits, Piece, Splice, cost, splice_blocks
