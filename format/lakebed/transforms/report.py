@@ -19,7 +19,7 @@ _PRINTED = 10
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """An input sample that was left out as a whole or in part: number, text (None for datasets), cause, number of rows."""
+    """An input sample left out as a whole or in part: number, text (None for datasets), cause, number of rows."""
 
     index: int
     item: str | None
