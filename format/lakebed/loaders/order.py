@@ -259,7 +259,7 @@ class Order:
             )
 
     def _lane_starts(self, lanes: ArrayLike) -> Integers:
-        """Return the starts of lanes in the sequence; if lanes differ in length, the first ones have one more sample."""
+        """Return the starts of lanes in the sequence; if lengths differ, the first lanes have one more sample."""
         short, longer = divmod(len(self), self.lanes)
         lanes = np.asarray(lanes, dtype=np.int64)
         starts: Integers = lanes * short + np.minimum(lanes, longer)

@@ -46,9 +46,9 @@ class Keying:
     digits : tuple of str
         Tensors in `key` or `order` with numbers as texts, in the spelling of the source.
     identity, changes : str
-        Tensor with the id of each row, and tensor of JSON whose ``changes`` name the values of the row that could not be
-        stored. A row that lost a value of its key counts as a key of its own. This is checked only for rows with a null
-        in the key, and only if `fields` is not empty.
+        Tensor with the id of each row, and tensor of JSON whose ``changes`` name the values of the row that could not
+        be stored. A row that lost a value of its key counts as a key of its own. This is checked only for rows with a
+        null in the key, and only if `fields` is not empty.
     """
 
     key: tuple[str, ...]
@@ -114,7 +114,7 @@ class Keying:
         ]
 
     def incomplete(self, batch: Mapping[str, pa.Array]) -> Rows:
-        """Return the rows of a batch with a null in the key; two such rows may have equal keys, because nulls are equal.
+        """Return the rows of a batch with a null in the key; two such rows may have one key, because nulls are equal.
 
         A value that the source sent but that could not be stored does not count as null.
         """

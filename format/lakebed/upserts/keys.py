@@ -1,7 +1,7 @@
 """Hashes of keys: equal for rows of the same key.
 
-A key is the values of its columns in their order. All nulls are equal, all NaNs are equal, and `-0.0` equals `0.0`. If a
-column would round a number, its exact text counts instead. Two keys with the same hash of 122 bits count as the same
+A key is the values of its columns in their order. All nulls are equal, all NaNs are equal, and `-0.0` equals `0.0`. If
+a column would round a number, its exact text counts instead. Two keys with the same hash of 122 bits count as the same
 key. The seed of the hash is random in every process and never stored, so that nobody can construct keys with equal
 hashes.
 """

@@ -1,8 +1,8 @@
 """Exact numbers as texts beside a column that would round them, so that keys and cursors are compared exactly.
 
 A cell represents the shortest number that is rounded to it: an integer represents itself, the double 0.1 represents
-`0.1`. For any other number, a second column of text holds the exact digits, in one spelling for each value, and the cell
-is the nearest value, or null. So ordinary numbers need no second column.
+`0.1`. For any other number, a second column of text holds the exact digits, in one spelling for each value, and the
+cell is the nearest value, or null. So ordinary numbers need no second column.
 """
 
 from decimal import ROUND_FLOOR, Decimal

@@ -2,8 +2,8 @@
 
 While the dataset is small, arriving rows replace older ones at once (`at_once`). Later, rows of keys that are certainly
 new are added directly, and all other rows wait in a delta (`delta`) for the next merge. All rows are durable when
-`publish` returns; readers see waiting rows after `merge`. No index of the keys is stored: once enough rows have arrived,
-one scan of the key columns makes a filter of the known keys; until then every key counts as known.
+`publish` returns; readers see waiting rows after `merge`. No index of the keys is stored: once enough rows have
+arrived, one scan of the key columns makes a filter of the known keys; until then every key counts as known.
 """
 
 import contextlib

@@ -195,7 +195,7 @@ class Tombstones:
             yield branch
 
     def _fits(self, branch: Dataset, keying: Keying) -> bool:
-        """Return whether rows of the branch can be compared with those of the dataset: columns and types are the same."""
+        """Return whether rows of the branch and the dataset can be compared: columns and types are the same."""
         return bool(branch.info.get(_KEYING) == _meaning(keying)) and all(
             (branch[name].htype, branch[name].dtype) == (self._base[name].htype, self._base[name].dtype)
             for name in _tensors(keying, branch)

@@ -25,8 +25,8 @@ def windows(dataset: Dataset, tensors: Sequence[str]) -> Iterator[tuple[int, Col
     """
     names, first, rows = list(tensors), 0, dataset.max_len
     try:
-        # An Arrow stream reads each chunk once and caches none. It returns class labels as names, but keys need numbers,
-        # so tensors of class labels are read in windows.
+        # An Arrow stream reads each chunk once and caches none. It returns class labels as names, but keys need
+        # numbers, so tensors of class labels are read in windows.
         if all(dataset[name].htype != "class_label" for name in names):
             for batch in pa.RecordBatchReader.from_stream(dataset[names]):
                 yield first, dict(zip(names, batch.columns, strict=True))
