@@ -98,7 +98,7 @@ def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequenc
 
 
 def _are_objects(found: Any, *, has_boxes: bool) -> bool:
-    """Return whether JSON is a list of objects that each have a class, and, if `has_boxes`, a box."""
+    """Return whether JSON is a list of objects that each have a class, and, only if `has_boxes`, a box."""
     return isinstance(found, list) and all(
         isinstance(one, Mapping)
         and type(one.get("class")) in (str, int)
