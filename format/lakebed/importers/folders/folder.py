@@ -4,8 +4,8 @@
     photos/train/cat/1.txt              text of the same row
     photos/val/dog/small/2.png          labels "dog/small"
 
-A file without a suffix that begins like a DICOM file is a DICOM file, as on hospital discs. If files of audio, scans and
-so on are of several kinds, or differ in their number of axes, files of the rarer kinds are left out.
+A file without a suffix that begins like a DICOM file is a DICOM file, as on hospital discs. If files of audio, scans
+and so on are of several kinds, or differ in their number of axes, files of the rarer kinds are left out.
 
 Rows are sorted by split, then by name. Texts and JSON files without another file of their stem, such as ``README.txt``,
 become rows only if their number is at least that of the other rows, as in a folder of texts.
@@ -255,7 +255,7 @@ def _told(htypes: Mapping[str, str]) -> str | None:
 
 
 def _others(source: Source, htypes: Mapping[str, str]) -> tuple[list[Problem], dict[str, int]]:
-    """Return reports of files that do not fit the tensor of their htype, and (htype -> number of axes of its samples)."""
+    """Return reports of files that do not fit the tensor of their htype, and (htype -> number of axes)."""
     found: list[Problem] = []
     axes: dict[str, int] = {}
     for htype in dict.fromkeys(htypes.values()):

@@ -392,7 +392,7 @@ def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
 
 
 def _numbers(data: bytes) -> NDArray[np.int64]:
-    """Return the decimal numbers of a text, parsed in parts, because Python's numbers take more memory than the text."""
+    """Return the decimal numbers of a text, parsed in parts, because Python's numbers take more memory than text."""
     found, start = [np.zeros(0, np.int64)], 0
     while start < len(data):
         stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)

@@ -350,7 +350,7 @@ def _schema(connection: Any, statement: str, source: Source) -> pa.Schema:
 
 
 def _of_sqlite(cursor: Any, statement: str, source: Source) -> pa.Schema:
-    """Return the types of the first rows; if these are whole numbers or null, return the types that the table declares."""
+    """Return the types of the first rows; for whole numbers and nulls, the types that the table declares."""
     _execute(cursor, statement, source)
     found = cursor.fetch_record_batch().schema
     if pa.int64() not in found.types:
