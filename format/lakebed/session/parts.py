@@ -32,7 +32,8 @@ from lakebed.session.process.pickling import Place
 from lakebed.session.session import Session
 from lakebed.session.table import Table
 from lakebed.storage.base import Storage, traits_of
-from lakebed.versions.state import Snapshot, TensorState, folder_of
+from lakebed.versions.chunk_table import folder_of
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.draft.rows import Identities
 from lakebed.writing.draft.tensor import emptied
