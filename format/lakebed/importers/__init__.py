@@ -1,4 +1,4 @@
-"""Data sets of other formats become datasets: a module for each format, which recognises, plans, reads and describes.
+"""Importers of other formats: one module for each format, which recognises, plans, reads and describes sources.
 
-Not here: how rows are made in parallel and published (transforms), and the way back (exporters).
+`lakebed.transforms` makes the rows in parallel and publishes them; `lakebed.exporters` writes other formats.
 """

@@ -52,7 +52,7 @@ class Batch(dict[str, Any]):
     rows
         Numbers of the rows in the dataset: int64, shape (samples,).
     real
-        False for samples that repeat others to give all processes equally many steps: bool, shape (samples,).
+        False for repeated samples, which give all processes the same number of steps: bool, shape (samples,).
     epoch, step
         Numbers of the epoch and of the batch in it.
     """

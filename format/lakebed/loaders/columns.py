@@ -1,4 +1,4 @@
-"""The way of a tensor into batches: its spans are read, and the samples of a batch are made from them."""
+"""Reading of one tensor into batches: its spans are read, and the samples of each batch are made from the spans."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from lakebed.runtime.failures import OnFailure
 Decode = Literal["numpy", "bytes", "pil"]
 
 RESIDENT_BYTES = 1 << 24
-"""Load tensors up to this size as a whole, except those of files: every order is then equally fast."""
+"""Maximum size of tensors that are loaded as a whole, so that every order is equally fast; files never are."""
 
 RESIDENT_SMALL = 1 << 28, 1 << 10
-"""(total, per sample): load larger tensors of small samples as a whole, too; single reads would be slower."""
+"""Maximum size (in total, per sample) of tensors of small samples that are loaded as a whole: single reads are slow."""
 
 STREAMED_BYTES = 8 << 20
-"""Batches of at least this size are written past the processor's caches, which cannot hold them until use."""
+"""Minimum size of batches that are written past the processor's caches, which cannot hold them until they are used."""
 
 _ALIGNMENT = 64
 
 
 class Room:
-    """The samples of one tensor in one batch, while they are made."""
+    """Memory for the samples of one tensor in one batch, while they are made."""
 
     values: Sequence[Any] | NDArray[Any]
     nbytes: int = 0
@@ -52,24 +52,24 @@ class Room:
         """Allocate the memory."""
 
     def largest(self) -> tuple[int, int]:
-        """Return the bytes of the largest sample, and its number."""
+        """Return the size of the largest sample in bytes, and the number of that sample in the batch."""
         return 0, 0
 
     def fill(self, start: int, stop: int) -> None:
-        """Make the samples ``start`` to ``stop`` of the batch; threads may do this for different samples at a time."""
+        """Make the samples ``start`` to ``stop`` of the batch; several threads may make different samples at once."""
 
     def value(self, i: int) -> Any:
-        """Return one sample that was made."""
+        """Return one of the samples that were made."""
         return self.values[i]
 
     def stacked(self) -> NDArray[Any] | None:
-        """Return all samples as one array if they are stored as one."""
+        """Return all samples as one array if they are in one array; otherwise None."""
         return None
 
 
 @dataclass(slots=True)
 class Picked:
-    """The samples of a batch as stored: their rows, and for each sample its portion and its place in the portion."""
+    """The stored samples of a batch: for each sample its row, its portion, and its position in the portion."""
 
     epoch: int
     rows: NDArray[np.int64]
@@ -184,7 +184,7 @@ class Resident(Column):
 
 
 class Gathered(Column):
-    """A tensor whose samples are arrays of one shape that are stored in the chunks as they are."""
+    """A tensor whose samples are arrays of one shape that are stored uncompressed."""
 
     def read(self, rows: Rows) -> Portion:
         return read_portion(self.reader, rows, self._shape)
@@ -214,7 +214,7 @@ class _GatheredRoom(Room):
         return self.nbytes // max(1, self._shape[0]), 0
 
     def fill(self, start: int, stop: int) -> None:
-        """Copy samples without Python's lock; bypass the caches if the batch is larger than they are."""
+        """Copy samples without Python's lock; bypass the processor's caches if the batch is larger than they are."""
         portions, insides = self._picked.portions, self._picked.insides
         sources: list[Buffer] = []
         starts = np.empty(stop - start, np.int64)
@@ -232,7 +232,7 @@ class _GatheredRoom(Room):
 
 
 class Files(Column):
-    """A tensor whose samples decode into a given array: files, as most images are, or bytes, also compressed ones."""
+    """A tensor whose samples are decoded into memory of the batch: files such as images, or bytes of arrays."""
 
     def shapes(self, picked: Picked) -> tuple[list[Any], list[Shape]]:
         """Return the stored samples of a batch and the shapes that they decode to.
@@ -240,7 +240,7 @@ class Files(Column):
         Raises
         ------
         CorruptError, LimitError
-            If a file is not of its kind, or a sample promises more than it can hold or than this process allows.
+            If a file is not of its kind, or a sample claims a size that its bytes cannot hold or the process refuses.
         """
         reader, found, shapes = self.reader, [], []
         itemsize, is_told = reader.known_dtype().itemsize, reader.decoder.traits.decodes_into
@@ -265,7 +265,7 @@ class Files(Column):
 
 
 def _check_bytes(data: Buffer, shape: Shape, itemsize: int, *, is_compressed: bool) -> None:
-    """Compare the bytes of an array with its shape before anything is allocated."""
+    """Check that an array's bytes can hold its shape, before memory for the shape is allocated."""
     if is_compressed:
         limits.check_sample(shape, itemsize, "compressed sample", len(data))
     elif len(data) != itemsize * math.prod(shape):
@@ -333,7 +333,7 @@ class _FilesRoom(Arena):
                     room[...] = 0
 
     def _left(self, start: int, stop: int) -> Sequence[int]:
-        """Decode JPEG files in one call, which releases Python's lock once; return the other samples."""
+        """Decode all JPEG files in one call, which releases Python's lock once; return the numbers of other samples."""
         found = range(start, stop)
         shapes = self.shapes[start:stop]
         if self._reader.decoder.direct is None or not all(map(all, shapes)):
@@ -346,8 +346,8 @@ class _FilesRoom(Arena):
 
     def stacked(self) -> NDArray[Any] | None:
         out = self.whole
-        # A file whose values do not fit the dtype of the tensor is an array of another dtype, which cannot be
-        # stacked.
+        # A file whose values do not fit the dtype of the tensor becomes an array of another dtype, which cannot be
+        # stacked with the others.
         return out if out is not None and all(value.dtype == out.dtype for value in self.values) else None
 
 
@@ -355,7 +355,7 @@ class _FilesRoom(Arena):
 
 
 class _Listed(Room):
-    """Room for samples of unknown size, which `make` returns for a range."""
+    """Room for samples of unknown size; `make` returns the samples of a range."""
 
     values: list[Any]
 
@@ -397,7 +397,7 @@ class Selected(Column):
         return _Listed(len(picked), lambda start, stop: self._values(picked.rows[start:stop]))
 
     def _values(self, rows: NDArray[np.int64]) -> list[Any]:
-        """Return the samples of some rows as Python values: arrays, text, JSON, lists of those for sequences."""
+        """Return the samples of some rows as Python values: arrays, text or JSON; a sequence is a list of its items."""
         index = Index((tuple(rows.tolist()),), self.index.inside)
         found: list[Any] = Selection(self.reader, index, self.companion).python()
         return found
@@ -421,9 +421,9 @@ def column_of(
     Parameters
     ----------
     index
-        The selection, which may take parts of samples.
+        The selection, which may also select parts of samples.
     companion
-        Returns the reader of a hidden companion tensor by kind.
+        Function that returns the reader of a hidden companion tensor of a kind; None if the tensor has none.
     wanted
         Number of selected rows.
     decode
@@ -451,7 +451,7 @@ def column_of(
 
 
 def _is_small(reader: SampleReader, wanted: int) -> bool:
-    """Return whether most values are wanted, and all take little memory even when decompressed."""
+    """Return whether most samples are selected, and the whole tensor takes little memory when decompressed."""
     state = reader.state
     stored = int(state.table.places.sizes.sum())
     values = state.meta.length

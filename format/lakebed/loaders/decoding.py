@@ -29,9 +29,9 @@ class Settings:
     batch_memory, read_memory
         Limits in bytes: of batches, and of data that is read ahead.
     transform
-        Called with each sample as a dictionary.
+        Function that is called with each sample, a dictionary.
     processes
-        Worker processes that call it instead.
+        Worker processes that call the transform; None calls it on threads.
     """
 
     threads: int
@@ -70,12 +70,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Filler of the batches of one epoch, each of them on several threads.
+    """Filling of the batches of one epoch; several threads fill the same batch.
 
     Parameters
     ----------
     mutex
-        The mutex of the run: threads fill one batch at the same time.
+        The mutex of the run, which protects the state that the threads of one batch share.
     """
 
     epoch: int
@@ -85,12 +85,12 @@ class Filling:
     mutex: threading.RLock
 
     def lost(self, job: Job, i: int, error: Exception) -> None:
-        """Record that a sample of the step failed; the caller holds the mutex, or is alone with the batch."""
+        """Record that a sample failed; the caller must hold the mutex, unless no other thread uses the batch."""
         job.bad[i] = error
         self.stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
 
     def _where(self, error: Exception, row: int) -> dict[str, Any]:
-        """Return the location of a sample that failed; only its row if a transform failed."""
+        """Return the location of a failed sample for the statistics; if a transform failed, only the row."""
         tensor = getattr(error, "tensor", None)
         for column in self.columns:
             if column.reader.name == tensor:
@@ -156,7 +156,7 @@ class Filling:
         if job.bad and not places:
             if self.settings.on_error == "substitute":
                 raise next(iter(job.bad.values()))
-            job.done.set()  # no sample remains
+            job.done.set()  # all samples failed: the batch is empty
             return
         if self.settings.on_error == "substitute" and job.bad:
             kept = {numbers[i]: i for i in places}

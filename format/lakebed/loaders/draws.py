@@ -1,8 +1,8 @@
 """Random numbers as a function: draws and weighted samples that depend on a key alone.
 
-Nothing here has state, so any part of an epoch can be computed anywhere: by another thread, after a resume, by another
-number of processes. The functions are defined here and never change: every later release must reproduce a recorded
-order. NumPy's own generators do not promise that.
+The functions have no state, so any part of an epoch can be computed again: by another thread, after a resume, or with
+another number of processes. The functions are defined here and never change: every later release must reproduce a
+recorded order. NumPy's own generators do not promise that.
 
     mix(z)        z += 0x9E3779B97F4A7C15
                   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9
@@ -60,7 +60,7 @@ def key(*words: int) -> int:
 
 
 def fresh_seed() -> int:
-    """Return a random seed below 2**48; if PyTorch is imported, it follows ``torch.manual_seed``."""
+    """Return a random seed below 2**48; if PyTorch is imported, the seed depends on ``torch.manual_seed``."""
     torch: Any = sys.modules.get("torch")
     # While another thread imports PyTorch, the module is incomplete, and nobody can have seeded it.
     if hasattr(torch, "randint") and hasattr(torch, "Generator"):
@@ -95,7 +95,7 @@ def draws(seed: int, epoch: int, samples: ArrayLike, n: int = 1) -> NDArray[np.f
 
 
 def _unit(words: Words) -> NDArray[np.float64]:
-    """Return the upper 53 bits of words as numbers in [0, 1)."""
+    """Convert 64-bit words to float64 in [0, 1), by their upper 53 bits."""
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -122,7 +122,8 @@ def weighted(
     Raises
     ------
     InvalidInputError
-        If a weight is negative or not finite, all are zero, or too few rows have a weight to be drawn once each.
+        If a weight is negative or not finite, if all weights are zero, or if rows must be drawn once each and fewer
+        than ``size`` rows have a positive weight.
     """
     weight: NDArray[np.float64] = np.asarray(weights, dtype=np.float64)
     if weight.ndim != 1 or not np.isfinite(weight).all() or (weight < 0).any():
@@ -159,7 +160,8 @@ def split(lengths: Sequence[float], rows: int, seed: int) -> list[list[int]]:
     Parameters
     ----------
     lengths
-        Rows of each part; or fractions that add up to 1: the first parts get the remaining rows.
+        Number of rows of each part; or fractions that add up to 1. Rows that remain after rounding go to the first
+        parts.
     rows
         Number of rows.
     seed

@@ -43,25 +43,25 @@ _SINGLE = 32  # batch size in which single samples are made
 class Loader:
     """Batches of a dataset: an iterable of dictionaries.
 
-    Each pass over a loader is one epoch, and the next pass the next one, even if it was left early. The order of an
-    epoch depends on `seed` and the number of the epoch alone: not on threads, nor on the number of processes.
+    Each pass over a loader is one epoch. The next pass is the next epoch, even if the last pass ended early. The order
+    of an epoch depends only on `seed` and the number of the epoch, not on the number of threads or processes.
 
     Parameters
     ----------
     source
         A dataset, a view, or a table.
     batch_size
-        Samples of a batch of this process; None for single samples.
+        Number of samples in a batch of this process; None for single samples.
     shuffle
-        False: rows as they are. True or ``window``: samples of about `window` bytes mixed with each other, from all
-        parts of the dataset. ``exact``: all samples, each read alone. ``chunk``: chunks in random order, samples inside
-        in sequence.
+        False: rows in their order. True or ``window``: samples of about `window` bytes, from all parts of the dataset,
+        are mixed with each other. ``exact``: all samples are mixed, and each is read alone. ``chunk``: chunks are in
+        random order, the samples of a chunk in their order.
     seed
-        Determines order and augmentation; None is that of ``lakebed.random.seed``. Without one, a process that trains
-        alone draws one, by the generator of PyTorch if that is imported, and those of a process group take 0, which all
-        of them know. `state_dict` tells it.
+        Seed of order and augmentation; None takes that of ``lakebed.random.seed``. If none was set there, a process
+        that trains alone draws a seed, by the generator of PyTorch if PyTorch is imported, and all processes of a
+        process group use 0. `state_dict` contains the seed.
     tensors
-        Which tensors; None is all.
+        Names of the tensors; None is all.
     operations
         By tensor of images of 8 bits: declared crops, resizes and flips (`lakebed.loaders.ops`, or those of
         torchvision), alone or composed. Only their output is decoded. Functions that follow them in a composition are
@@ -71,15 +71,16 @@ class Loader:
         results. A mapping of name to function, or to operations, changes single tensors, and leaves out those that it
         does not name.
     threads
-        Threads that decode; None is one for each core but one. 0 works in the thread that iterates.
+        Number of threads that decode; None is one for each core but one. 0 decodes in the thread that iterates.
     processes
-        Number of processes that call the transform, for one that holds Python's lock for long. It must be picklable, or
-        cloudpickle installed; arguments and results go through shared memory. 0 calls it on the threads.
+        Number of processes that call the transform, for transforms that hold Python's lock for long. The transform must
+        be picklable, or cloudpickle installed; arguments and results go through shared memory. 0 calls it on the
+        threads.
     memory
         Limit in bytes of unfinished batches and of data read ahead; None is a quarter of this machine's memory, at most
         4 GiB.
     window
-        Stored bytes of samples that are mixed with each other; at most half of `memory`.
+        Number of stored bytes of the samples that are mixed with each other; at most half of `memory`.
     drop_last
         Leave out a last batch that is smaller than others.
     ragged
@@ -95,27 +96,28 @@ class Loader:
     weights
         Draw rows with probabilities in proportion to these, one for each row of `source`.
     replace, size
-        With weights: whether rows may be drawn repeatedly, and how many are drawn; None is as many as weights.
+        With weights: whether rows may be drawn repeatedly, and the number of rows to draw; None is the number of
+        weights.
     rank, world
-        Number of this process and of all: together they take every batch of ``batch_size * world`` samples. By default,
-        those of the process group that exists when a pass begins: that of ``torch.distributed`` or
-        ``jax.distributed``, or the workers of ``TF_CONFIG`` if TensorFlow is imported.
+        Number of this process and number of all processes: together they take every batch of ``batch_size * world``
+        samples. By default, these numbers are those of the process group that exists when a pass begins: the group of
+        ``torch.distributed`` or ``jax.distributed``, or the workers of ``TF_CONFIG`` if TensorFlow is imported.
     distributed
         False gives all rows to each process of such a group; None divides them, and logs it once.
     tail
-        With several processes, the end of an epoch: ``pad`` repeats samples, which `Batch.real` tells; ``drop`` leaves
-        some out; ``keep`` gives some processes fewer samples, and steps, than others.
+        End of an epoch with several processes: ``pad`` repeats samples, for which `Batch.real` is False; ``drop``
+        leaves some samples out; ``keep`` gives some processes fewer samples and steps than others.
     offset
-        Samples of the order to leave out at the start of the first epoch.
+        Number of samples to leave out at the start of the first epoch.
     progress
         Show a bar.
 
     Raises
     ------
     InvalidInputError
-        If an argument is none of the above.
+        If an argument has an invalid value.
     TensorDoesNotExistError
-        If there is no such tensor.
+        If the dataset has no tensor of a name in `tensors`.
 
     Examples
     --------
@@ -198,7 +200,7 @@ class Loader:
         self._begin()
 
     def take_memory_from(self, kind: type[BufferPool]) -> None:
-        """Allocate batches in another kind of memory."""
+        """Allocate batches from a pool of another kind, such as pinned memory."""
         self._end()
         self._memory_kind = kind
         self._forget()
@@ -245,13 +247,13 @@ class Loader:
 
     @property
     def samples(self) -> int:
-        """Samples of an epoch, of all processes."""
+        """Number of samples in an epoch, of all processes together."""
         if self.weights is None:
             return len(self.table)
         return len(self.weights) if self.size is None else self.size
 
     def __len__(self) -> int:
-        """Return the batches of a whole epoch, or its samples with ``batch_size=None``."""
+        """Return the number of batches in a whole epoch; with ``batch_size=None`` the number of samples."""
         shares = self._shares(self.samples)
         return shares.own if self.batch_size is None else len(shares)
 
@@ -277,10 +279,10 @@ class Loader:
         self._epoch, self._position, self._is_resumed = int(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the consumer, not of reading ahead, in less than 1 kB.
+        """Return the position of the consumer, not that of reading ahead; the state takes less than 1 kB.
 
-        Another loader of the same rows continues from there, even with other numbers of processes and threads; with
-        several processes, all of them at the same step give the same state.
+        Another loader of the same rows can continue at this position, even with another number of processes or threads.
+        With several processes, all processes at the same step have the same state.
         """
         return {
             "version": 1,
@@ -292,7 +294,7 @@ class Loader:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where another loader was.
+        """Continue at the position in the state of another loader.
 
         Raises
         ------
@@ -337,7 +339,7 @@ class Loader:
     # -- iteration ---------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin the next epoch, or continue that of a loaded state; an earlier iterator ends."""
+        """Begin the next epoch, or continue the epoch of a loaded state; an earlier iterator ends."""
         self._end()
         # Compute the fingerprint again, because the dataset may have changed.
         known, self._print = self._print, None
@@ -366,7 +368,7 @@ class Loader:
         Parameters
         ----------
         positions
-            Numbers of samples in the source, repeats included; int, shape (samples,).
+            Numbers of rows of the source, which may repeat; int, shape (samples,).
         epoch
             Determines random operations, together with the seed and the row.
 
@@ -473,7 +475,7 @@ class Loader:
 
     def _made_columns(self) -> list[Column]:
         """Return the column of each tensor; tensors in memory are kept from epoch to epoch."""
-        if self._pid != os.getpid():  # in a forked child, threads of the parent may hold locks for ever
+        if self._pid != os.getpid():  # in a forked child, locks of the parent's threads may stay held
             self._forget()
         table = self.table
         with table.session.mutex:
@@ -529,7 +531,7 @@ class Loader:
         return spans, order
 
     def _spans(self, rows: Rows) -> SpanTable:
-        """Return the spans of some rows; a single span if every tensor is in memory. The last spans are kept."""
+        """Return the spans of some rows; a single span if every tensor is in memory. The last result is kept."""
         columns = self._made_columns()
         if self._cut is None or self._cut[1] is not columns or not _is_same(self._cut[0], rows):
             readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}

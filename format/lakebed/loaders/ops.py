@@ -1,9 +1,9 @@
 """Declared crops, resizes and flips: the loader reads their parameters instead of calling them.
 
-For each sample an operation computes, from the image's extents and from numbers drawn in [0, 1), which box of the image
-becomes which output: arithmetic on arrays, without pixels and without state. The loader hands the boxes to the region
-decoder, which decodes only them, already at their size. Parameters and meanings are those of torchvision's v2
-transforms of the same names.
+For each sample an operation computes a box of the image and the output to which the box is resized, from the image's
+extents and from numbers drawn in [0, 1): arithmetic on arrays, without pixels and without state. The loader passes the
+boxes to the region decoder, which decodes only these boxes, directly at their output size. Parameters and meanings are
+those of torchvision's v2 transforms of the same names.
 
     operations of a Compose -> stages -> Geometry of each stage -> one pass of decoding or resizing per stage
 
@@ -109,7 +109,7 @@ class Operation:
         return None
 
     def follows(self, state: State) -> bool:  # noqa: ARG002 - operations override it
-        """Tell whether the operation can be done in the same pass as the previous ones."""
+        """Return whether the operation can be done in the same pass as the previous operations."""
         return True
 
     def leads_to(self, state: State) -> State:
@@ -165,9 +165,9 @@ class RandomResizedCrop(Operation):
     size
         Height and width of the output, or one number for both.
     scale
-        Least and greatest part of the image's area.
+        Minimum and maximum of the box's area, as a fraction of the image's area.
     ratio
-        Least and greatest width / height.
+        Minimum and maximum of the box's width / height.
     flip
         Probability that the output is mirrored, as by a following :class:`HorizontalFlip`.
     """
@@ -311,7 +311,7 @@ class RandomCrop(Operation):
         free = geometry.rooms + np.array([top + bottom, left + right]) - size
         if self.pad_if_needed:
             before = before + np.maximum(-free, 0)
-            free = np.abs(free)  # after padding both sides by the missing pixels, as many pixels are to spare
+            free = np.abs(free)  # padding both sides by the missing pixels leaves as many free ones
         elif (free < 0).any():
             found = geometry.rooms[int((free < 0).any(axis=1).argmax())].tolist()
             raise InvalidInputError(
@@ -331,7 +331,7 @@ class Resize(Operation):
     size
         Length of the shorter side, if it is one number; the other side keeps the image's shape. Or height and width.
     max_size
-        Greatest length of the longer side, if `size` is one number.
+        Maximum length of the longer side, if `size` is one number.
     """
 
     size: int | Sequence[int]
@@ -436,11 +436,12 @@ class Compose:
     Parameters
     ----------
     operations
-        The sequence; :class:`ToFloat` and :class:`Normalize` come last. :class:`ChannelsFirst` may stand anywhere.
+        The sequence; :class:`ToFloat` and :class:`Normalize` come last. :class:`ChannelsFirst` may be anywhere.
     scaled
-        Let the decoder of JPEG files scale an image down, by 2, 4 or 8, where a box keeps at least the requested
-        pixels: values differ by 1 or 2 of 255 on average, and large photos cost half. None means yes if an operation is
-        random, as in training; otherwise, as in evaluation, values equal decoding all and resizing with Pillow.
+        Let the decoder of JPEG files scale an image down by 2, 4 or 8 if the box then still has at least the requested
+        number of pixels. Values differ by 1 or 2 of 255 on average, and large photos take half the time. None means
+        True if an operation is random, as in training. If false, values equal those of decoding the whole image and
+        resizing it with Pillow.
     """
 
     operations: Sequence[Step]
@@ -499,7 +500,7 @@ class Compose:
         Parameters
         ----------
         extents
-            Height and width of their images, shape (n, 2 or more).
+            Height and width of the images, shape (n, 2 or more).
         draws
             Numbers in [0, 1), shape (n, self.draws).
 
@@ -535,14 +536,14 @@ class Compose:
         return any(isinstance(step, ToFloat) for step in self.operations)
 
     def factors(self, channels: int) -> NDArray[np.float32]:
-        """Return scale and shift of floats: a value v of channel c becomes v * factors[0, c] + factors[1, c].
+        """Return scale and shift of each channel: a value v of channel c becomes v * factors[0, c] + factors[1, c].
 
-        Shape (2, channels), as the region decoder expects.
+        The shape is (2, channels), as the region decoder expects.
 
         Raises
         ------
         InvalidInputError
-            If a :class:`Normalize` is for another number of channels.
+            If :class:`Normalize` has another number of channels.
         """
         scale, shift = np.full(channels, 1 / 255), np.zeros(channels)
         for step in self.operations:

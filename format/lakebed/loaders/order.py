@@ -9,23 +9,24 @@ samples of one chunk, of some hundred kilobytes.
     window    spans in random order; the samples of a *block* of them in random order
     exact     all samples in random order
 
-In window mode the spans of an epoch are permuted, and the resulting sequence of samples is cut into *lanes* of equal
-numbers of samples. Position p is sample p div L of lane p mod L. A lane is cut into blocks at ends of spans, of about
-equal bytes; the samples of a block are permuted among themselves. All lanes have equally many blocks, so that the
-blocks that are read at one time make one large one.
+In window mode the spans of an epoch are permuted, and the resulting sequence of samples is cut into L *lanes* of equal
+length. Position p is sample p div L of lane p mod L. Each lane is cut, at ends of spans, into blocks of about the same
+number of bytes; the samples of a block are permuted among themselves. All lanes have the same number of blocks, so the
+blocks of all lanes that are read at one time act as one large block.
 
-Lanes serve many processes: process r of W takes the positions p with p mod W = r. If W divides L it reads whole lanes,
-so that no two processes read the same span, except the spans at the ends of lanes, which belong to two.
+Lanes serve many processes: process r of W takes the positions p with p mod W = r. If W divides L, each process reads
+whole lanes. Then no two processes read the same span, except spans at the ends of lanes, which belong to two lanes.
 
-Size of blocks: a reader that fetches spans in the order of their first use, at an even rate, and drops each after its
-last use, holds more than one block while one ends and the next begins; the fewer samples a span has, the less
-(`footprint`). Blocks are as large as the window then allows: half of it for endless spans, all of it for spans of about
-five samples; spans of one sample each need no window, and are permuted exactly.
+Size of blocks: consider a reader that fetches spans in the order of their first use, at an even rate, and drops each
+span after its last use. While one block ends and the next begins, it holds more than one block; the fewer samples a
+span has, the less it holds (`footprint`). Blocks are as large as the window allows for this reader: half of the window
+for endless spans, all of it for spans of about five samples. Spans of one sample need no window, and are permuted
+exactly.
 
-The first blocks of an epoch are small, each twice as large as the previous one, and so are the last ones, backwards;
-none is more than a quarter of the epoch. Samples of a block come from all over it, so most of it must be read before
-its first samples are decoded: a network read during decoding is for the next block, and this keeps the wait before the
-first block, and the decoding after the last read, short. Epochs of less than 64 MB are one block.
+The first blocks of an epoch are small, each twice as large as the previous one; the last blocks shrink in the same way.
+No block is more than a quarter of the epoch. The samples of a block come from all of its spans, so most of a block must
+be read before its first samples are decoded. Small first blocks shorten the wait before the first batch, and small last
+blocks shorten the decoding after the last read. Epochs of less than 64 MB are one block.
 """
 
 from __future__ import annotations
@@ -48,27 +49,27 @@ Integers = NDArray[np.int64]
 WINDOW = 512 << 20
 
 EASED_BYTES = 64 << 20
-"""Epochs with at least this many stored bytes have smaller first and last blocks."""
+"""Minimum number of stored bytes of epochs with smaller first and last blocks."""
 
 _FIRST_BYTES = 16 << 20  # limit of the first and the last block
 _FIRST_PART = 1 / 16  # limit of the first block, as a part of the epoch
 _LARGEST_PART = 1 / 4  # limit of the largest block
-# Usable share of the window; the rest is spare, because the spans of a block come in random numbers.
+# Usable share of the window; the remainder is a reserve, because the number of spans in a block is random.
 _RESERVE = 0.94
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Runs of neighbouring samples, each read at once. Together they are the samples 0 ... n - 1, in this sequence.
+    """Runs of neighbouring samples; each run is read at once. Together they are the samples 0 to n - 1, in order.
 
     Attributes
     ----------
     count
-        Samples of each span, int64.
+        Number of samples in each span, int64.
     nbytes
-        Stored bytes of each, int64.
+        Number of stored bytes of each span, int64.
     chunk
-        Number of the chunk that contains each, int64; the spans of one chunk are neighbours.
+        Number of the chunk that contains each span, int64; the spans of one chunk are neighbours.
     """
 
     count: Integers
@@ -97,12 +98,12 @@ class Block:
     Attributes
     ----------
     positions
-        Positions of its samples in the epoch: every L-th position for L lanes.
+        Positions of the block's samples in the epoch: every L-th position if there are L lanes.
     spans
         Numbers of the spans in the order of their first samples, int64.
     uses
-        Samples of each in this block, int64. After their last use a reader can drop the span; the rest of it may belong
-        to another block.
+        For each span, the number of its samples in this block, int64. After the last of these samples, a reader can
+        drop the span; its other samples may belong to another block.
     """
 
     positions: range
@@ -112,7 +113,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Epoch:
-    """Layout of one epoch: the samples of the permuted spans in sequence, and how the sequence is cut."""
+    """Layout of one epoch: the sequence of the permuted spans, and the places at which it is cut into blocks."""
 
     number: int
     slots: Integers  # for each place in the sequence, the number of its span
@@ -171,11 +172,11 @@ class Order:
         return int(self.spans.first[-1])
 
     def positions(self, epoch: int, start: int, stop: int) -> Integers:
-        """Return the samples at positions from `start` to before `stop`; int64, shape (stop - start,)."""
+        """Return the samples at positions from `start` to before `stop`, by number: int64, shape (stop - start,)."""
         return self.samples(epoch, np.arange(start, stop, dtype=np.int64))
 
     def samples(self, epoch: int, positions: Integers) -> Integers:
-        """Return the samples at some positions of an epoch.
+        """Return the numbers of the samples at some positions of an epoch: int64.
 
         Raises
         ------
@@ -193,7 +194,7 @@ class Order:
     # -- for reading ahead -------------------------------------------------------------------------------------------
 
     def block_of(self, epoch: int, positions: ArrayLike) -> Integers:
-        """Return the numbers of the blocks of positions of an epoch; int64."""
+        """Return for each position of an epoch the number of its block: int64."""
         positions = np.asarray(positions, dtype=np.int64)
         self._check(positions)
         index, lane = np.divmod(positions, self.lanes)
@@ -204,7 +205,7 @@ class Order:
         return len(self._epoch(epoch).blocks) - 1
 
     def span_of(self, epoch: int, block: int) -> tuple[int, int]:
-        """Return the span of a block and the position of its first sample; for modes that do not mix inside spans."""
+        """Return the span of a block, and the position of the span's first sample; for modes ``none`` and ``chunk``."""
         layout = self._epoch(epoch)
         return int(layout.slots[block]), int(layout.starts[block])
 
@@ -217,7 +218,7 @@ class Order:
         return range((start - offset) * self.lanes + lane, (stop - offset) * self.lanes + lane, self.lanes)
 
     def uses(self, epoch: int, number: int) -> tuple[Integers, Integers]:
-        """Return the spans of a block and its samples of each, for modes that mix inside blocks; both int64.
+        """Return the spans of a block, and the number of samples that it has of each; both int64.
 
         Unlike :meth:`block`, this takes time per span, not per sample; a span of numbers has 65,536 samples.
         """
@@ -239,7 +240,7 @@ class Order:
 
         Returns
         -------
-        The spans that it reads, without those that only others use. `positions` are those of all processes.
+        The block with only the spans that this process uses. Its `positions` are those of all processes.
         """
         every = self.positions_of(epoch, number)
         positions = np.arange(every.start, every.stop, every.step, dtype=np.int64)
@@ -258,7 +259,7 @@ class Order:
             )
 
     def _lane_starts(self, lanes: ArrayLike) -> Integers:
-        """Return the starts of lanes in the sequence: the first ones are longer by a sample if necessary."""
+        """Return the starts of lanes in the sequence; if lengths differ, the first lanes have one more sample."""
         short, longer = divmod(len(self), self.lanes)
         lanes = np.asarray(lanes, dtype=np.int64)
         starts: Integers = lanes * short + np.minimum(lanes, longer)
@@ -268,7 +269,7 @@ class Order:
         return self._lane_starts(np.arange(1, self.lanes + 1))
 
     def _epoch(self, epoch: int) -> _Epoch:
-        """Return the layout of an epoch; the last two are kept, for reading ahead across the end of one."""
+        """Return the layout of an epoch; the last two layouts are kept, for reading ahead into the next epoch."""
         for layout in self._epochs:
             if layout.number == epoch:
                 return layout
@@ -300,7 +301,7 @@ class Order:
         return _Epoch(epoch, slots, starts, blocks, places, keys)
 
     def _cut(self, slots: Integers, starts: Integers) -> Integers:
-        """Return the starts of blocks: at lanes, and between them at ends of spans, after about equal bytes."""
+        """Return the starts of blocks: the starts of lanes, and ends of spans that cut lanes into about equal bytes."""
         nbytes = np.concatenate([[0], np.cumsum(self.spans.nbytes[slots])])
         usual = self._usual(self.spans.nbytes)
         room = max(self.window * _RESERVE - self.lanes * usual, usual)
@@ -318,18 +319,18 @@ class Order:
         return found
 
     def _usual(self, of: Integers) -> float:
-        """Return the mean of values of the spans, weighted by bytes."""
+        """Return the mean of `of`, which has one value per span, weighted by the bytes of the spans."""
         nbytes = self.spans.nbytes
         total = int(nbytes.sum())
         return float((nbytes / total * of).sum()) if total else 0.0
 
 
 def footprint(samples: float) -> float:
-    """Return the memory that a block needs, as a multiple of its own size, if each span has this many samples.
+    """Return the memory that reading a block needs, as a multiple of its size, if each span has `samples` samples.
 
-    Once a fraction x of a block is delivered, a fraction 1 - (1 - x)**c of its spans has been needed, and x**c is
-    finished. A reader with a constant rate must be ahead by the largest distance between the first curve and x, and
-    drops spans late by the same distance.
+    With c samples per span: once a fraction x of a block is delivered, a fraction 1 - (1 - x)**c of its spans has been
+    needed, and a fraction x**c is finished. A reader with a constant rate must be ahead by the largest distance between
+    the first curve and x, and drops spans late by the same distance.
     """
     if samples <= 1:
         return 0.0
@@ -338,7 +339,7 @@ def footprint(samples: float) -> float:
 
 
 def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
-    """Return for each block except the first the fraction of the epoch, or of its lane, that precedes it; float64.
+    """Return for each block of a lane, except the first, the fraction of the lane that precedes the block: float64.
 
     Parameters
     ----------
@@ -347,7 +348,7 @@ def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
     each
         Minimum number of blocks of equal size that the window requires; 0 if spans have one sample each.
     least
-        Minimum size of a block, so that it has spans of all lanes.
+        Minimum size of the blocks of all lanes together, so that each lane has a span in them.
     """
     if each < 1:
         return np.zeros(0)
@@ -381,20 +382,20 @@ def _chunks_permuted(chunk: Integers, chance: int) -> Integers:
 class Shares:
     """The share of each of several processes in an epoch; all processes take equally many steps.
 
-    Step g is global batch g, the positions from g * batch to before (g + 1) * batch; process r takes those with
-    p mod world = r, so that together the processes take the same batches in the same order, whatever their number. If
-    the last batch is incomplete, ``pad`` continues with positions beyond the epoch, which repeat its first ones and are
-    not `real`; ``drop`` leaves out samples that cannot be dealt evenly; ``keep`` lets some processes take fewer
-    samples, and steps, than others, as workers of one process may.
+    Step g is global batch g: the positions from g * batch to before (g + 1) * batch. Process r takes the positions p
+    with p mod world = r, so that together any number of processes takes the same batches in the same order. If the last
+    batch is incomplete, ``pad`` continues with positions beyond the epoch, which repeat its first positions and are not
+    real; ``drop`` leaves out samples that cannot be divided evenly; ``keep`` lets some processes take fewer samples and
+    steps than others, as workers of one process may.
 
     Parameters
     ----------
     samples
-        Samples of an epoch.
+        Number of samples in an epoch.
     batch
-        Samples of a global batch: at least one for each process.
+        Number of samples in a global batch: at least one for each process.
     rank, world
-        Number of this process, and of all.
+        Number of this process, and number of all processes.
     tail
         ``pad``, ``drop`` or ``keep``.
     drop_last
@@ -443,7 +444,7 @@ class Shares:
 
     @property
     def own(self) -> int:
-        """Positions that this process takes."""
+        """Number of positions that this process takes."""
         return (self.end - self.rank + self.world - 1) // self.world
 
     def __len__(self) -> int:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from lakebed.loaders.order import Order, Shares
 from lakebed.loaders.spans import SpanTable
 
-# Number of positions that are computed at a time: a call of NumPy costs as much as computing a hundred positions.
+# Number of positions that are computed at a time: one call of NumPy takes as long as computing a hundred positions.
 _TOGETHER = 4096
 
 Key = tuple[int, int]
-"""(block, span): read once, and dropped after its last use."""
+"""(block, span): the span is read once for the block, and dropped after its last use in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,11 +29,11 @@ class Step:
     rows
         Row numbers in the dataset.
     real
-        False for samples that repeat others.
+        Mask of the samples, False for those that repeat others.
     keys
         For each sample, the span to be read.
     insides
-        For each sample, its place in its span.
+        For each sample, its position in its span.
     """
 
     number: int
@@ -66,7 +66,7 @@ class Plan:
             yield from self._some(range(begin, min(begin + together, len(self.shares))))
 
     def next_block(self, number: int) -> int:
-        """Return the first later batch that may have samples of blocks of which no earlier batch has any."""
+        """Return the next batch, after batch `number`, that may have samples of a new block."""
         order, batch = self.order, self.shares.batch
         if order.mode in ("none", "chunk"):
             return number + 1
@@ -91,7 +91,7 @@ class Plan:
             at = end
 
     def uses(self, block: int, first: int = 0) -> Mapping[Key, int]:
-        """Return the spans of a block that this process reads from batch `first` on, and the sample count of each."""
+        """Return the spans of a block that this process reads from batch `first` on -> number of samples from each."""
         begin = self.start + first * self.shares.batch
         if self.order.mode in ("none", "chunk"):
             span, at = self.order.span_of(self.epoch, block)

@@ -30,13 +30,13 @@ class Portion:
     Parameters
     ----------
     buffers
-        Stored bytes of each sample; or, for arrays of one shape, of each run of neighbours.
+        Stored bytes of each sample; for arrays of one shape, stored bytes of each run of neighbouring samples.
     shapes
-        None if the bytes themselves tell the shape; empty for arrays of one shape.
+        Shape of each sample, None if its bytes contain the shape; empty for arrays of one shape.
     ends
         For arrays of one shape: the number of the first sample after each run.
     places
-        Position of each sample of the span among those that were read; None if they are the same.
+        For each sample of the span, its position among the samples that were read; None if both are the same.
     nbytes
         Bytes of memory.
     requests
@@ -56,7 +56,7 @@ class Portion:
         return self.buffers[at], self.shapes[at]
 
     def place(self, inside: int) -> tuple[Buffer, int]:
-        """Return the buffer that holds a sample of one-shape arrays, and its number in the buffer."""
+        """Return the buffer of a sample, for arrays of one shape, and the number of the sample in the buffer."""
         at = inside if self.places is None else int(self.places[inside])
         run = bisect_right(self.ends, at)
         return self.buffers[run], at - (self.ends[run - 1] if run else 0)
@@ -68,12 +68,12 @@ def read_portion(reader: SampleReader, rows: Rows, shape: Shape | None = None) -
     Parameters
     ----------
     shape
-        Shape of all samples, if they are arrays of one shape that are stored in the chunks as they are.
+        Shape of all samples, if they are arrays of one shape that are stored uncompressed; otherwise None.
 
     Raises
     ------
     CorruptError, StorageError, LimitError
-        If a chunk is damaged, missing, or promises too much; the error names tensor and row.
+        If a chunk is damaged or missing, or claims a size above the limit; the error names tensor and row.
     """
     portion = Portion()
     wanted: Sequence[tuple[int, int]]
@@ -104,8 +104,7 @@ def _read(
     if codec is None:
         found = source.stretch(table, ordinal, first, stop, shapes=shape is None, is_scan=False)
     if found is None:
-        # If only a part of a chunk is read, the chunk stays in the cache for later reads; otherwise only this portion
-        # keeps it.
+        # If only a part of a chunk is read, keep the chunk in the cache for later reads of its other parts.
         chunk = source.chunk(table, ordinal, codec, keep=stop - first < table.samples(ordinal))
         portion.nbytes += len(chunk.data) * (stop - first) // max(1, chunk.count)
         if shape is None:
@@ -145,7 +144,7 @@ def _append_even(reader: SampleReader, portion: Portion, data: Buffer, count: in
 
 
 def shape_in(reader: SampleReader, data: Buffer, shape: Shape | None, row: int) -> Shape:
-    """Return the shape of a stored array sample; if nothing else tells it, read it from the file's header.
+    """Return the shape of a stored array sample; if it is recorded nowhere else, read it from the file's header.
 
     Raises
     ------

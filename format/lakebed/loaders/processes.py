@@ -1,9 +1,9 @@
 """Transforms in separate processes, for transforms that hold Python's lock: samples travel in shared memory.
 
 Each worker serves one thread at a time: a request, then its answer. A request is a pickle without the bytes of arrays,
-which lie in buffers that both processes have mapped. The answer has the same form, in buffers of the worker, and is
-copied before the next request. Buffers have no name in the file system, so nothing remains of them even after a kill; a
-worker whose loader is gone finds its socket closed, and ends.
+which are in buffers that both processes have mapped. The answer has the same form, in buffers of the worker, and is
+copied before the next request. Buffers have no name in the file system, so they vanish with their processes, even if
+these are killed. If the loader's process ends, its workers notice that their sockets are closed, and end too.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from lakebed.runtime.failures import Outcome, outcome
 
 Call = Callable[[Any], Any]
 
-# Arrays of fewer bytes are sent inside of the request, because describing their place in a buffer takes nearly as
-# much.
+# Arrays of fewer bytes are sent inside the request, because describing their place in a buffer takes nearly as many
+# bytes.
 _SMALL = 512
 _PAGE = 1 << 16
 _ALIGNMENT = 64
 _HEADER = struct.Struct("<QB")
-# Seconds that a worker has to end before it is killed.
+# Number of seconds after which a worker that has not ended is killed.
 _LAST = 2.0
 
 
@@ -81,7 +81,7 @@ def _address(values: NDArray[np.uint8]) -> int:
 
 
 class _Registry:
-    """The segments of one pool by address; it holds no reference to the pool, which would keep its memory alive."""
+    """The segments of one pool by address; it has no reference to the pool, which would keep the memory alive."""
 
     def __init__(self) -> None:
         self._segments: list[_Segment] = []
@@ -132,7 +132,7 @@ class SharedPool(BufferPool):
         return found
 
     def place(self, values: NDArray[np.uint8]) -> tuple[_Segment, int] | None:
-        """Return the segment that holds some bytes, and their offset in it; None if none does."""
+        """Return the segment that holds some bytes, and their offset in it; None if no segment holds them."""
         start = _address(values)
         segment = self._registry.before(start)
         if segment is None or start + len(values) > segment.start + segment.size:
@@ -255,7 +255,7 @@ def _serve(sock: socket.socket, transform: bytes) -> None:
 
 
 def _answer(results: list[Outcome[Any]]) -> tuple[bytes, list[memoryview]]:
-    """Return results as a pickle and its buffers; an error that cannot be pickled is replaced by one with its text."""
+    """Return results as a pickle and its buffers; an error that cannot be pickled becomes an error with its text."""
     try:
         data, buffers = _pickled(results)
         pickle.loads(data, buffers=buffers)  # noqa: S301 - some errors cannot be made from their own arguments

@@ -30,7 +30,7 @@ class Ranks:
     Parameters
     ----------
     rank, world
-        Number of this process and of all, given by the caller; None takes those of the process group.
+        Number of this process and number of all processes, given by the caller; None takes them from the process group.
     distributed
         Whether rows are divided as the process group defines it; None does so and logs it once.
     """
@@ -67,14 +67,14 @@ class Ranks:
         return rank, world
 
     def asked(self) -> tuple[int, int]:
-        """Return rank and world as :meth:`now`, but 0 and 1 if the caller gave none."""
+        """Return :meth:`now` if the caller gave a rank or `distributed`; otherwise 0 and 1."""
         if self.rank is not None or self.distributed is not None:
             return self.now()
         _tell(_WHOLE, *process_group())
         return 0, 1
 
     def has_others(self) -> bool:
-        """Whether other processes train too, on the same rows or on others."""
+        """Return whether other processes train too, on the same rows or on others."""
         return (self.world or 1) > 1 or process_group()[1] > 1
 
 
@@ -110,16 +110,16 @@ def _of_torch() -> tuple[int, int]:
 def _of_jax() -> tuple[int, int]:
     jax: Any = sys.modules.get("jax")
     is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
-    # Without a group, asking for the number of processes would start JAX's devices.
+    # If there is no group, the call for the number of processes would initialise JAX's devices.
     if is_initialized is None or not hasattr(jax, "process_index") or not is_initialized():
         return 0, 1
     return int(jax.process_index()), int(jax.process_count())
 
 
 def _of_tensorflow() -> tuple[int, int]:
-    """Return the place among the workers of ``TF_CONFIG``; the chief is the first.
+    """Return rank and number of the workers of ``TF_CONFIG``, the chief first; 0 and 1 without it.
 
-    With parameter servers the coordinator alone makes batches.
+    If ``TF_CONFIG`` names parameter servers, only the coordinator makes batches: return 0 and 1.
     """
     config = os.environ.get("TF_CONFIG")
     if not config or "tensorflow" not in sys.modules:

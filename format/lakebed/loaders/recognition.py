@@ -1,6 +1,6 @@
-"""Transforms: their leading operations, ours or torchvision's (v1 and v2), and the functions that follow.
+"""Transforms: their leading operations, of lakebed or torchvision (v1 and v2), and the functions that follow.
 
-torchvision is not imported: its transforms are known by module, class name and attributes.
+torchvision is not imported: its transforms are recognised by module, class name and attributes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Recognised:
     rest
         Steps after the operations, to be called in Python one after another.
     given
-        Type that these expect: an ``array``, or, where one of the operations converts to it, a ``tensor`` of torch or
-        an ``image`` of torchvision.
+        Type that the steps in `rest` expect: ``array``; or, if an operation converts to it, ``tensor`` (of PyTorch) or
+        ``image`` (of torchvision).
     """
 
     operations: Compose
@@ -51,8 +51,8 @@ class Recognised:
 def recognised(transform: Any) -> Recognised:
     """Split a transform after its leading steps that are declared operations.
 
-    Operations are ours, or transforms of torchvision with parameters of the same meaning: bilinear, with antialiasing,
-    zeros as padding.
+    Operations are those of `lakebed.loaders.ops`, or transforms of torchvision that compute the same: bilinear, with
+    antialiasing, zeros as padding.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def _name(step: Any) -> str:
 
 
 def _meaning(step: Any) -> tuple[Step, ...] | None:
-    """Return the equivalent operations of a step, possibly none; None if it has to be called."""
+    """Return the operations that are equivalent to a step, possibly none; None if the step must be called."""
     if isinstance(step, Step):
         return (step,)
     reader = _TORCHVISION.get(_name(step))
@@ -118,7 +118,7 @@ _BILINEAR_OF_PILLOW = "2"
 
 
 def _is_bilinear(step: Any) -> bool:
-    """Tell whether a resize equals ours: bilinear, with antialiasing (which images of Pillow always have)."""
+    """Return whether a resize equals `Resize`: bilinear, with antialiasing (which images of Pillow always have)."""
     mode = getattr(step, "interpolation", None)
     return (
         str(getattr(mode, "value", mode)) in ("bilinear", _BILINEAR_OF_PILLOW)
@@ -213,7 +213,7 @@ def _split_one(
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of a composition that are called; those after torchvision's conversions get the converted type."""
+    """The steps of a composition that are called; steps after a conversion of torchvision get the converted type."""
 
     steps: tuple[Callable[[Any], Any], ...]
     given: Given

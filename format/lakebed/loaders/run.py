@@ -1,4 +1,4 @@
-"""One pass over an epoch: read ahead, decode on threads, deliver batches in order, within a limit of bytes.
+"""One pass over an epoch: read ahead, decode on threads, deliver batches in order, within a limit of memory.
 
 A batch goes through five states. *Planned*: its rows are known, and its data is being read. *Measured*: the data has
 arrived, so the size of the batch is known. *Open*: its memory is allocated. *Filled*: threads have decoded all of its
@@ -29,24 +29,24 @@ from lakebed.reading.subscripts import Rows
 from lakebed.runtime import process_hooks
 from lakebed.runtime.failures import outcome
 
-# Number of samples per task of a thread; a task costs as much as a tenth of decoding a small image.
+# Maximum number of samples per task of a thread; starting a task takes a tenth of the time of decoding a small image.
 _MOST_SAMPLES = 16
 # Block number of samples that are read individually.
 _ALONE = -1
-# Number of batches that are made ahead of the consumer. If a batch is larger than _LARGE[0] bytes (the processor's
-# cache), _LARGE[1] batches.
+# Number of batches that are made ahead of the consumer; if a batch is larger than _LARGE[0] bytes (the processor's
+# cache), the number is _LARGE[1].
 AHEAD = 3
 _LARGE = 1 << 24, 2
-# If this many samples in a row cannot be read from the storage, it counts as unreachable, instead of the samples as
-# bad.
+# If this many consecutive samples cannot be read, the storage counts as unreachable and an error is raised; otherwise
+# the samples count as damaged.
 _MOST_UNREACHED = 64
 _UNREACHED = StorageError, DatasetNotFoundError
 # Seconds after which a loader that waits for a store checks for slow requests.
 _GLANCE = 0.05
 # Seconds that closing a loader waits for its threads to end.
 _LAST = 10.0
-# Number of batches in a row without a new span, after which read-ahead requests the rest of the current blocks at
-# once.
+# Number of consecutive batches without a new span after which read-ahead requests the remaining spans of the current
+# blocks at once.
 _BARREN = 64
 
 
@@ -73,9 +73,9 @@ class Run:
     Parameters
     ----------
     first
-        The batch to begin with.
+        Number of the first batch.
     is_remote
-        Whether data comes over a network, and is requested ahead.
+        Whether data is read over a network; such data is requested ahead.
     """
 
     def __init__(
@@ -117,8 +117,8 @@ class Run:
         self._read_bytes = 0
         self._batch_bytes = 0
         self._largest = 0
-        # Start later batches and read-ahead only when the individually read samples of the first batch have arrived;
-        # for local files, when the threads may decode that batch, because all threads read it.
+        # All capacity serves the first batch. Later batches and read-ahead start only when its individually read
+        # samples have arrived; for local files, when the threads may decode it, because until then all threads read it.
         self._is_beginning = bool(self._spanned) and (not is_remote or plan.order.mode in ("window", "exact"))
         self._unreached: list[Exception] = []
         self._has_arrived = False
@@ -219,7 +219,7 @@ class Run:
         if os.getpid() != self._pid:
             return
         self._stats.watch(None)
-        # One entry per thread, or one for the iterating thread if it has no others.
+        # Put one None per thread, or a single one for the iterating thread if it works alone.
         for _ in range(len(self._threads) or 1):
             self._tasks.put(None)
         end = time.monotonic() + _LAST
@@ -258,7 +258,7 @@ class Run:
                 job.missing += 1
 
     def _alone(self, step: Step) -> Step:
-        """Return the first batch with samples that are read one by one: it is complete as soon as they arrive."""
+        """Return the first batch in a form that reads its samples one by one, so that it is complete early."""
         if self._plan.order.mode != "window":
             return step
         for i, key in enumerate(step.keys):
@@ -294,7 +294,7 @@ class Run:
         return entry
 
     def _know(self, block: int) -> None:
-        """Learn the number of uses of the spans of a block."""
+        """Add the spans of a block, with the number of samples used of each, unless they are known."""
         if block not in self._known_blocks:
             self._known_blocks.add(block)
             self._uses.update(self._plan.uses(block, self._first))
@@ -322,7 +322,7 @@ class Run:
                 self._entry(key)
 
     def _read(self, entry: _Entry, share: float) -> tuple[Portion, ...]:
-        """Read a span, of which a `share` will be used."""
+        """Read a span of all tensors; `share` is the fraction of its samples that will be used."""
         entry.began = began = time.perf_counter()
         portions: tuple[Portion, ...] = ()
         try:
@@ -348,7 +348,7 @@ class Run:
         return first.read(rows), *(future.result() for future in futures)
 
     def _hedge(self, job: Job) -> None:
-        """Repeat requests of the awaited batch that take longer than others did."""
+        """Repeat slow requests: requests for the awaited batch that take longer than earlier requests took."""
         if self._remote is None or not job.missing:
             return
         now = time.perf_counter()
@@ -439,7 +439,7 @@ class Run:
             self._begin_others()
 
     def _begin_others(self) -> None:
-        """Plan the next batches, which waited for the first one."""
+        """Plan the next batches, which had to wait for the first one."""
         with self._mutex:
             if self._is_beginning:
                 self._is_beginning = False
@@ -468,7 +468,7 @@ class Run:
         return portions, errors
 
     def _check_reached(self, count: int, errors: Mapping[int, Exception]) -> None:
-        """Raise an error instead of skipping sample after sample, if the storage fails rather than the samples."""
+        """Raise an error if the storage fails, instead of skipping all samples as if they were damaged."""
         failed = [error for error in errors.values() if isinstance(error, _UNREACHED)]
         with self._mutex:
             if len(errors) < count:

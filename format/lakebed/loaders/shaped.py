@@ -59,7 +59,7 @@ class Shaped(Files):
         return _ShapedRoom(self, picked, [data for data, _ in stored], shapes)
 
     def pixels(self, row: int, data: Any, shape: Shape) -> NDArray[Any]:
-        """Return a whole decoded image; errors are the same as of reading the sample."""
+        """Return a whole decoded image; the errors are those of reading the sample."""
         reader = self.reader
         if data is None:
             value: NDArray[Any] = reader.value(row)
@@ -79,7 +79,7 @@ class _ShapedRoom(Arena):
         self._table = np.array(
             [(*shape[:2], shape[2] if len(shape) > 2 else 1) for shape in shapes], np.uint32
         )
-        # Replace empty samples by images of zeros, of about the same size as the others.
+        # Replace empty samples by images of zeros, of about the same size as the other images.
         self._is_empty = (self._table == 0).any(axis=1)
         if self._is_empty.any():
             self._table[self._is_empty] = (1, 1, max(1, int(self._table[:, 2].max())))
@@ -129,7 +129,7 @@ class _ShapedRoom(Arena):
         *,
         is_last: bool = False,
     ) -> None:
-        """Apply one stage to some samples: to the output of the previous stage, or to the files if there is none."""
+        """Apply one stage to some samples: the first stage to the files, each later stage to the previous output."""
         column, files = self._column, self._files[start:stop]
         operations, planar = column.operations, column.operations.planar and is_last
         given: list[NDArray[Any]] = [geometry.boxes, geometry.resized, geometry.offsets, geometry.flips]

@@ -1,4 +1,4 @@
-"""Rows -> spans: runs of neighbouring samples of about half a megabyte, which are read at once and shuffled as one."""
+"""Rows -> spans: runs of neighbouring samples of about half a megabyte; each span is read and shuffled as a unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.reading.samples import SampleReader
 from lakebed.reading.subscripts import Rows
 
 SPAN_BYTES = 1 << 19
-"""Approximate stored bytes of a span: a request costs little beside its transfer, and many spans fit into a window."""
+"""Approximate stored bytes of a span: large enough that the transfer outweighs the request, small beside a window."""
 
 # Assumed size of samples of unknown size, such as linked files, in bytes.
 _UNKNOWN = 1 << 18
@@ -28,7 +28,7 @@ class SpanTable:
     rows
         The selected rows: those of span ``i`` are ``rows[starts[i] : starts[i + 1]]``.
     starts
-        int64, shape (spans + 1,).
+        Position of the first row of each span, and the end of the last span: int64, shape (spans + 1,).
     sizes
         Sizes of the spans, for the order.
     """
@@ -71,7 +71,7 @@ class Chunked:
 
 
 def chunked(reader: SampleReader) -> Chunked:
-    """Return how the rows of a tensor are divided into chunks; evenly if the division is unknown."""
+    """Return the chunks of a tensor; if they are unknown, pieces of equal size."""
     state = reader.state
     length, table = state.length, state.table
     sizes = table.places.sizes.astype(np.int64)
@@ -79,7 +79,7 @@ def chunked(reader: SampleReader) -> Chunked:
     counts = np.diff(last, prepend=-1)
     value = None if reader.dtype is None else reader.dtype.itemsize * int(np.prod(state.meta.max_shape))
     unknown = sizes == 0
-    # If there is no manifest, estimate the stored bytes by those of the values.
+    # If no manifest has the stored size of a chunk, estimate it by the size of its values.
     if unknown.any():
         sizes = np.where(unknown, np.maximum(counts, 1) * max(1, _UNKNOWN if value is None else value), sizes)
     # Compressed chunks are decompressed in memory, where they are as large as their values.
@@ -106,7 +106,7 @@ def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool 
     readers
         The tensors that are read span by span; if none is given, all rows are one span.
     rows
-        The rows in the wanted order, or sorted if they will be shuffled.
+        The selected rows: in the requested order, or sorted if they will be shuffled.
     single
         Make each row a span of its own.
     """

@@ -50,7 +50,7 @@ class Stats:
             self.peak_bytes = max(self.peak_bytes, self.held_bytes)
 
     def was_read(self, seconds: float, portions: Sequence[Portion], share: float) -> None:
-        """Add the read of a span, of which a share is used."""
+        """Add the read of a span; `share` is the fraction of its samples that is used."""
         nbytes = requests = 0
         for portion in portions:
             nbytes += portion.nbytes
@@ -62,7 +62,7 @@ class Stats:
             self.requests += requests
 
     def watch(self, source: ChunkSource | None) -> None:
-        """Count the requests to a store from now on; None stops counting."""
+        """Begin to count the requests to a store; None stops counting."""
         with self._mutex:
             self._asked, self._hits = self._reads()
             traffic = None if source is None else source.traffic

@@ -1,7 +1,7 @@
 """The query language: text to syntax (`language`), to bound expressions (`binding`), to relations (`engine`).
 
 Below these are: `indexes` and `statistics`, which find rows without reading all of them; `relations`, named columns
-over rows; `functions` and `values`. Everything here reads, nothing writes, and no part of a query is run as Python. As
+over rows; `functions` and `values`. No query writes, and no part of a query is run as Python. As
 ``lakebed.query`` is also the name of the function that users call, the package is callable: ``lakebed.query('SELECT *
 FROM "path"')``.
 """
@@ -30,7 +30,7 @@ _LATER = {
 
 
 class QueryPackage(ModuleType):
-    """A package that answers queries when it is called; see ``lakebed.api_queries.query``."""
+    """The package `lakebed.query`, which is also a function; see ``lakebed.api_queries.query``."""
 
     @overload
     @staticmethod

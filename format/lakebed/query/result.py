@@ -1,4 +1,4 @@
-"""The result of a query that computes columns; it is read like a dataset, and values are computed on reading."""
+"""The result of a query that computes columns: it is read like a dataset; values are computed when they are read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_VALUES = 1000
 
 
 class ResultVerbs(RowVerbs, OutputVerbs):
-    """Verbs of a result; a column of the same name hides a verb."""
+    """Methods of a result as in pandas; a column hides the method of the same name."""
 
     def plot(self, image: str | None = None, tensors: Sequence[str] | None = None, **options: int) -> Image:
         """Draw the rows of the dataset from which these rows come; see ``lakebed.show``.
@@ -73,7 +73,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     single
         Number of the only row; None for all rows.
     queried
-        Datasets of the query, for queries of the result: a `dataset.queries.Queried`.
+        Datasets that the query named, so that queries of the result can name them too: a `dataset.queries.Queried`.
     """
 
     def __init__(self, relation: Relation, text: str, queried: Any, single: int | None = None) -> None:
@@ -134,7 +134,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         Raises
         ------
         TensorDoesNotExistError
-            If there is none of this name.
+            If the result has no column of this name.
         """
         if name not in self.relation.infos:
             raise TensorDoesNotExistError(f"Column {name!r} does not exist{instead(name, self.names)}")
@@ -161,9 +161,9 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         Raises
         ------
         IndexError
-            If there is no such row.
+            If a row number is out of range.
         InvalidKeyTypeError
-            If the item selects nothing.
+            If the item is not a name, a number, a slice or a list of these.
         """
         if isinstance(item, str):
             return self.column(item)
@@ -204,7 +204,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         query_string
             The query.
         parameters
-            Values for the ``?`` in it, or for each ``$name``.
+            Values for the ``?`` in the query in order, or for each ``$name``.
         named
             Datasets and results that FROM may name: {name: dataset}.
 
@@ -225,7 +225,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         Parameters
         ----------
         condition
-            An expression, ``"n > 3"``, a condition, ``result["n"] > 3``, or a column of bools.
+            An expression such as ``"n > 3"``, a condition such as ``result["n"] > 3``, or a column of booleans.
 
         Returns
         -------
@@ -385,7 +385,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return frames.to_polars(self.to_arrow(tensors))
 
     def materialize(self, dest: Any, *, overwrite: bool = False, creds: Creds | None = None) -> Any:
-        """Store the rows as a dataset; columns that are tensors keep their settings and stored samples.
+        """Store the rows as a dataset; columns that are unchanged tensors keep their settings and stored samples.
 
         Parameters
         ----------
@@ -420,7 +420,10 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return f"<p>Result, {len(self)} rows</p><table>{cells}</table>"
 
     def _first(self) -> list[list[str]]:
-        """Return names and values of the first rows as short texts, or the error of a row that cannot be computed."""
+        """Return the column names, then the values of each of the first rows, as short texts.
+
+        If a row cannot be computed, return the text of the error instead.
+        """
         start = self._single or 0
         lines = [list(self.names)]
         for place in range(start, start + min(_SHOWN, len(self))):
@@ -434,7 +437,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         return lines
 
     def shown_rows(self) -> Iterator[dict[str, Any]]:
-        """Iterate over the rows as people and programs read them.
+        """Iterate over the rows with values that can be printed or written as JSON.
 
         Yields
         ------

@@ -28,7 +28,7 @@ from lakebed.verbs.values import ColumnVerbs
 
 
 class ResultColumn(ColumnVerbs):
-    """One column of a result, or one value of it."""
+    """One column of a result, or one value of the column."""
 
     def __init__(self, relation: Relation, name: str, single: int | None = None) -> None:
         self.relation = relation
@@ -71,7 +71,7 @@ class ResultColumn(ColumnVerbs):
         Raises
         ------
         IndexError
-            If there is no such row.
+            If a row number is out of range.
         """
         if self._single is not None:
             return self.numpy()[item]
@@ -100,7 +100,7 @@ class ResultColumn(ColumnVerbs):
         return weights(f"IF({text}, 1, 0)", Sources.of(keys_once(self.relation)), parameters=parameters) > 0
 
     def read(self) -> Column:
-        """Return all rows, which are computed now."""
+        """Return the values of all rows, which are computed by this call."""
         if self._single is not None:
             return read_rows(self.relation, self.name, range(self._single, self._single + 1))
         parts = [read_rows(self.relation, self.name, window) for window in self.relation.windows([self.name])]
@@ -111,7 +111,7 @@ class ResultColumn(ColumnVerbs):
         return rows(self.read())
 
     def once(self) -> list[Any]:
-        """Return the values of all rows; a key of a group appears once, not for each row of the group."""
+        """Return the values of all rows; in groups, a key appears once per group, not once per row of the group."""
         return rows(_once(self.read(), self.info))
 
     def value(self) -> Any:
@@ -159,26 +159,26 @@ class ResultColumn(ColumnVerbs):
         return np.stack(found) if found else np.empty(0)
 
     def text(self) -> Any:
-        """Return texts: of one row, or a list."""
+        """Return the text of a single row, or a list with the texts of all rows."""
         return self._plain(str, "")
 
     def list(self) -> Any:
-        """Return lists: of one row, or a list of them."""
+        """Return the list of a single row, or a list with the lists of all rows."""
         return self._plain(list, [])
 
     def dict(self) -> Any:
-        """Return JSON values: of one row, or a list of them."""
+        """Return the JSON value of a single row, or a list with the JSON values of all rows."""
         return self._plain(object, {})
 
     def data(self) -> Mapping[str, Any]:
-        """Return ``{"value": ...}`` for one row or all, and for labels also ``text``, their names."""
+        """Return ``{"value": ...}`` for a single row or for all rows; labels also have ``text``, their class names."""
         found = self.values() if self._single is None else self.value()
         if self.info.class_names is None:
             return {"value": found}
         return {"value": found, "text": label_names(found, self.info.class_names)}
 
     def shown(self, window: range, most: int | None = None) -> Sequence[Any]:
-        """Return values of some rows as people and programs read them.
+        """Return values of some rows in a form that can be printed or written as JSON.
 
         Single numbers are numbers, arrays are lists, labels are class names.
 
@@ -187,7 +187,7 @@ class ResultColumn(ColumnVerbs):
         window
             Numbers of the rows.
         most
-            Show dtype and shape of arrays with more values than this.
+            Maximum number of values of an array; a larger array is replaced by its dtype and shape. None for no limit.
         """
         column = _once(read_rows(self.relation, self.name, window), self.info)
         found = [_listed(value, most) for value in rows(column)]
@@ -241,7 +241,7 @@ class ResultColumn(ColumnVerbs):
             return _json_texts(found)
 
     def _dated(self, column: Column) -> pa.Array | None:
-        """Return dates and times, or lists of those of a group, as an Arrow array; None for other values."""
+        """Return dates and times, or the lists of them in groups, as an Arrow array; None for other values."""
         logical = logical_type(self.info.logical)
         if logical is None:
             return None
@@ -266,12 +266,12 @@ class ResultColumn(ColumnVerbs):
 
 
 def picked(item: Any, length: int) -> int | NDArray[np.int64]:
-    """Return the position of a row, or of several: int64, shape (rows,).
+    """Return the position of one row, or the positions of several rows: int64, shape (rows,).
 
     Raises
     ------
     IndexError
-        If there is no such row.
+        If a row number is out of range.
     InvalidKeyTypeError
         If the item selects no rows.
     """
@@ -305,7 +305,7 @@ def read_rows(relation: Relation, name: str, window: range) -> Column:
 
 
 def keys_once(relation: Relation) -> Relation:
-    """Return the rows with each key of a group once, for queries of the result."""
+    """Return a relation whose key columns have one value per group, not one per row, for queries of the result."""
     if not any(info.is_key for info in relation.infos.values()):
         return relation
     from lakebed.query.engine.sources import Sources
@@ -319,7 +319,7 @@ def keys_once(relation: Relation) -> Relation:
 
 
 def _once(column: Column, info: Info) -> Column:
-    """Return each key of a group once, if the column holds a key for each row of the group."""
+    """Return one key per group if the column holds a key for each row of each group; return other columns unchanged."""
     if not info.is_key:
         return column
     firsts = [item_of(group, 0) if len(group) else None for group in rows(column)]
@@ -332,7 +332,7 @@ def _once(column: Column, info: Info) -> Column:
 
 
 def _integers(group: Any) -> Any:
-    """Return the single integers of a group, None for missing ones; Ellipsis if it holds other values."""
+    """Return the integers of a group, None for missing ones; return Ellipsis if the group holds other values."""
     if not isinstance(group, list | np.ndarray) or not np.ndim(group[:0]):
         return ...
     arrays = [np.asarray(item) for item in group]

@@ -1,4 +1,4 @@
-"""Queries from text to result, to a filter, to weights, or to an explanation (EXPLAIN, EXPLAIN ANALYZE)."""
+"""Running of queries: a text gives a result, a filter, weights, or an explanation (EXPLAIN, EXPLAIN ANALYZE)."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def run_parsed(
 def checked(
     text: str, query: syntax.Query, sources: Sources, limits: Limits, ways: Ways | None = None
 ) -> None:
-    """Check the names and types of a query whose parameters are not known yet; raise `QueryError` if they are wrong."""
+    """Check a query whose parameters are not known yet; raise `QueryError` if a name is unknown or types do not fit."""
     watch = Watch(limits)
     with watch.waiting():
         Execution(text, sources, None, watch, is_dry=True, ways=ways).run(query)
 
 
 def filtered(text: str, sources: Sources, parameters: Given = ()) -> Relation:
-    """Return the rows for which an expression is true; it may be in Python, as in 3.x."""
+    """Return the rows for which an expression is true; the expression may be a Python filter, as in 3.x."""
     try:
         return _filtered(text, sources, parameters)
     except QueryError as error:
@@ -140,7 +140,7 @@ def explained(
     parameters
         Values of the ``?``, or of each ``$name``; None while they are not known.
     analyze
-        Answer the query, and add the time that it took.
+        True to run the query and add its running time.
 
     Raises
     ------

@@ -1,5 +1,5 @@
-"""Rows by key: the newest row of every key takes the place of older ones, without rewriting the dataset for each.
+"""Rows by key: the newest row of every key replaces older rows, without rewriting the dataset for each new row.
 
-Knows tensors and Arrow arrays, nothing of Airbyte's messages. Dependencies run downwards: `store`, `at_once`, `merge`,
-`delta`, `newest`, `keying`, `keys`.
+The modules handle tensors and Arrow arrays, not messages of Airbyte. Each module imports only later ones of this list:
+`store`, `at_once`, `merge`, `delta`, `newest`, `keying`, `keys`.
 """

@@ -26,7 +26,7 @@ class Allowance:
     """
 
     TIMES = 8
-    """Largest number of times that each received byte is rewritten."""
+    """Maximum number of bytes that are rewritten per received byte."""
     HURRIED = 8
     """Fraction of `most` up to which a merge at once is faster than a delta."""
 
@@ -34,7 +34,7 @@ class Allowance:
         self._most = self._left = most
 
     def take(self, base: Dataset, batch: Mapping[str, pa.Array], *, is_hurried: bool) -> bool:
-        """Tell whether rows may be merged at once; if so, reduce the allowance by the cost."""
+        """Return whether rows may be merged at once; if so, reduce the allowance by the number of rewritten bytes."""
         whole = base.size_approx()
         come = self.TIMES * sum(column.nbytes for column in batch.values())
         self._left = min(self._most, self._left + come)
@@ -58,11 +58,11 @@ def merge_at_once(
     base : Dataset
         The dataset.
     batch : mapping of str to pyarrow.Array
-        Tensors and their values, in the order of arrival; tensors that it lacks keep what they have.
+        Tensor -> its values, in the order of arrival. In replaced rows, other tensors keep their values.
     keying : Keying
         Identity and order of the rows.
     hashes : uint64, shape (rows, 2)
-        Hashes of their keys.
+        Hashes of the keys of the rows.
     buried : Buried or None
         Deletions of earlier syncs.
     """

@@ -1,9 +1,9 @@
-"""Rows of a dataset that have the key of a newer row.
+"""Search for rows of a dataset whose key is also the key of a newer row.
 
-They exist only if the key had other columns before, or rows were only appended. Rows without any value in the key may
-be older than its columns; such rows may differ from each other, so they do not count as rows of one key. The search
-needs a table of all keys,
-so it is done in several passes that fit into memory.
+Such rows exist only if the key had other columns before, or if rows were appended without a merge. A row in which all
+columns of the key are null may have been written before these columns existed; such rows may differ from each other, so
+they do not count as rows of one key. The search needs a table of all keys, so it is done in several passes, each with a
+table that fits into memory.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from lakebed.upserts.putting_off import Checkpoint, go_on
 from lakebed.upserts.windows import taken, windows
 
 ROWS_PER_PASS = 4_000_000
-"""Number of rows whose keys are in memory at a time, some 100 bytes each."""
+"""Number of rows whose keys are in memory at a time; each takes about 100 bytes."""
 
 
 def older_duplicates(
@@ -27,7 +27,7 @@ def older_duplicates(
     rows_per_pass: int = ROWS_PER_PASS,
     checkpoint: Checkpoint = go_on,
 ) -> NDArray[np.int64]:
-    """Return the rows, ascending, that are not the newest of their key; of equal ones the last one stays."""
+    """Return the rows, ascending, that are not the newest row of their key; of equally new rows, the last one stays."""
     passes = -(-base.max_len // rows_per_pass)
     found = [_of_part(base, keying, part, passes, checkpoint) for part in range(passes)]
     return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))

@@ -1,7 +1,7 @@
 """The side branch where new rows of known keys wait, durable, until they are merged.
 
-It begins empty with the tensors of the dataset, and records the key and order of its rows (`Keying`) in its info, so
-that a later process can merge it. Readers of the dataset do not see it.
+The branch begins with the tensors of the dataset and no rows. Its info records the key and order of its rows
+(`Keying`), so that a later process can merge them. Readers of the dataset do not see the branch.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Delta:
     rows : int
         Number of waiting rows.
     widest : int
-        Bytes of the largest waiting column, counting rows added through this object.
+        Bytes of the largest waiting column; only rows that were added through this object count.
     """
 
     def __init__(self, base: Dataset, branch: str) -> None:
@@ -56,7 +56,7 @@ class Delta:
 
     @property
     def keying(self) -> Keying | None:
-        """Key and order of its rows; None if there is no delta."""
+        """Key and order of the waiting rows; None if there is no delta."""
         found: Mapping[str, Any] | None = None if self._dataset is None else self._dataset.info.get(_INFO_KEY)
         return None if found is None else Keying.from_info(found)
 

@@ -1,7 +1,7 @@
 """JSON values as texts that sort like the values, for cursors of unknown type.
 
-`false` and `true` are lowest, then numbers by their value, exactly, then strings by code point, then arrays and objects
-by their text. A null stays a null.
+The order is `false`, `true`, numbers by their exact value, strings by code point, then arrays and objects by their JSON
+text. A null stays a null.
 """
 
 import json
@@ -41,7 +41,7 @@ def sortable(column: pa.Array) -> pa.Array:
 
 
 def _sortable(text: str) -> str | None:
-    """Return the text that sorts like a value, or the number that it is."""
+    """Return a text that sorts like the JSON value; for a number, its own text as a `_Number`."""
     value: Any = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
     if value is None or isinstance(value, _Number):
         return value

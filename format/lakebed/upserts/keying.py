@@ -35,20 +35,20 @@ class Keying:
     deleted : str or None
         Tensor that is not null in rows that delete their key; None if rows cannot delete.
     documents : tuple of str
-        Those of `order` that hold JSON.
+        Tensors in `order` that hold JSON.
     fields : tuple of str
-        Names of the key's values in `changes`.
+        Names that `changes` uses for the values of the key.
     numbers : mapping of str to str
-        Tensor of numbers in `key` or `order` -> tensor of texts for numbers that it would round (`numerals`). A dataset
-        without such numbers has no such tensor.
+        Tensor of numbers in `key` or `order` -> tensor of texts, which holds the numbers that the first one would round
+        (`numerals`). A dataset without such numbers lacks the tensor of texts.
     called : mapping of str to str
-        Names in `changes` of the values of the tensors in `numbers`.
+        Tensor in `numbers` -> name that `changes` uses for its values.
     digits : tuple of str
         Tensors in `key` or `order` with numbers as texts, in the spelling of the source.
     identity, changes : str
-        Tensor with the id of each row, and tensor of JSON whose ``changes`` name the values of a row that could not be
-        stored. A row that lost a value of its key is distinct from all others; this is examined only for nulls in keys,
-        and only if there are `fields`.
+        Tensor with the id of each row, and tensor of JSON whose ``changes`` name the values of the row that could not
+        be stored. A row that lost a value of its key counts as a key of its own. This is checked only for rows with a
+        null in the key, and only if `fields` is not empty.
     """
 
     key: tuple[str, ...]
@@ -95,18 +95,18 @@ class Keying:
         return cls(**settings)
 
     def is_deleted(self, columns: Mapping[str, pa.Array], rows: int) -> NDArray[np.bool_]:
-        """Tell for each row whether it deletes its key."""
+        """Return for each row whether it deletes its key."""
         if self.deleted is None:
             return np.zeros(rows, dtype=np.bool_)
         return present(columns[self.deleted])
 
     def is_blank(self, columns: Mapping[str, pa.Array]) -> NDArray[np.bool_]:
-        """Tell for each row whether all values of its key are missing."""
+        """Return for each row whether all values of its key are missing."""
         found: NDArray[np.bool_] = np.logical_and.reduce(self._missing(columns))
         return found
 
     def _missing(self, columns: Mapping[str, pa.Array]) -> list[NDArray[np.bool_]]:
-        """Tell for each column of the key, and each row, whether the value is missing."""
+        """Return for each column of the key a mask of the rows without a value."""
         texts = [self._numbers_beside(name, columns) for name in self.key]
         return [
             is_null(columns[name]) if beside is None else is_null(columns[name]) & is_null(beside)
@@ -114,9 +114,9 @@ class Keying:
         ]
 
     def incomplete(self, batch: Mapping[str, pa.Array]) -> Rows:
-        """Return the rows of a batch whose key lacks a value; rows that lack the same value may share a key.
+        """Return the rows of a batch with a null in the key; two such rows may have one key, because nulls are equal.
 
-        A value that was present but could not be stored does not count as lacking.
+        A value that the source sent but that could not be stored does not count as null.
         """
         if not any(batch[name].null_count for name in self.key):
             return np.zeros(0, np.int64)
@@ -144,12 +144,12 @@ class Keying:
             return [column]
         texts = self._numbers_beside(name, columns)
         if texts is None:
-            # Return the same types as with numbers beside the tensor, because other windows may have such numbers.
+            # Return the same two columns as with texts, because other windows of the tensor may have texts.
             return [plain(column), pa.nulls(len(column), pa.string())]
         return [floors(column, texts), ordered(texts)]
 
     def _numbers_beside(self, name: str, columns: Mapping[str, pa.Array]) -> pa.Array | None:
-        """Return the numbers that a tensor does not hold; None if it holds them all."""
+        """Return the exact texts of the numbers that a tensor would round; None if it rounds none."""
         found = columns.get(self.numbers.get(name, ""))
         return None if found is None or found.null_count == len(found) else found
 
@@ -158,7 +158,7 @@ class Keying:
         return self._hashes(batch, lambda rows, names: taken({name: batch[name] for name in names}, rows))
 
     def hashes_of_window(self, dataset: Dataset, first: int, columns: Columns) -> Hashes:
-        """Return the hash of the key of every row of a window, which begins at a row of the dataset."""
+        """Return the hash of the key of every row of a window that begins at row `first` of the dataset."""
         return self._hashes(columns, lambda rows, names: dataset.take_rows(rows + first, names))
 
     def _hashes(
@@ -179,7 +179,7 @@ class Keying:
         return hashes
 
     def _are_lost(self, metas: pa.Array, numbers: Sequence[pa.Array | None], rows: Rows) -> NDArray[np.bool_]:
-        """Tell for each row whether a value of its key was lost: stored neither in its tensor nor as exact number."""
+        """Return for each row whether a value of its key was lost: stored neither in its tensor nor as exact text."""
         # A number whose exact digits are stored is not lost, even if its cell is null.
         kept: list[set[str]] = [set() for _ in rows]
         for name, texts in zip(self.key, numbers, strict=True):
@@ -191,12 +191,12 @@ class Keying:
     def _is_lost(self, meta: str | None, kept: AbstractSet[str]) -> bool:
         if meta is None or meta.endswith(_NO_CHANGES):
             return False
-        # Keep the source's own changes as they came, even malformed ones.
+        # The source may have sent changes of its own, which may be malformed: skip those that are not objects.
         changes = [change for change in json.loads(meta).get("changes") or () if isinstance(change, dict)]
         lost = [change.get("field") for change in changes if change.get("change") == "NULLED"]
         return any(name in self.fields and name not in kept for name in lost)
 
 
 def is_null(column: pa.Array) -> NDArray[np.bool_]:
-    """Tell for each row whether it is null."""
+    """Return for each row whether it is null."""
     return ~present(column)

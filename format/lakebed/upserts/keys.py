@@ -1,9 +1,9 @@
 """Hashes of keys: equal for rows of the same key.
 
-A key is the values of its columns in their order. A null is a value, equal to any other null; `-0.0` is `0.0`, and all
-NaNs are one value. A number that its column does not hold to the last digit counts by its text. Two keys with the same
-hash of 122 bits are taken for the same; the seed of the hash is random in every process, so that nobody can construct
-keys with equal hashes, and is never stored.
+A key is the values of its columns in their order. All nulls are equal, all NaNs are equal, and `-0.0` equals `0.0`. If
+a column would round a number, its exact text counts instead. Two keys with the same hash of 122 bits count as the same
+key. The seed of the hash is random in every process and never stored, so that nobody can construct keys with equal
+hashes.
 """
 
 import secrets
@@ -35,7 +35,7 @@ _TEXTS = (native.LAYOUT_BYTES, native.LAYOUT_WIDE_BYTES)
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Return a column of numbers, moments, booleans or texts in one of the types that `values` takes.
+    """Convert a column of numbers, moments, booleans or texts to a type that `values` accepts.
 
     Raises
     ------
@@ -59,12 +59,12 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def values(array: pa.Array) -> Values:
-    """Return a column as the compiled part reads it.
+    """Return a column in the form that the compiled module reads.
 
     Raises
     ------
     TypeError
-        As `plain`.
+        As in `plain`.
     """
     array = plain(array)
     layout = _LAYOUTS[array.type]
@@ -83,7 +83,7 @@ def hash_keys(columns: Sequence[pa.Array], numbers: Sequence[pa.Array | None] | 
     columns : sequence of pyarrow.Array
         Columns of one length.
     numbers : sequence of pyarrow.Array or None, optional
-        For each column numbers that stand in the place of its cells where they are not null, as texts (`numerals`).
+        For each column, exact numbers as texts (`numerals`), which replace the cells where they are not null.
 
     Raises
     ------
@@ -97,12 +97,12 @@ def hash_keys(columns: Sequence[pa.Array], numbers: Sequence[pa.Array | None] | 
 
 
 class KeyFilter:
-    """Bloom filter of keys, which tells keys that are certainly new; it grows as keys are added.
+    """Bloom filter of known keys: a key that it does not contain is certainly new. It grows as keys are added.
 
     Parameters
     ----------
     expected
-        Number of keys that are known to come.
+        Number of keys that will certainly be added.
     """
 
     SMALLEST = 32_000
@@ -121,14 +121,14 @@ class KeyFilter:
         return sum(part.nbytes for part in self._parts)
 
     def __len__(self) -> int:
-        """Return the number of keys that were added, repeated ones counted again."""
+        """Return the number of keys that were added; a key that was added twice counts twice."""
         return self._held
 
     def add(self, hashes: Hashes) -> None:
         """Add keys to the filter."""
         if self._last and self._last + len(hashes) > self._parts[-1].capacity:
-            # Each lookup asks every part, so make few parts; but limit the memory of a new part to a multiple of the
-            # existing keys.
+            # Each lookup searches every part, so make few large parts; but limit the size of a new part to a multiple
+            # of the existing ones.
             room = min(3 * sum(part.capacity for part in self._parts), self.LARGEST)
             self._parts.append(BloomFilter(max(room, len(hashes))))
             self._last = 0
@@ -137,7 +137,7 @@ class KeyFilter:
         self._held += len(hashes)
 
     def may_hold(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Tell for each key whether it may have been added; False is certain."""
+        """Return for each key whether it may have been added; False means that it certainly was not."""
         found = self._parts[-1].may_hold(hashes)
         for part in self._parts[:-1]:
             found |= part.may_hold(hashes)

@@ -1,8 +1,8 @@
 """Merging of the rows of a delta into the dataset, in one pass over its key columns.
 
-Memory grows with the delta: a table of its keys, and one column at a time. All keys of the dataset are read, and each
-chunk with changed rows is written once. Merging the same rows twice changes nothing, so an interrupted merge is
-repeated.
+Memory grows with the delta: it holds a table of the delta's keys, and one column of it at a time. All keys of the
+dataset are read, and each chunk with changed rows is written once. Merging the same rows twice changes nothing, so an
+interrupted merge is simply repeated.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ from lakebed.upserts.windows import Columns, windows
 Rows = NDArray[np.int64]
 
 _PIECE_BYTES = 32_000_000
-"""Bytes of the delta in memory at a time: of one column for updates, of all columns for added rows."""
+"""Bytes of the delta in memory at a time: bytes of one column for updates, of all columns for added rows."""
 _WHOLE_BYTES = 64_000_000
 """Largest column of the delta, in bytes, that is not cut into pieces."""
 _SAMPLED_ROWS = 1000
@@ -46,7 +46,7 @@ class MergeCount:
     updated, inserted, deleted : int
         Rows of the dataset that were replaced, added and removed because of newer rows.
     superseded : int
-        Keys whose row in the dataset, or deletion, was newer, and keys that were to be deleted and are unknown.
+        Keys whose row in the dataset, or whose recorded deletion, was newer; and deletions of unknown keys.
     collapsed : int
         Rows removed because another row of the dataset has the same key.
     """
@@ -78,9 +78,9 @@ class Winners:
     rows : int64, shape (slots,)
         Row of the delta.
     order : list of Values
-        Order columns of the delta, all rows.
+        Order columns of the delta, with all of its rows.
     deleted : bool, shape (slots,)
-        Whether the row says that its key is gone.
+        Whether the row deletes its key.
     blank : bool, shape (slots,)
         Whether all values of the key are missing.
     """
@@ -121,7 +121,7 @@ class Plan:
     inserted : int64
         Rows of the delta that are added, ascending.
     deletions : int64
-        Rows of the delta that say that their key is gone, ascending, whether it was there or not.
+        Rows of the delta that delete their key, ascending, whether the dataset has the key or not.
     count : MergeCount
         Numbers of these changes.
     """
@@ -159,7 +159,7 @@ def merge(
 
 @contextmanager
 def published_whole(base: Dataset) -> Iterator[None]:
-    """Publish the changes of the block; after an error publish none, because only some columns may have changed."""
+    """Publish the changes made inside the ``with``; after an error publish none, because columns may contradict."""
     with OnFailure(base.discard):
         yield
     base.flush()
@@ -217,11 +217,11 @@ def planned(
     times = np.bincount(slots, minlength=len(winners.rows))
     stays = np.ones(len(rows), dtype=np.bool_)
     if (times > 1).any():
-        # If the dataset had another key or none before, it may hold several rows of one key; the newest one counts.
+        # If the dataset had another key or none before, it may hold several rows of one key: keep the newest row.
         best = native.newest(slots, len(times), order)
         stays[:] = False
         stays[best[best >= 0]] = True
-    # Rows with a blank in the key may be older than the key's columns: update the newest of them, and remove none.
+    # Rows without any value in the key may be older than the columns of the key: update the newest row, remove none.
     spared = ~stays & winners.blank[slots]
     wins = native.not_older(winners.order, winners.rows[slots], order, np.arange(len(rows)))
     gone, unknown = winners.deleted[slots], times == 0
@@ -247,7 +247,7 @@ def planned(
 
 
 def apply(base: Dataset, delta: Dataset, plan: Plan, checkpoint: Checkpoint = go_on) -> None:
-    """Change the dataset, column by column, without publishing it; tensors that the delta lacks keep what they have."""
+    """Change the dataset, column by column, without publishing it; tensors that the delta lacks keep their values."""
     names = [name for name in delta.tensors if name in base]
     used = 0
     for name in names if len(plan.updated) else ():
@@ -299,7 +299,7 @@ def _update_piece(base: Dataset, delta: Dataset, name: str, rows: Rows, sources:
 
 
 def _holds_files(tensor: Tensor) -> bool:
-    """Tell whether samples are files or links, which are copied between branches as they are stored."""
+    """Return whether samples are files or links, whose stored bytes are copied between branches unchanged."""
     return tensor.is_link or tensor.meta.sample_compression not in (None, "lz4")
 
 
@@ -340,9 +340,9 @@ def _weight(delta: Dataset, names: list[str]) -> int:
 
 
 def _give_back() -> None:
-    """Return free memory to the system; Arrow and the C library would keep it for later use.
+    """Return free memory to the operating system; Arrow and the C library would keep it for later use.
 
-    Released columns leave holes, which add up to half of the memory of a merge.
+    The free memory between columns adds up to half of the memory of a merge.
     """
     pa.default_memory_pool().release_unused()
     _trim()(0)
@@ -350,7 +350,7 @@ def _give_back() -> None:
 
 @functools.cache
 def _trim() -> Callable[[int], object]:
-    """Return glibc's `malloc_trim`; other C libraries have none."""
+    """Return glibc's `malloc_trim`; for other C libraries, a function that does nothing."""
     try:
         found: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

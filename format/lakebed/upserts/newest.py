@@ -1,7 +1,8 @@
 """The newest of several rows of one key.
 
-The row with the greater cursor is newer; then that extracted later; then that which arrived later. Cursors that are
-null or NaN are lower than all others; texts are compared by code points, JSON by its values (`json_order`).
+The row with the greater cursor is newer; if cursors are equal, the row that was extracted later; if these times are
+equal too, the row that arrived later. A cursor that is null or NaN is lower than all other cursors; texts are compared
+by code points, JSON by its values (`json_order`).
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from lakebed.upserts.keys import Hashes, values
 
 
 def newest_rows(hashes: Hashes, order: Sequence[pa.Array]) -> NDArray[np.int64]:
-    """Return the rows, ascending, that are the newest of their key.
+    """Return the rows, ascending, that are the newest row of their key.
 
     Parameters
     ----------

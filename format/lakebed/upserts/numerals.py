@@ -1,8 +1,8 @@
 """Exact numbers as texts beside a column that would round them, so that keys and cursors are compared exactly.
 
-A cell represents the shortest number that is rounded to it: an integer itself, the double 0.1 `0.1`. Any other number
-has its digits in a second column of text, in one spelling for each value, and its cell is the nearest value, or null.
-So ordinary numbers need no second column.
+A cell represents the shortest number that is rounded to it: an integer represents itself, the double 0.1 represents
+`0.1`. For any other number, a second column of text holds the exact digits, in one spelling for each value, and the
+cell is the nearest value, or null. So ordinary numbers need no second column.
 """
 
 from decimal import ROUND_FLOOR, Decimal
@@ -22,14 +22,14 @@ _INT64 = (-(2**63), 2**63 - 1)
 
 
 def spelled(texts: pa.Array, *, quoted: bool = False) -> pa.Array:
-    """Return numbers in one spelling for each value; other texts and nulls stay.
+    """Rewrite numbers so that each value has one spelling; other texts and nulls are unchanged.
 
     Parameters
     ----------
     texts : pyarrow.Array
         Numbers as a source wrote them.
     quoted : bool
-        Whether they may be JSON strings.
+        Whether the numbers may be JSON strings.
     """
     if quoted:
         # Numbers need no JSON escapes, but a source may have written some; remove them.
@@ -43,7 +43,7 @@ def ordered(texts: pa.Array) -> pa.Array:
 
 
 def numbers_of(cells: pa.Array) -> pa.Array:
-    """Return the numbers that cells represent, in the spelling of `spelled`; other texts for NaN and infinity."""
+    """Return the numbers that cells represent, in the spelling of `spelled`; for NaN and infinity, other texts."""
     if pa.types.is_floating(cells.type) and cells.type.bit_width < 64:
         floats = cells.to_numpy(zero_copy_only=False)
         return spelled(pa.array([str(value) for value in floats], pa.string()))
@@ -60,16 +60,16 @@ def differing(cells: pa.Array, texts: pa.Array) -> Rows:
 
 
 def floors(cells: pa.Array, texts: pa.Array) -> pa.Array:
-    """Return the greatest cell whose number is not above the exact one, for rows with a text; else the cell.
+    """Return for each row with a text the greatest cell value that is not above the exact number; else the cell.
 
-    Sorted by this and then by the texts, rows have the exact order of their numbers.
+    Rows sorted by the result, and then by the texts, are in the exact order of their numbers.
     """
     rows = np.flatnonzero(present(texts))
     if not len(rows):
         return plain(cells)
     wanted = as_arrow(rows)
     numbers, near = texts.take(wanted), cells.take(wanted)
-    # Convert to the type that the compiled code compares: it has values between those of a narrower type.
+    # Convert to the wider type in which the compiled code compares, because it has values between those of this type.
     cells = plain(cells)
     if pa.types.is_floating(cells.type):
         below = _floors_of_floats(near, numbers)
@@ -97,7 +97,7 @@ def _floors_of_floats(near: pa.Array, texts: pa.Array) -> pa.Array:
 
 
 def _floor(text: str, least: int) -> int | None:
-    """Return the greatest 64-bit integer that is not above a number, or None."""
+    """Return the greatest 64-bit integer that is not above a number; None if no such integer exists."""
     rough = float(text)
     if abs(rough) < 1:
         found = -1 if text.startswith("-") else 0

@@ -1,4 +1,4 @@
-"""Putting off a merge because the process is about to end: the rows wait for the next sync."""
+"""Postponing a merge because the process is about to end: the rows wait for the next sync."""
 
 from collections.abc import Callable
 
@@ -7,8 +7,8 @@ Checkpoint = Callable[[], None]
 
 
 class MergePutOffError(Exception):
-    """The time is too short for a merge. Nothing of the merge is published; the waiting rows are durable."""
+    """The remaining time is too short for a merge. Nothing of the merge is published; the waiting rows are durable."""
 
 
 def go_on() -> None:
-    """Never put off a merge."""
+    """Let a merge continue: the checkpoint that never postpones it."""

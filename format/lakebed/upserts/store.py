@@ -1,9 +1,9 @@
 """Rows by key in a dataset: many publishes, few merges.
 
 While the dataset is small, arriving rows replace older ones at once (`at_once`). Later, rows of keys that are certainly
-new are added directly, and all others wait in a delta (`delta`) for the next merge. All are durable when `publish`
-returns; readers see waiting rows after `merge`. No index on disk could be lost: a filter of the known keys is made by
-one scan of the key columns, once enough rows have arrived; until then every key counts as known.
+new are added directly, and all other rows wait in a delta (`delta`) for the next merge. All rows are durable when
+`publish` returns; readers see waiting rows after `merge`. No index of the keys is stored: once enough rows have
+arrived, one scan of the key columns makes a filter of the known keys; until then every key counts as known.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from lakebed.upserts.tombstones import Buried, Tombstones
 from lakebed.upserts.windows import taken, windows
 
 DELTA_BRANCH = "lakebed-delta"
-"""Name of the side branch, unless the caller has another."""
+"""Default name of the side branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Budget:
     Attributes
     ----------
     rows : int
-        Rows of all columns.
+        Maximum number of waiting rows.
     column_bytes : int
-        Bytes of the largest column.
+        Maximum size of the largest column of the waiting rows, in bytes.
     unlearned : float
-        Number of rows before the known keys are learned, as a fraction of the dataset's rows.
+        Number of arrived rows after which the keys of the dataset are read, as a fraction of the dataset's rows.
     at_once : int
         Minimum size in bytes of a dataset whose rows wait. In smaller datasets, rows wait if many bytes would be
         rewritten for few rows, or if time is short.
@@ -63,7 +63,7 @@ class UpsertStore:
     Parameters
     ----------
     base : Dataset
-        The dataset that readers see; hold its writer's lock while the store is used.
+        The dataset that readers see; the caller must hold its writer's lock while the store is used.
     key : sequence of str
         Tensors that identify a row.
     cursor : str or None
@@ -110,7 +110,7 @@ class UpsertStore:
         self._base = base
         self._keying = Keying(
             tuple(key),
-            tuple(order or key[:1]),  # the same in all rows of a key: the last one is the newest
+            tuple(order or key[:1]),  # equal in all rows of a key, so that the last row is the newest
             deleted,
             tuple(documents),
             tuple(fields),
@@ -144,8 +144,8 @@ class UpsertStore:
         Parameters
         ----------
         batch : mapping of str to pyarrow.Array
-            Tensors, those of key, cursor and so on among them, and their values as they are to be stored, all of one
-            length.
+            Tensor -> its values as they will be stored, all of one length; key, cursor and the other tensors that the
+            store was given must be included.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class UpsertStore:
         newest = newest_rows(hashes, self._keying.ordered(batch))
         hashes = hashes[newest]
         known = self._may_be_known(hashes)
-        # Remember deleted keys until the next merge, because an older row may arrive late.
+        # A deleted key counts as known until the next merge, because an older row of the key may arrive late.
         known |= gone[newest]
         fresh = ~known
         if fresh.any():
@@ -227,7 +227,7 @@ class UpsertStore:
         return False
 
     def _may_be_known(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Tell for each key whether the dataset or the delta may have it."""
+        """Return for each key whether the dataset or the delta may have it."""
         few = self._base.max_len * self._budget.unlearned
         if self._known is None and self._delta.rows + len(hashes) <= few:
             return np.ones(len(hashes), dtype=np.bool_)
@@ -260,7 +260,7 @@ def settle(
 ) -> MergeCount | None:
     """Merge the delta that an interrupted sync left, before anything else changes the dataset.
 
-    The key and order are those that were in force when the rows arrived.
+    The rows are merged by the key and order that they had when they arrived.
 
     Returns
     -------
@@ -278,7 +278,7 @@ def settle(
 
 
 def _merged(base: Dataset, delta: Delta, checkpoint: Checkpoint, tombstones: Tombstones | None) -> MergeCount:
-    """Merge a delta and drop it; a crash in between merges the same rows once more, which changes nothing."""
+    """Merge a delta and drop it. After a crash in between, the same rows are merged again, which changes nothing."""
     keying = delta.keying
     count = MergeCount()
     if keying is not None and delta.rows:

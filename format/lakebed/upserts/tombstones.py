@@ -1,9 +1,9 @@
 """Deleted keys, remembered after their sync, so that an older row that arrives late is not inserted.
 
-They are stored on a side branch, one row for each merged deletion: the columns of key and order, and the time of the
-merge. The dataset's info names the branch, so that a replacement of the dataset brings its own, and a branch without
-this name is ignored. They are written before their delta is dropped; after an interruption in between, both steps are
-repeated.
+The deletions are stored on a side branch, one row for each merged deletion: the columns of key and order, and the time
+of the merge. The dataset's info names the branch, so that a dataset that replaces this one has its own branch; a branch
+that the info does not name is ignored. Deletions are written before their delta is dropped; after an interruption in
+between, both steps are repeated.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ INFO_KEY = "deleted_rows"
 """Key of the branch's name in the info of a dataset."""
 
 MOST = 1_000_000
-"""Largest number of remembered deletions; the latest ones stay."""
+"""Maximum number of remembered deletions; the latest ones are kept."""
 
 _KEYING = "keying"
 _MERGED_AT = "merged_at"
 _DAY = 86_400_000_000
 _LOOSE = 1000
-"""Number of outdated rows up to which rewriting the others is not worth it."""
+"""Maximum number of outdated rows that stay: for so few, rewriting the other rows is not worth the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class Buried:
     Attributes
     ----------
     hashes : uint64, shape (rows, 2)
-        Their keys.
+        Keys of the deletions.
     order : list of Values
-        Columns that tell whether another row is newer.
+        Order columns of the deletions, which decide whether another row is newer.
     """
 
     hashes: Hashes
     order: list[Values]
 
     def hides(self, table: KeyTable, rows: NDArray[np.int64], order: list[Values]) -> NDArray[np.bool_]:
-        """Tell for each key of a table whether its row is older than a deletion of the key.
+        """Return for each key of a table whether its row is older than a deletion of the key.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Tombstones:
     days : int
         Number of days for which they are remembered; 0 remembers none.
     most : int
-        Largest number of remembered deletions.
+        Maximum number of remembered deletions.
     clock : callable
         Returns the time in seconds since 1970.
     """
@@ -147,7 +147,7 @@ class Tombstones:
         rows : int64, shape (rows,)
             Ascending rows that delete their key.
         keying : Keying
-            Their key and order.
+            Key and order of the rows.
         """
         if not self._days:
             self.drop()
@@ -195,7 +195,7 @@ class Tombstones:
             yield branch
 
     def _fits(self, branch: Dataset, keying: Keying) -> bool:
-        """Tell whether rows of the branch can be compared with those of the dataset: columns and types are the same."""
+        """Return whether rows of the branch and the dataset can be compared: columns and types are the same."""
         return bool(branch.info.get(_KEYING) == _meaning(keying)) and all(
             (branch[name].htype, branch[name].dtype) == (self._base[name].htype, self._base[name].dtype)
             for name in _tensors(keying, branch)
@@ -228,7 +228,7 @@ class Tombstones:
             branch.flush()
 
     def _young(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the mask of deletions that are young enough to count, by the time of their merge."""
+        """Return the rows of the deletions that are still remembered, by the times of their merges."""
         found: NDArray[np.int64] = np.flatnonzero(moments >= self._oldest())[-self._most :]
         return found
 
@@ -253,13 +253,13 @@ def _tensors(keying: Keying, dataset: Dataset) -> list[str]:
 
 
 def _meaning(keying: Keying) -> dict[str, Any]:
-    """Return the part of a keying that must be equal for rows to be comparable, as JSON."""
+    """Return as JSON the part of a keying that two sets of rows must share to be comparable."""
     found = replace(keying, deleted=None, fields=(), called={}).to_info()
     return {name: found[name] for name in ("key", "order", "documents", "numbers", "digits")}
 
 
 def _told(delta: Dataset, rows: NDArray[np.int64], keying: Keying) -> Columns:
-    """Return key and order of rows whose keys are stored completely: a key with a lost value equals no other."""
+    """Return key and order of the rows whose keys are complete; a key with a lost value equals no other key."""
     about = [keying.identity, keying.changes] if keying.fields else []
     found: Columns = delta.take_rows(rows, [*_tensors(keying, delta), *about])
     plain = replace(keying, fields=()).hashes_of_batch(found)

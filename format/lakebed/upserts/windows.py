@@ -25,15 +25,15 @@ def windows(dataset: Dataset, tensors: Sequence[str]) -> Iterator[tuple[int, Col
     """
     names, first, rows = list(tensors), 0, dataset.max_len
     try:
-        # An Arrow stream reads each chunk once and caches none. It returns class names, but keys need class numbers.
+        # An Arrow stream reads each chunk once and caches none. It returns class labels as names, but keys need
+        # numbers, so tensors of class labels are read in windows.
         if all(dataset[name].htype != "class_label" for name in names):
             for batch in pa.RecordBatchReader.from_stream(dataset[names]):
                 yield first, dict(zip(names, batch.columns, strict=True))
                 first += batch.num_rows
             return
     except (OSError, pa.ArrowException):
-        # An Arrow stream does not say which kind of error occurred: read the rest in windows, which raises the
-        # original error.
+        # An Arrow stream hides the original error: read the remaining rows in windows, which raises that error.
         pass
     for start in range(first, rows, _ROWS):
         yield start, dataset.read_columns(start, min(start + _ROWS, rows), names)
@@ -45,7 +45,7 @@ def whole(dataset: Dataset, tensor: str) -> pa.Array:
 
 
 def taken(columns: Mapping[str, pa.Array], rows: NDArray[np.int64]) -> Columns:
-    """Return some rows of columns, in the order in which they are named; neighbours share memory."""
+    """Return some rows of columns, in the order of `rows`; if they are consecutive, the result shares their memory."""
     first = int(rows[0]) if len(rows) else 0
     if np.array_equal(rows, np.arange(first, first + len(rows))):
         return {name: column.slice(first, len(rows)) for name, column in columns.items()}

@@ -1,12 +1,12 @@
-"""A process that reads HDF5, Zarr, bcolz and LMDB: on some damaged files their libraries crash or hang.
+"""A process that reads HDF5, Zarr, bcolz and LMDB, because their libraries crash or hang on some damaged files.
 
-The process has limits of CPU time for each answer and of memory. It speaks over its standard streams, gets no
-credentials, and ends when no request comes for a while.
+The process has limits of memory and of CPU time for each answer. It communicates over its standard streams, gets no
+credentials, and ends when no request arrives for a while.
 
     message                     8 bytes, length; JSON; the bytes of arrays, whose dtypes and shapes the JSON lists
     open, read                  requests: the contents of the file; rows of an array; LMDB has requests of its own
-    bytes                       a request back, for a range of a file in a bucket
-    error                       instead of an answer
+    bytes                       request of this process to its parent, for a range of a file in a bucket
+    error                       sent instead of an answer
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Reader:
     Parameters
     ----------
     module
-        Name of the module of the format. Its ``opened`` opens a path or a file, and its ``found_in`` makes of that the
-        arrays, or an object of any type, which its ``answered`` then gets with each request.
+        Name of the module of the format. Its ``opened`` opens a path or a file. Its ``found_in`` turns the result into
+        arrays, or into an object of any type that is passed to its ``answered`` with each request.
     name
         Name of the file in the source; "" for the source itself.
     """
@@ -78,7 +78,7 @@ class Reader:
         Raises
         ------
         IngestionError
-            If it is not of the format, or damaged.
+            If the file is not of the format, or is damaged.
         """
         head, _ = self.ask({"open": True})
         return Found(
@@ -95,7 +95,7 @@ class Reader:
         Raises
         ------
         IngestionError
-            If they are damaged.
+            If the rows are damaged.
         """
         head, arrays = self.ask({"read": name, "start": start, "stop": stop})
         if "values" in head:
@@ -107,7 +107,7 @@ class Reader:
 
     @property
     def is_closed(self) -> bool:
-        """True if the process is gone, as after a crash."""
+        """True if the process has ended, as after a crash."""
         return self._popen is None
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class Reader:
                     raise IngestionError(
                         f"{self._shown} is damaged: the library that reads it crashed, or did not finish"
                     ) from None
-            # The process had ended because it was idle, or the library crashed it: a new process shows which.
+            # The process ended because it was idle, or because the library crashed: try again in a new process.
         raise AssertionError("two attempts")
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -197,7 +197,7 @@ _own = threading.local()
 
 
 def new_reader(source: Source, module: str) -> Reader:
-    """Replace this thread's reader, because the source may have changed since it was read."""
+    """Replace the reader of this thread by a new one, because the source may have changed since it was read."""
     reader = Reader(source, module)
     _own.known = (_state(source), reader)
     return reader
@@ -210,7 +210,7 @@ def _reader_of(source: Source, module: str) -> Reader:
 
 
 def _state(source: Source) -> tuple[Any, ...]:
-    """Return values that change with a source."""
+    """Return values that change whenever the source changes."""
     if not source.is_local:
         return (source.identity,)
     with contextlib.suppress(OSError):
@@ -220,9 +220,9 @@ def _state(source: Source) -> tuple[Any, ...]:
 
 
 def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
-    """Yield some rows of all arrays, and reasons for damaged rows, which are found by bisection.
+    """Yield some rows of all arrays, and reasons for damaged rows; bisection finds the damaged rows.
 
-    If much is damaged, or the library crashes, all remaining rows are reported together.
+    If many rows are damaged, or the library crashes, all remaining rows are reported together.
     """
     waiting, failures = [item], 0
     try:
@@ -264,7 +264,7 @@ def _receive(stream: IO[bytes] | None) -> tuple[dict[str, Any], list[Any]]:
     Raises
     ------
     EOFError
-        If the other side is gone.
+        If the other process has ended.
     """
     if stream is None:
         raise EOFError

@@ -76,13 +76,13 @@ class Found:
     Parameters
     ----------
     arrays
-        Arrays by name.
+        Name -> array.
     kinds
-        Name -> ``text``, ``json`` or ``arrays``, where the dtype does not decide it.
+        Name -> ``text``, ``json`` or ``arrays``, for arrays whose kind does not follow from the dtype.
     attributes
-        Attributes by name of their array; "" is the whole file.
+        Name of the array, or "" for the whole file -> attributes.
     steps
-        Name -> number of rows that are stored together.
+        Name -> number of rows that are stored together, as in a chunk.
     problems
         Arrays that are left out.
     """
@@ -175,7 +175,7 @@ def planned(
 
 
 def with_stored(found: Found) -> Found:
-    """Put the stored tensors in place of arrays that our exporter wrote."""
+    """Replace the arrays that an exporter of lakebed wrote by the tensors that they store."""
     arrays = dict(found.arrays)
     for name in found.arrays:
         one = stored_of(name, found.attributes.get(name) or {}, found.arrays.get)
@@ -187,7 +187,7 @@ def with_stored(found: Found) -> Found:
 
 
 def arrays_of(found: Found, context: Context) -> dict[str, Array]:
-    """Return the arrays that were planned.
+    """Return the planned arrays of an opened file.
 
     Raises
     ------
@@ -223,12 +223,12 @@ def made(arrays: Mapping[str, Array], block: Block, context: Context) -> dict[st
 
 
 def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
-    """Refuse small files that claim arrays of any size: they would fill the disk.
+    """Refuse small files whose headers claim very large arrays, which would fill the disk.
 
     Raises
     ------
     IngestionError
-        If the arrays are larger than 1 GB and than two thousand times their file.
+        If the arrays are larger than 1 GB and larger than two thousand times the file.
     """
     parts = [part for array in arrays for part in (array.parts if isinstance(array, Stored) else (array,))]
     size = sum(_nbytes(part) for part in parts)
@@ -246,7 +246,7 @@ def _nbytes(array: Array) -> int:
 def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
     if rows is not None:
         return arrays[rows].shape[0] if arrays[rows].shape else None
-    # A header may claim any number of rows if a row has no bytes, so ignore empty arrays.
+    # Ignore arrays without values: if a row has no bytes, a header may claim any number of rows.
     lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and 0 not in array.shape)
     if not lengths:
         is_empty = any(isinstance(array, Stored) and not array.shape[0] for array in arrays.values())
@@ -255,7 +255,7 @@ def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
 
 
 def _aside(name: str, array: Array, count: int, about: dict[str, Any], problems: list[Problem]) -> None:
-    """Keep an array of another length in the info, or report that it is left out."""
+    """Keep an array of another length in the info if it is small; otherwise report that it is left out."""
     if array.dtype.kind in "biuf" and _nbytes(array) <= _MOST_IN_INFO:
         whole = array.read(0, array.shape[0] if array.shape else 1)
         about.setdefault("arrays", {})[name] = {
@@ -300,7 +300,7 @@ def _row_bytes(array: Array) -> int:
 
 
 def converted(values: Any, kind: str) -> Any:
-    """Return rows of an array as values of its tensor."""
+    """Convert rows of an array to values of its tensor."""
     if kind == "stored":
         return values
     if kind == "text":

@@ -4,8 +4,8 @@
     array/data/__0.blp                   chunks, packed by Blosc
     table/__rootdirs__                   JSON: names of the columns, a folder each
 
-Columns of objects are pickles, which are never loaded: dtypes that are not plain are refused before the package opens
-anything.
+Columns of objects are pickles, which are never loaded: dtypes that may hold objects are refused before the package
+opens any file.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def rows(item: Block, context: Context) -> Iterator[Any]:
 
 
 def _check(source: Source) -> None:
-    """Refuse values that the package would evaluate or unpickle, and folders elsewhere.
+    """Refuse values that the package would evaluate or unpickle, and columns in folders outside of the source.
 
     Raises
     ------
     IngestionError
-        If a dtype is not plain, the name of a column leads elsewhere, or the package is missing.
+        If a dtype is not allowed, the name of a column leads out of the folder, or the package is missing.
     """
     if find_spec("bcolz") is None:
         raise IngestionError("folders of bcolz need its fork: pip install bcolz-zipline")

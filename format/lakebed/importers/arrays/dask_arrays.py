@@ -1,7 +1,7 @@
 """Arrays of Dask, one or several by name.
 
-An item is a run of rows, about 16 MB of all arrays, of whole chunks if those are smaller; Dask computes it in the
-thread that asks for it.
+An item is a run of rows of all arrays, about 16 MB; it consists of whole chunks if chunks are smaller. Dask computes an
+item in the thread that requests it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCHED = True
 
 @dataclass(frozen=True)
 class _Context(Context):
-    """Context of workers, with the arrays, which Dask can pickle."""
+    """Context of workers; it contains the arrays, because Dask can pickle them."""
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
             )
     steps = {name: int(max(array.chunks[0])) for name, array in given.items() if array.shape}
     arrays = {name: _Array(array) for name, array in given.items()}
-    # Do not check the ratio of size and file: it is skipped for named arrays, and arrays of a program have no file.
+    # Arrays of a program have no file to compare their size with. Naming all of them skips that check (`_check_sizes`).
     options["arrays"] = options.get("arrays") or list(given)
     planned_ = planned(source, Found(arrays, steps=steps), found, **options)
     of = planned_.context

@@ -48,7 +48,7 @@ def rows(item: Block, context: Context) -> Iterator[Any]:
 
 def opened(file: Any) -> Any:
     """Open a file, by its path or as an open file."""
-    # Other programs must be able to write to the file after it was read, while this process still waits for requests.
+    # Do not lock the file: this process keeps it open while it waits for requests, and other programs may write to it.
     os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"
     import h5py
 
@@ -89,7 +89,7 @@ def found_in(file: Any) -> Found:
 
 
 def _followed(group: Any, name: str, full: str, seen: set[Any], problems: list[Problem]) -> Any:
-    """Return a group or dataset of this file that was not seen before; None otherwise."""
+    """Return a group or dataset of this file; None if it was seen before, or is in another file."""
     import h5py
 
     link = group.get(name, getlink=True)
@@ -97,7 +97,7 @@ def _followed(group: Any, name: str, full: str, seen: set[Any], problems: list[P
         problems.append(Problem(full, f"a link to the file {link.filename!r} is not followed", 0))
         return None
     if isinstance(link, h5py.SoftLink):
-        return None  # a soft link is a second name, or leads through another file
+        return None  # a soft link is a second name, or leads to another file
     try:
         one = group[name]
     except (KeyError, OSError, RuntimeError) as error:

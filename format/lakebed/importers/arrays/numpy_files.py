@@ -1,7 +1,7 @@
 """NumPy files: ``.npy``, an array; ``.npz``, several; a folder of ``.npy``, each an array. Pickles are never loaded.
 
-Arrays in C order are read by rows, from a disk or a bucket. Compressed ones, of ``savez_compressed``, are unpacked as
-they are read, in one pass.
+Arrays in C order are read by rows, from a disk or a bucket. Compressed arrays (``savez_compressed``) are decompressed
+while they are read, in one pass.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakebed.transforms.output import Skipped
 BATCHED = True
 
 _STREAMED_BYTES = 16 << 20
-# Size in bytes of the largest array in Fortran order, because such an array is read as a whole.
+# Maximum size in bytes of an array in Fortran order, because such an array is read as a whole.
 _MOST_WHOLE = 1 << 30
 _MOST_HEADER = 65_536
 # Maximum number of arrays per source, because all of them are open at the same time.
@@ -164,7 +164,7 @@ def loaded(data: bytes) -> NDArray[Any]:
     Raises
     ------
     IngestionError
-        If it is not an array, is cut short, or holds pickled objects.
+        If the file is not an array, is truncated, or contains pickled objects.
     """
     found: dict[str, _Array] = {}
     problems: list[Problem] = []

@@ -3,8 +3,8 @@
     NAME                 numbers of shape (rows, ...), texts, JSON, or flat values of rows of any length
     NAME.null            True where a row is null
     NAME.shape           shape of each item
-    NAME.offsets         beginnings of the values of each item, and the end of the last, if NAME is flat altogether
-    NAME.rows            beginnings of the items of each row, and the end of the last
+    NAME.offsets         if NAME is one flat array: start of the values of each item, and end of the last item
+    NAME.rows            start of the items of each row, and end of the last row
 
 All of these numbers are checked before use.
 """
@@ -32,7 +32,7 @@ from lakebed.importers.core.plan import TensorPlan
 LAYOUTS = ("array", "ragged", "text", "json", "file")
 
 BESIDE = ("null", "shape", "offsets", "rows")
-"""Suffixes of the arrays that belong to another."""
+"""Suffixes of the arrays that belong to the array of values."""
 
 # Limit of bytes per row, because a damaged file may claim any size.
 _MOST_ROW_BYTES = 4 << 30
@@ -69,9 +69,9 @@ class Stored:
     main
         Array of the values.
     beside
-        Arrays that belong to it, by suffix.
+        Suffix -> array that belongs to `main`.
     kinds
-        Kinds of its files.
+        Kinds of the files in the tensor.
     """
 
     name: str
@@ -194,7 +194,7 @@ def stored_of(name: str, said: Mapping[str, Any], array_of: Callable[[str], Arra
     said
         Attributes of the array.
     array_of
-        Returns the array of a name, or None.
+        Function that returns the array of a name; None if there is none.
     """
     described = Described.from_json(said.get(KEY)) if KEY in said else None
     main = array_of(name)
@@ -254,7 +254,10 @@ def size_of(value: Any) -> int:
 
 
 def sampled_bytes(count: int, size_at: Callable[[int], int]) -> int:
-    """Return the approximate size of a row, from some rows; stop at a damaged one, which reading will report."""
+    """Return the approximate size of a row, estimated from some rows.
+
+    Stop at a damaged row; reading will report it.
+    """
     found = [8]
     with contextlib.suppress(IngestionError):
         rows = {count * at // _SAMPLED for at in range(_SAMPLED)} if count else set()
@@ -275,7 +278,7 @@ def text_of(value: Any, name: str) -> str:
     Raises
     ------
     IngestionError
-        If it is not UTF-8.
+        If the bytes are not UTF-8.
     """
     if isinstance(value, bytes):
         try:

@@ -34,7 +34,7 @@ def recognise(source: Source) -> str | None:
     """Describe a Zarr folder."""
     if not source.is_folder:
         return None
-    # Look for the marks directly: their names begin with a dot, and such files are not listed in `source.files`.
+    # Look for the metadata files directly: their names begin with a dot, so `source.files` does not list them.
     is_marked = source.is_local and any(os.path.isfile(f"{source.address}/{mark}") for mark in _MARKS)
     return "a Zarr folder" if is_marked or "zarr.json" in source.files else None
 
@@ -110,7 +110,7 @@ def found_in(found: Any) -> Found:
 
 
 def _has_pickles(array: Any) -> bool:
-    """Return whether a filter or a codec of an array unpickles, as one of numcodecs does."""
+    """Return whether a filter or a codec of an array loads pickles, as one codec of numcodecs does."""
     told = {key: value for key, value in array.metadata.to_dict().items() if key != "attributes"}
     return "pickle" in repr(told).lower()
 

@@ -1,4 +1,4 @@
-"""Pauses of the garbage collector: an import holds millions of objects without cycles, which a full search visits."""
+"""Pauses of the garbage collector: a full collection would visit an import's millions of objects without cycles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Rest:
     Parameters
     ----------
     begin
-        Function that begins the pause; returns False if another caller has begun it, who then ends it.
+        Function that begins the pause; it returns False if another caller has begun the pause and will end it.
     """
 
     def __init__(self, begin: Callable[[], bool], end: Callable[[], None]) -> None:
@@ -46,8 +46,8 @@ def _disable() -> bool:
 
 
 def _enable() -> None:
-    # Move the objects that were made meanwhile into the oldest generation. Do it only for many objects, because
-    # counting frozen objects visits each of them.
+    # Move the objects that were made during the pause into the oldest generation. Do it only for many objects, because
+    # counting the frozen objects visits each of them.
     if gc.get_count()[0] >= _MANY and not gc.get_freeze_count():
         gc.freeze()
         gc.unfreeze()
@@ -69,5 +69,5 @@ ASIDE = _Rest(_freeze, gc.unfreeze)
 
 
 def aside(rows: int | None) -> AbstractContextManager[None]:
-    """Return the context for an import of `rows` rows; that of a short import ends before a full search is due."""
+    """Return the context for an import of `rows` rows; a short import ends before a full collection: no pause."""
     return nullcontext() if rows is not None and rows < _MANY_ROWS else ASIDE

@@ -3,13 +3,13 @@
     Arrow                                    tensor
     integers, floats, booleans               numbers of that dtype
     decimals                                 text with all digits
-    dates, times, timestamps, durations      their integers; ``logical_type`` in the info is the Arrow type
+    dates, times, timestamps, durations      the stored integers; ``logical_type`` in the info is the Arrow type
     strings, UUIDs                           text
     JSON                                     json
     dictionaries of strings                  class_label
     lists of numbers of one length           embedding for floats, otherwise arrays
     lists of numbers                         arrays
-    binary                                   its bytes, or files if ``media`` names the column
+    binary                                   the bytes, or files if ``media`` names the column
     struct<bytes, path>                      images, as Hugging Face stores them
     structs, maps, other lists               json
     null                                     text, all null
@@ -70,7 +70,7 @@ _FEATURES = {"Image": "image", "Audio": "audio", "Video": "video"}
 _NOT_IN_NAMES = re.compile(r"[,:\\\0.]")
 _LONGEST_PART = 200  # bytes of one part of a name; file systems allow 255
 
-# Limit against attacks: a real table never has more rows per byte of its file.
+# Maximum number of rows per byte of a file, against attacks; no real table has more.
 _MOST_ROWS_PER_BYTE = 10_000
 
 
@@ -108,21 +108,21 @@ class Wishes:
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> Wishes:
-        """Return the wishes from the options of a user."""
+        """Return the wishes that the options of a user express."""
         return cls(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Columns that the user describes."""
+        """Names of the columns that the options mention."""
         return (*self.media, *self.labels, *self.embeddings, *self.documents)
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse names that no column has.
+        """Refuse options that name a column which does not exist.
 
         Raises
         ------
         IngestionError
-            If the options name such a column.
+            If an option names a column that is not in `names`.
         """
         for name in self.names:
             if name not in names:
@@ -136,8 +136,8 @@ class Column:
     Parameters
     ----------
     how
-        ``arrow``, ``text``, ``json``, ``label``, ``class``, ``file`` or ``link``; with `described`, one of
-        :mod:`described_columns`.
+        Conversion of the values: ``arrow``, ``text``, ``json``, ``label``, ``class``, ``file`` or ``link``; if
+        `described` is given, a conversion of :mod:`described_columns`.
     described
         Description of the tensor by an exporter of lakebed.
     """
@@ -150,12 +150,12 @@ class Column:
 
 @contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Turn the many errors that Arrow raises on damaged data into one.
+    """Convert the various errors that Arrow raises for damaged data to `IngestionError`.
 
     Raises
     ------
     IngestionError
-        If the file is not a table, or damaged.
+        If the file is not a table, or is damaged.
     """
     try:
         yield
@@ -172,7 +172,7 @@ def check_rows(count: int, nbytes: int, where: str) -> None:
     Raises
     ------
     IngestionError
-        If it is negative, or above ten thousand for each byte.
+        If the number is negative, or more than ten thousand per byte.
     """
     if not 0 <= count <= _MOST_ROWS_PER_BYTE * nbytes:
         raise IngestionError(f"{where} says that its {nbytes:,} bytes hold {count:,} rows: it is damaged")
@@ -185,7 +185,7 @@ class Table:
     Parameters
     ----------
     source
-        Folder of files that the table names.
+        Folder of the files that rows of the table name.
     """
 
     source: Source
@@ -193,12 +193,12 @@ class Table:
     columns: Sequence[Column]
 
     def rows(self, batch: pa.RecordBatch, where: str) -> Iterator[Any]:
-        """Yield the rows of a batch that cannot be imported, then the values of the tensors for the others.
+        """Yield reports of the rows of a batch that cannot be imported, then the columns of all other rows.
 
         Parameters
         ----------
         where
-            Name of the batch, for people.
+            Name of the batch, for messages.
         """
         count = len(batch.column(0)) if self.columns else 0
 
@@ -258,7 +258,7 @@ class Table:
         return values
 
     def file(self, value: Any, *, linked: bool = False) -> Any:
-        """Return a file that a row gives as bytes, as path or address, or as both."""
+        """Return the file of a row, which gives the bytes of the file, its path or address, or both."""
         if isinstance(value, Mapping):
             data, value = value.get("bytes"), value.get("path")
             if data is not None:
@@ -288,7 +288,7 @@ def table_of(
     Raises
     ------
     IngestionError
-        If two columns have one name.
+        If two columns have the same name.
     """
     wishes.check(schema.names)
     if len(set(schema.names)) < len(schema.names):
@@ -319,7 +319,7 @@ def table_of(
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the storage type of an extension type, since the program's imports decide which ones Arrow knows."""
+    """Return the storage type of an extension type: which extension types Arrow knows depends on imported packages."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
     if isinstance(kind, pa.JsonType):
@@ -336,9 +336,9 @@ def _storage(values: Any) -> Any:
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a copy of a batch of another library, whose columns are released all at once.
+    """Return a copy of a batch of another library, because all columns of the original share their memory.
 
-    A narrow column waits until a chunk is full, and would keep the wide ones beside it in memory.
+    A narrow column is kept until its chunk is full; without the copy, it would keep wide columns in memory too.
     """
     return pa.RecordBatch.from_arrays([pa.concat_arrays([one]) for one in batch.columns], schema=batch.schema)
 
@@ -346,7 +346,7 @@ def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
 def tensor_name(column: str, taken: set[str]) -> str:
     """Return the name of a column's tensor: the column's, with ``_`` for characters that names cannot hold.
 
-    ``_`` is appended to names with which Deep Lake 3 cannot open the dataset, and to names that groups have.
+    ``_`` is appended to names that groups have, and to names that make Deep Lake 3 fail to open the dataset.
     """
     text = _NOT_IN_NAMES.sub("_", column).encode("utf-8", "replace").decode()
     parts = [part.strip().encode()[:_LONGEST_PART].decode("utf-8", "ignore") for part in text.split("/")]
@@ -359,7 +359,7 @@ def tensor_name(column: str, taken: set[str]) -> str:
 
 
 def renamed(column: str, name: str) -> Problem:
-    """Return the problem of a column whose tensor has another name."""
+    """Return the report that the tensor of a column has another name than the column."""
     return Problem(column, f"the column is tensor {name!r}, which ds[{column!r}] finds, too", 0)
 
 
@@ -372,9 +372,9 @@ def _is_refused(name: str) -> bool:
 
 
 def _sound(batch: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
-    """Yield runs of valid rows with the number of their first row; for a damaged row, the reason.
+    """Yield (number of the first row, run of valid rows); for a damaged row, (its number, the reason).
 
-    Damaged files may place texts and lists outside of memory: reading such values crashes the process.
+    In damaged files, offsets of texts and lists may point outside of memory: reading such values crashes the process.
     """
     if not isinstance(batch, pa.RecordBatch):
         yield start, batch
@@ -413,7 +413,7 @@ def _below(path: str, source: Source) -> str:
     Raises
     ------
     IngestionError
-        If it is not below the folder of the table.
+        If the file is not below the folder of the table.
     """
     if source.is_object:
         return path  # the program passed an object, whose paths are used as they are
@@ -444,7 +444,7 @@ def _tensor_of(
     values: pa.Array | None,
     problems: list[Problem],
 ) -> tuple[str, TensorPlan]:
-    """Return how the values of a column are converted, and the tensor."""
+    """Return the conversion of a column's values (`Column.how`), and the plan of its tensor."""
     kind, wishes = field.type, table.wishes
     if field.name in wishes.documents:
         return "json", tensor(name, "json", chunk_compression=_CHUNKS)
@@ -525,13 +525,13 @@ def form_of_files(
     Parameters
     ----------
     found
-        Kind -> number of files, and their bytes.
+        Kind of file -> number of files, and their bytes.
     compression
-        The wish of the user.
+        Kind of file that the user requests; None if the user requests none.
     problems
-        Receives conversions; None for links.
+        List to which conversions are added; None for links.
     supposed
-        The kind if no file is known.
+        Kind of file to return if no file of a known kind was found.
     """
     if htype == "image":
         return form_of(found, compression, problems, where=name, supposed=supposed or "jpeg")

@@ -6,9 +6,9 @@ a file with an unmistakable signature            ``image``, ``audio``, ``video``
 an array as NumPy saves it                       ``array``
 others, pickles included                         ``bytes``
 
-A tensor is made for the inspected values, or for the kind that the user wishes. A later value of another kind is
-converted if nothing is lost; otherwise its row is left out, with advice. Empty bytes are a null among files, arrays and
-JSON.
+The kind of a tensor is the kind of the inspected values, or the kind that the user requests. A later value of another
+kind is converted if that loses nothing; otherwise its row is left out, and the report gives advice. In tensors of
+files, arrays or JSON, empty bytes are null.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class KindOptions(TypedDict, total=False):
 
 
 class Kind(NamedTuple):
-    """The kind of a value: one of :data:`KINDS` or ``pickle``, and the kind of a file."""
+    """The kind of a value: one of :data:`KINDS` or ``pickle``; and for a file its kind, such as ``png``."""
 
     name: str
     compression: str | None = None
@@ -121,7 +121,7 @@ class Content:
     compression
         Kind of file that the tensor stores.
     many
-        A row has any number of values.
+        True if a row has any number of values, not a single one.
     """
 
     kind: str = "bytes"
@@ -138,11 +138,11 @@ class Looked:
     kinds
         Number of values by kind.
     nbytes
-        Bytes of values by kind, if they are known.
+        Total size of the values by kind, if it is known.
     empty
         Number of empty values, which have no kind.
     most
-        Largest number of values in a row.
+        Maximum number of values in a row.
     """
 
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -180,27 +180,27 @@ def content_of(
     supposed: str | None = None,
     texts: bool = True,
 ) -> Content:
-    """Return the kind of a column of bytes that loses nothing of the inspected values.
+    """Return a kind for a column of bytes that stores all inspected values without loss.
 
     Parameters
     ----------
     name
-        Name of the column, for people.
+        Name of the column, for messages.
     problems
-        Receives conversions, and reasons for storing bytes.
+        List to which conversions, and reasons for storing bytes, are added.
     wish
-        The kind that the user wishes.
+        The kind that the user requests.
     compression
-        Kind of file that the user wishes for images.
+        Kind of file that the user requests for images.
     supposed
         Kind of file to assume if no file was inspected.
     texts
-        Accept text and JSON without a wish.
+        Whether the kind may be text or JSON if the user requests no kind.
 
     Raises
     ------
     IngestionError
-        If the wish is none of :data:`KINDS`.
+        If `wish` is none of :data:`KINDS`.
     """
     if wish is not None and wish not in KINDS:
         raise IngestionError(f"{name} cannot be {wish!r}: kinds are {', '.join(KINDS)}")
@@ -248,12 +248,12 @@ class Planning:
         return cls(source, options.get("kinds") or {}, options.get("compression"), problems)
 
     def check(self, known: Collection[str], what: str) -> None:
-        """Check that the source has all columns whose kinds the user gives.
+        """Check that the source has every column for which the user gives a kind.
 
         Raises
         ------
         IngestionError
-            If it lacks one.
+            If a column is missing.
         """
         for name in self.kinds:
             if name not in known:
@@ -268,7 +268,7 @@ class Planning:
         return name
 
     def named(self, column: str, key: str = "column") -> tuple[str, dict[str, str]]:
-        """Reserve a name for a column's tensor; return it and the info, which keeps the column's name if it differs."""
+        """Reserve a name for a column's tensor; return the name, and an info with the column's name if both differ."""
         name = self.free(column)
         return name, {key: column} if name != column else {}
 
@@ -281,7 +281,7 @@ class Planning:
         supposed: str | None = None,
         texts: bool = True,
     ) -> Content:
-        """Return the kind of a column, as :func:`content_of` does, with the user's wish for that column."""
+        """Return the kind of a column, as :func:`content_of` does; the user's option for it takes precedence."""
         return content_of(
             name,
             looked,
@@ -313,7 +313,7 @@ def value_of(data: bytes, content: Content) -> Any:
     Raises
     ------
     IngestionError
-        If the bytes are of another kind, and would lose something.
+        If the bytes are of another kind, and converting them would lose something.
     """
     if content.kind == "bytes":
         return np.frombuffer(data, np.uint8)
@@ -334,7 +334,7 @@ def decoded(data: bytes) -> str:
     Raises
     ------
     IngestionError
-        If it is not UTF-8.
+        If the bytes are not UTF-8.
     """
     try:
         return data.decode()
@@ -348,12 +348,12 @@ def document(data: bytes, *, strict: bool = False) -> Any:
     Parameters
     ----------
     strict
-        Refuse an object that has a key twice; otherwise the last one counts.
+        Refuse an object with a repeated key; otherwise the last value of the key counts.
 
     Raises
     ------
     IngestionError
-        If it is not JSON, or nested too deeply.
+        If the bytes are not JSON, or are nested too deeply.
     """
     try:
         return json.loads(data, object_pairs_hook=_unique if strict else None)
@@ -432,7 +432,7 @@ def _file_kind(data: bytes) -> str | None:
 
 
 def _is_mp3(data: bytes) -> bool:
-    """Return whether a second frame begins at the end of the first one."""
+    """Return whether bytes are MP3: a frame begins at the end of the first frame."""
     length = _frame_bytes(data[:4])
     return length is not None and _frame_bytes(data[length : length + 4]) is not None
 
@@ -454,7 +454,7 @@ def _frame_bytes(head: bytes) -> int | None:
 
 
 def _kind(looked: Looked, *, texts: bool) -> tuple[str, str]:
-    """Return the kind of values; if they might be of a more specific kind, also the reason to store them as bytes."""
+    """Return (kind of the values, reason): the reason tells why values are stored as bytes; it may be empty."""
     kinds = set(looked.kinds)
     if not texts:
         kinds = {Kind("bytes") if kind.name in ("text", "json") else kind for kind in kinds}

@@ -1,6 +1,6 @@
 """Columns of Arrow that an exporter of lakebed described: they become the same tensors again.
 
-how        column                       values
+conversion column                       values
 plain      numbers, texts               unchanged
 parsed     text                         parsed JSON
 arrays     lists of numbers             arrays of the dtype and the number of axes
@@ -50,7 +50,7 @@ def innermost(kind: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def described_columns(schema: pa.Schema) -> dict[str, Described]:
-    """Return the descriptions of columns by name; empty if they are damaged."""
+    """Return the descriptions of tensors by name of the column; empty if the descriptions are missing or damaged."""
     try:
         tensors = json.loads((schema.metadata or {})[KEY.encode()])["tensors"]
         found = {str(name): Described.from_json(value) for name, value in tensors.items()}
@@ -62,7 +62,7 @@ def described_columns(schema: pa.Schema) -> dict[str, Described]:
 def described_column(
     name: str, field: pa.Field, said: Described, values: pa.Array | None
 ) -> tuple[str, TensorPlan] | None:
-    """Return how the values of a column are converted, and the tensor; None if its type contradicts the description."""
+    """Return (conversion, plan of the tensor) of a column; None if its type contradicts the description."""
     kind, depth = innermost(field.type)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     is_file = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_struct(kind)
@@ -106,7 +106,7 @@ def as_described(
     Parameters
     ----------
     file
-        Returns the file that a value names by path or address.
+        Function that returns the file that a value names by path or address.
     """
     if how == "plain":
         return values
@@ -157,7 +157,7 @@ def _file(one: Any, said: Described, file: Callable[[Any], Any]) -> Any:
 
 
 def file_value(data: bytes, said: Described) -> Any:
-    """Return a file as a value of the tensor; the tensor's compression decides for files without a signature (TGA)."""
+    """Return a file as a value of the tensor; a file without a signature (TGA) has the tensor's compression."""
     sample = Sample(buffer=data, compression=None if sniff(data) else said.sample_compression)
     extents = said.more.get("shape")
     if said.sample_compression is None and isinstance(extents, list) and len(extents) == 3:
@@ -201,12 +201,12 @@ def _array(values: Any, said: Described, *, is_full: bool = False) -> NDArray[An
     Parameters
     ----------
     is_full
-        Refuse empty lists, too.
+        Whether to refuse empty lists, too.
 
     Raises
     ------
     IngestionError
-        If they are uneven, or hold nulls.
+        If lists on one level differ in length, or contain nulls.
     """
     import pyarrow.compute as pc
 
@@ -226,7 +226,7 @@ def _array(values: Any, said: Described, *, is_full: bool = False) -> NDArray[An
 
 
 def _known_extents(found: list[int], said: Described) -> list[int]:
-    """Return the shape of an empty array, with the inner extents of the description: an empty list has none."""
+    """Return the shape of an empty array; an empty list has no inner extents, so take those of the description."""
     told = said.more.get("shape")
     known = found.index(0) + 1
     if not isinstance(told, list) or len(told) < known:
@@ -245,7 +245,7 @@ def _files_in(values: Any) -> Iterator[bytes]:
 
 
 def kind_of_files(said: Described, files: Iterable[bytes], wish: str | None = None) -> str | None:
-    """Return the kind of some files if it differs from that of the tensor; links may lead to files of any kind.
+    """Return the kind of some files if it differs from the tensor's compression; None if it does not.
 
     Parameters
     ----------

@@ -44,12 +44,12 @@ from lakebed.writing.names import any_name
 INFO = "imports"
 
 _MOST_WORKERS = 8
-# A checkpoint follows after about this many bytes of the source, or this many items if the bytes are unknown.
+# Number of bytes of the source between two checkpoints, and number of items if the bytes are unknown.
 _CHECKPOINT_BYTES = 2_000_000_000
 _CHECKPOINT_ITEMS = 100_000
-# States of imports whose rows are all written; older releases published "rows" before "done".
+# States of imports that have written all rows; older releases published the state "rows" before "done".
 _OVER = ("rows", "done")
-# Number of nulls per append, when older rows lack a new tensor.
+# Number of nulls per append, when a new tensor is filled with nulls for older rows.
 _NULLS = 100_000
 
 
@@ -195,7 +195,7 @@ def _address_of(dest: Any) -> str:
 def _resumed(
     importer: Format, source: Source, dest: Any, how: _How, options: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the options of an import that goes on where the last one of the same rows ended."""
+    """Return the options with which an import continues where the last import of the same rows ended."""
     resumed = getattr(importer.functions, "resumed", None)
     if resumed is None or dest is None or how.overwrite:
         return options
@@ -265,7 +265,7 @@ def import_plan(
     strict
         Fail at the first row that cannot be imported; a source without rows is then allowed.
     lossless
-        Leave out pictures that would lose something.
+        Leave out pictures whose conversion would lose something.
 
     Raises
     ------
@@ -299,12 +299,12 @@ class _How:
 def _copied(
     importer: Format, source: Source, dest: Any, how: _How, options: Mapping[str, Any], *, is_part: bool
 ) -> ImportReport | None:
-    """Copy a source that is a dataset with a history; return None for one that is imported row by row.
+    """Copy a source that is a dataset with a history; return None for a source that is imported row by row.
 
     Raises
     ------
     IngestionError
-        If only a part of it was requested, or ``dest`` is an open dataset.
+        If only a part of the dataset was requested, or ``dest`` is an open dataset.
     """
     copied = getattr(importer.functions, "copied", None)
     if copied is None:
@@ -412,7 +412,7 @@ class _Import:
             except AllSamplesSkippedError as error:
                 if created:
                     ds.delete()
-                if self._plan.may_be_empty:  # one stream, which failed as a whole
+                if self._plan.may_be_empty:  # the plan is one stream: raise its own error
                     reason = str(error).partition("The first: ")[2].removeprefix("IngestionError: ")
                     raise IngestionError(reason) from None
                 raise IngestionError(f"nothing of {self._source.shown} could be imported. {error}") from error
@@ -463,7 +463,7 @@ class _Import:
             earlier = ds.info.get(INFO) or []
             if (
                 "cursor" in record["about"] or plan.upsert is not None
-            ):  # repeated day by day: the last one stays
+            ):  # this import is repeated regularly: keep only its last record
                 earlier = [one for one in earlier if one.get("identity") != record["identity"]]
             ds.info[INFO] = [*earlier, record]
         return ds, not there
@@ -515,7 +515,7 @@ class _Import:
             self._importer,
             self._plan.context,
             self._splits,
-            # Rows that are replaced keep what others have added.
+            # An import by key replaces rows; tensors that others have added keep their values in these rows.
             ()
             if self._plan.upsert is not None
             else tuple(name for name in ds.tensors if name not in planned),
@@ -592,7 +592,7 @@ class _Import:
         ds.info[INFO] = [*before, {**last, **told}]
 
     def _over(self, ds: Dataset) -> dict[str, Any]:
-        """Return the record of an import whose rows are all written; ``below`` is the commit before its own."""
+        """Return the record of an import that has written all rows; ``below`` is the commit before its own commit."""
         told: dict[str, Any] = {"state": "done", "finished": datetime.now(UTC).isoformat(timespec="seconds")}
         ended = getattr(self._importer.functions, "ended", None)
         if ended is not None:
@@ -601,7 +601,7 @@ class _Import:
 
     @property
     def _commits(self) -> bool:
-        """True unless nothing is new, as on most days of an import that is repeated."""
+        """True if the import must commit: not if a repeated import found no new rows."""
         is_new = self._report.read or not self._plan.may_be_empty
         return self._how.commit and bool(is_new)
 
@@ -618,7 +618,7 @@ class _Import:
 
 
 def create_tensor(ds: Dataset, one: TensorPlan) -> Tensor:
-    """Create a planned tensor; names that warn users elsewhere are allowed."""
+    """Create a planned tensor, without the warnings that `create_tensor` gives for some names."""
     with any_name():
         created = ds.create_tensor(one.name, **one.arguments)
     for key, value in one.info.items():

@@ -1,4 +1,4 @@
-"""Work of an import's workers: they make rows of the plan's items, and report rows that cannot be made."""
+"""Work of an import's workers: they turn items of the plan into rows, and report rows that cannot be made."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Items(Sequence[tuple[int, Any]]):
 
 
 class _Numbered(tuple[int, Any]):
-    """An item with its number; messages show the item only."""
+    """(Number of an item, item); messages show the item only."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class Making:
                     yield made
 
     def many(self, entries: Sequence[tuple[int, Any]]) -> Iterator[Any]:
-        """Yield the rows of several items, at most one row each, as columns."""
+        """Yield the rows of several items as columns; each item makes at most one row."""
         for found in self._made([item for _, item in entries]):
             if isinstance(found, Skipped):
                 yield found
@@ -136,7 +136,10 @@ class Making:
     def _looked_at(
         self, columns: Columns, place: Callable[[int], str]
     ) -> Generator[Skipped, None, tuple[Columns, Sequence[int], dict[int, list[Skipped]]]]:
-        """Inspect the pictures of columns; return the columns and numbers of the rows that stay, and the changes."""
+        """Inspect the pictures of columns; yield reports of rows to leave out.
+
+        Return the columns without these rows, the numbers of the remaining rows, and the changes in their pictures.
+        """
         pictures = self.pictures
         count = len(next(iter(columns.values())))
         out: set[int] = set()
@@ -160,9 +163,9 @@ class Making:
         return kept(columns, rows), rows, changes
 
     def _made(self, items: Sequence[Any]) -> Iterator[Any]:
-        """Let the importer make the rows of several items; if that fails, the row of each remaining item alone.
+        """Let the importer make the rows of several items together; if that fails, make each remaining row alone.
 
-        An item that the importer did not expect then costs one row.
+        So an item that the importer cannot handle costs only its own row.
         """
         done: set[int] = set()
         told: set[str] = set()
@@ -189,7 +192,7 @@ class Making:
 
 
 def _tried(rows: Iterable[Any]) -> Iterator[Any]:
-    """Yield the rows of an importer, and the error that ends it; importers of other packages may raise any error."""
+    """Yield the rows of an importer; if it fails, yield the error, which may be of any type in other packages."""
     try:
         yield from rows
     except Exception as error:  # noqa: BLE001 - reported with the item

@@ -21,7 +21,7 @@ def is_installed(package: str) -> bool:
 
 @contextmanager
 def foreign(what: str, hint: str = "") -> Iterator[None]:
-    """Turn the errors of another package into errors of lakebed.
+    """Convert the errors of another package to `IngestionError`.
 
     Raises
     ------

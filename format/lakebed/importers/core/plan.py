@@ -14,12 +14,12 @@ Optional names of the module:
 ``BATCHED = True``
     ``rows`` returns columns {tensor: values}, or an iterator of them.
 ``BATCH = n`` and ``many(items, context)``
-    ``many`` is given up to n items, each of which becomes one row or none. It yields Skipped, and pairs of the
-    positions of items in the batch and the columns of their rows.
+    ``many`` gets up to n items; each item becomes one row or none. It yields Skipped, and pairs (positions of items in
+    the batch, columns of their rows).
 ``SCHEDULER``
-    ``"processed"`` where rows are made by Python code; ``"threaded"`` is the default.
+    ``"processed"`` if Python code makes the rows; the default is ``"threaded"``.
 ``plan_splits(source, only, *, ...)``
-    Called instead of ``plan`` with the splits that are wanted, so that others are not read.
+    Called instead of ``plan`` with the requested splits, so that other splits are not read.
 ``address(src)``
     Returns the :class:`Elsewhere` that the text of a source names; None for files.
 ``resumed(source, options, records)``
@@ -27,8 +27,8 @@ Optional names of the module:
 ``ended(plan) -> dict``
     Facts for the info that are known once all rows are made.
 ``copied(source, dest, *, overwrite, creds, progressbar, **options)``
-    Copies a source that is a dataset already, with its history; returns None for sources that are planned. Without a
-    dest it only counts the rows.
+    Copies a source that is a dataset, with its history; returns None for sources that need a plan. If `dest` is None,
+    it only counts the rows.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def tensor(
     info
         Info of the tensor.
     is_list
-        Samples are lists of numbers: an empty list stays a list, and does not become a null, even if none has two.
+        True if samples are lists of numbers. Then an empty list stays a list and does not become null, even if no list
+        has more than one number.
     """
     told = dict(info or {})
     if is_list:
@@ -107,7 +108,7 @@ class Problem:
 
 
 class Stretch(NamedTuple):
-    """A part of a file or a dataset: an item of plans; `stop` is None for all from `start` on."""
+    """An item of a plan: the part of a file or dataset from `start` to `stop`, or to the end if `stop` is None."""
 
     name: str
     start: int
@@ -141,14 +142,14 @@ class Copied:
 
 @dataclass(frozen=True)
 class Upsert:
-    """Rows by key: newer ones take the place of older ones.
+    """Import of rows by key: a newer row replaces the older row of its key.
 
     Parameters
     ----------
     key
         Tensors that identify a row.
     cursor
-        Tensor whose greater value marks the newer row; None for the order in which rows come.
+        Tensor whose greater value marks the newer row; None if the later row is the newer one.
     """
 
     key: tuple[str, ...]
@@ -170,23 +171,23 @@ class Plan:
     context
         Data that all workers need; picklable.
     rows
-        Number of rows that are expected; None if it is unknown.
+        Expected number of rows; None if it is unknown.
     nbytes
         Bytes of the source that will be read.
     splits
         Name of a split -> range of its items. Covers all items, in order; empty for sources without splits.
     problems
-        Defects that are known already.
+        Defects of the source that are known before the import.
     classes
         Names of classes by tensor, for the report.
     about
         Facts about the whole source, for the info of the dataset.
     upsert
-        The key of the rows; None appends all.
+        The key of the rows; None appends all rows.
     of
         The part of the source that is imported, such as a table of a database.
     may_be_empty
-        A source without rows is no error.
+        True if a source without rows is no error; such a plan has one item, a stream.
     """
 
     found: str
@@ -252,9 +253,9 @@ def media(
     htype
         ``image``, ``audio``, ``video``, ...
     compression
-        Sample compression; for links, that of the linked files.
+        Sample compression of the tensor; for links, compression of the linked files.
     link
-        Store links.
+        Whether to store links.
     """
     htype = f"link[{htype}]" if link else htype
     return tensor(name, htype, sample_compression=compression, info=info, **arguments)

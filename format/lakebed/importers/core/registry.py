@@ -60,7 +60,7 @@ def importer_of(name: str) -> Format:
     Raises
     ------
     IngestionError
-        If no format has it.
+        If no format has the name.
     """
     known = importers()
     name = name if name in known else _ALSO.get(name, name)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _REMEMBERED = 100
 _SHOWN = 10
 
-# Text that appending adds in front of the error that caused its own.
+# Text that `append` puts before the message of the original error.
 _WRAPPED = re.compile(r"^\w+: (?:Failed to append to the tensor '[^']*': )?")
 _ADVICE = ". If you wish to skip the samples that cause errors, please specify `ignore_errors=True`."
 # Parts of a reason that differ from row to row.
@@ -34,33 +34,34 @@ class ImportReport:
     format, source, found
         The format of the source, its address and its description.
     dest
-        Address of the dataset; of several, of their folder.
+        Address of the dataset; if the import made several datasets, address of their folder.
     tensors
         Arguments of the tensors: {name: {"htype": ..., ...}}.
     classes
         Names of classes by tensor.
     splits
-        Rows by split; after a dry run, items.
+        Number of rows by split; after a dry run, number of items.
     planned
-        Number of rows that were expected; None if it was unknown.
+        Expected number of rows; None if it was unknown.
     nbytes
         Bytes of the source.
     problems
-        Defects that were known before.
+        Defects of the source that were known before the import.
     written, skipped
-        Numbers of rows that were written, and that were left out.
+        Number of written rows, and number of rows that were left out.
     reasons
-        Number of rows that were left out, by reason.
+        Reason -> number of rows that were left out for it.
     left_out
         The first 100 rows left out: {"where": ..., "reason": ...}.
     merged
-        Of an import by key: keys of the dataset whose row was replaced, and keys that were added.
+        For an import by key: number of keys whose row was replaced, and number of keys that were added.
     changes
         Changes in rows that were written: {change: {"count": ..., "first": ...}}.
     file
-        File of JSON lines, in the folder for temporary files, that lists all rows left out; None for at most 10.
+        File of JSON lines, in the folder for temporary files, that lists all rows left out; None if these are at most
+        10.
     no_file
-        Reason if this file could not be written.
+        Reason why this file could not be written; None otherwise.
     resumed
         True if the import continued an earlier run.
     seconds
@@ -114,7 +115,7 @@ class ImportReport:
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset; of several, the first.
+        """The dataset; if the import made several datasets, the first of them.
 
         Raises
         ------
@@ -157,7 +158,7 @@ class ImportReport:
             self.left_out.append({"where": where, "reason": reason})
 
     def record(self) -> dict[str, Any]:
-        """Return the part that the dataset remembers."""
+        """Return the part of the report that is stored in the info of the dataset."""
         names = ("format", "source", "found", "written", "skipped", "reasons", "left_out", "changes")
         found = {name: getattr(self, name) for name in names} | (
             {"merged": self.merged} if self.merged else {}

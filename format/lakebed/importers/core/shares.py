@@ -1,12 +1,12 @@
-"""Shares of annotations that decide the type of a tensor, so that a single wrong annotation does not."""
+"""Shares of annotations that decide the type of a tensor, so that a few wrong annotations do not change it."""
 
 from __future__ import annotations
 
 MOSTLY = 0.66
-"""Share of annotations that decides the type; other annotations get no value, or are left out."""
+"""Minimum share of the annotations that decide the type; other annotations get no value, or are left out."""
 
 NEARLY_ALL = 0.95
-"""Share as `MOSTLY`, for types without a null, such as whole numbers: other annotations must be left out."""
+"""Minimum share for types without a null, such as whole numbers, because other annotations must be left out."""
 
 
 def mostly(found: int, looked: int, share: float = MOSTLY) -> bool:

@@ -56,14 +56,14 @@ _IS_DATASET = "a dataset of lakebed or Deep Lake, which is no part of the folder
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A source that consists of no files, such as a database.
+    """A source that does not consist of files, such as a database.
 
     Parameters
     ----------
     address
-        Its address, which may hold a password.
+        Address of the source, which may contain a password.
     shown
-        The address without secrets.
+        Address without secrets, for messages.
     """
 
     address: str = field(repr=False)
@@ -83,9 +83,9 @@ class Source:
     creds
         Credentials of a bucket or a web server.
     follow_symlinks
-        Open files outside of the root that symbolic links lead to.
+        Whether to open files outside of the root to which symbolic links lead.
     dest
-        Address of the destination, which may lie inside of the source; empty if it is unknown.
+        Address of the destination, which may be inside the source; empty if it is unknown.
     """
 
     address: str
@@ -128,7 +128,7 @@ class Source:
         self.__dict__.update(state)
 
     def at(self, path: str | os.PathLike[str]) -> Source:
-        """Return the source at a path, which is relative to this source if that exists."""
+        """Return the source at a path; the path is relative to this source if such a file or folder exists."""
         text = os.fspath(path)
         if scheme_of(text) == "file" and not os.path.isabs(text) and self.is_folder:
             below = f"{self.address.rstrip('/')}/{text}"
@@ -185,7 +185,7 @@ class Source:
 
     @cached_property
     def suffix(self) -> str:
-        """Suffix of a single file in lower case, with its dot; its first bytes count more than its name."""
+        """Suffix of a single file in lower case, with its dot; the file's first bytes take precedence over its name."""
         return (_suffix_of_bytes(self.head) or suffix_of(self.name)) if self.is_file else ""
 
     @cached_property
@@ -203,12 +203,12 @@ class Source:
 
     @cached_property
     def files(self) -> dict[str, int]:
-        """Size in bytes by name of all files, sorted; of a single file, that one.
+        """Name -> size in bytes of all files, sorted by name; a source that is a single file has one entry.
 
         Raises
         ------
         InvalidPathException
-            If it holds no files.
+            If the source holds no files.
         """
         if self.is_object:
             return {}
@@ -254,16 +254,16 @@ class Source:
         return [name for name in self.files if self.suffix_of(name) in suffixes]
 
     def chosen(self, *suffixes: str) -> list[str]:
-        """Return the name of a single file, whatever its suffix; of a folder, the files with one of these suffixes."""
+        """Return the files of a folder with one of these suffixes; for a single file, its name, whatever the suffix."""
         return [self.name] if self.is_file else self.with_suffix(*suffixes)
 
     def mainly(self, *suffixes: str) -> list[str]:
-        """Return the names of files with one of these suffixes, if at least half of all files have one."""
+        """Return the names of files with one of these suffixes; none if fewer than half of all files have one."""
         names = [] if self.is_object else self.with_suffix(*suffixes)
         return names if self.is_file or 2 * len(names) >= len(self.files) else []
 
     def suffix_of(self, name: str) -> str:
-        """Return the suffix of a file; of a single file, :attr:`suffix`."""
+        """Return the suffix of a file; for a source that is a single file, :attr:`suffix`."""
         return self.suffix if self.is_file else suffix_of(name)
 
     def find(self, name: str) -> str:
@@ -292,7 +292,7 @@ class Source:
         return self.link(name) if self.is_local else None
 
     def link(self, name: str) -> str:
-        """Return the address of a file, as links to it store it."""
+        """Return the address of a file that links to the file store."""
         return self.address if self.is_file else f"{self.address.rstrip('/')}/{name}"
 
     def read(self, name: str = "") -> bytes:
@@ -301,9 +301,9 @@ class Source:
         Raises
         ------
         NotFoundError
-            If it is gone.
+            If the file does not exist any more.
         StorageError
-            If it cannot be read.
+            If the file cannot be read.
         """
         path = self.path(name)
         if path is not None:
@@ -317,7 +317,7 @@ class Source:
         Raises
         ------
         IngestionError
-            If it is larger than `most` bytes.
+            If the file is larger than `most` bytes.
         """
         size = self.files.get(name or self.name, 0)
         if size > most:
@@ -330,7 +330,7 @@ class Source:
         Raises
         ------
         IngestionError
-            If the file is larger, or no JSON object.
+            If the file is larger, or is not a JSON object.
         """
         try:
             found = json.loads(self.document(name, most))
@@ -343,9 +343,9 @@ class Source:
         return found
 
     def open(self, name: str = "") -> BinaryIO:
-        """Open a file for reading; a single file has any name. Errors are those of :meth:`read`.
+        """Open a file for reading; for a source that is a single file, the name is ignored.
 
-        From a bucket, only the ranges that are read are fetched.
+        Errors are those of :meth:`read`. From a bucket, only the ranges that are read are fetched.
         """
         path = self.path(name)
         if path is not None:
@@ -364,7 +364,7 @@ class Source:
 
     @cached_property
     def identity(self) -> str:
-        """Digest of the names and sizes of all files; for an object, of its type."""
+        """Digest of the names and sizes of all files; for an object of the program, digest of its type."""
         found = sha256(self.shown.encode())
         for name, size in self.files.items():
             found.update(f"{name}\0{size}\0".encode("utf-8", "surrogatepass"))
@@ -372,14 +372,14 @@ class Source:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files in bytes."""
         return sum(self.files.values())
 
     # -- where the files are -----------------------------------------------------------------------------------
 
     @cached_property
     def _listing(self) -> tuple[dict[str, int], dict[str, str]]:
-        """Sizes of the files, and the reasons for other entries."""
+        """Name -> size of each file, and name -> reason of each entry that is left out."""
         left_out: dict[str, str] = {}
         found = dict(sorted(self._walk(left_out) if self.is_local else self._listed(left_out)))
         return found, dict(sorted(left_out.items()))
@@ -455,12 +455,12 @@ class Source:
 
 
 def _check_host(address: str) -> None:
-    """Look up the host of a web address: a client would retry for half a minute.
+    """Look up the host of a web address first, because for an unknown host a client would retry for half a minute.
 
     Raises
     ------
     InvalidPathException
-        If it is unknown, and no proxy might know it.
+        If the host is unknown, and no proxy is set that might know it.
     """
     import socket
     from urllib.parse import urlsplit
@@ -483,7 +483,7 @@ def _is_hidden(name: str) -> bool:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Turn errors of the operating system into errors of lakebed."""
+    """Convert errors of the operating system to errors of lakebed."""
     try:
         yield
     except FileNotFoundError as error:
@@ -500,9 +500,9 @@ class Ranges(io.RawIOBase):
     Parameters
     ----------
     ranged
-        Function that returns a given number of bytes from a position on; fewer at the end.
+        Function that returns a given number of bytes from a position on; fewer bytes at the end of the file.
     size
-        Bytes of the file.
+        Size of the file in bytes.
     """
 
     def __init__(self, ranged: Callable[[int, int], bytes], size: int) -> None:
@@ -564,7 +564,7 @@ def _suffix_of_bytes(head: bytes) -> str | None:
 
 
 def _is_arrow_stream(head: bytes) -> bool:
-    """Return whether bytes begin with an Arrow message: a mark, its length, and a flatbuffer with its table inside."""
+    """Return whether bytes begin with an Arrow message: a marker, the length of the message, and a flatbuffer."""
     mark, length, root = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
     table = int.from_bytes(head[8 + root : 12 + root], "little", signed=True)
     is_inside = 4 <= root < min(length, len(head) - 12) and 0 <= root - table < length

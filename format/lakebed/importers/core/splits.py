@@ -43,7 +43,7 @@ def split_of(name: str) -> str:
 
 
 def split_of_stem(name: str, files: Sequence[str]) -> str:
-    """Return the split named by the stem of a file, as in ``train.csv``; "" for other names, and for an only file."""
+    """Return the split named by the stem of a file, as in ``train.csv``; "" for other stems, and for a single file."""
     return SPLITS.get(stem_of(name), "") if len(files) > 1 else ""
 
 
@@ -70,7 +70,7 @@ def ranges_of(
     by_split
         Name of a split, or "", and its items, in order.
     rest
-        Name for the split "" if others exist.
+        Name that replaces "" if other splits exist.
     """
     items: list[T] = []
     ranges: dict[str, range] = {}
@@ -89,9 +89,9 @@ class Splits:
     names
         Names of the splits, in order; empty for imports without splits.
     ends
-        Number of the first item behind each split, if whole items belong to splits.
+        Number of the first item after each split, if whole items belong to splits.
     shares
-        Share of the rows of each split, if splits are drawn.
+        Share of each split in the rows, if the split of each row is drawn at random.
     seed
         Seed of the draws.
     only

@@ -21,25 +21,25 @@ from lakebed.transforms.report import SkippedLog, TransformReport
 from lakebed.upserts.store import UpsertStore
 
 _PUBLISH_BYTES = 64_000_000
-"""Rows are published in batches of about this many bytes: each publish names every chunk of the dataset."""
+"""Approximate number of bytes per publish; it is large because each publish writes a list of all chunks."""
 
 
 def upserted(
     ds: Dataset, made: Iterable[Any], upsert: Upsert, *, rekeyed: bool, strict: bool
 ) -> tuple[dict[str, int], TransformReport]:
-    """Store rows that come as columns, one for each key; return what became of the keys, and the counts of the rows.
+    """Store rows, which come as columns, one row for each key; return the counts of keys and of rows.
 
     Parameters
     ----------
     made
-        Columns {tensor: values}, and rows that cannot be made.
+        Columns {tensor: values}, and reports of rows that cannot be made.
     rekeyed
-        Rows of the dataset may share a key: it had another one, or none.
+        Whether rows of the dataset may share a key, because it had another key or none before.
 
     Raises
     ------
     IngestionError
-        If a column can be no key, or, with `strict`, a row cannot be made.
+        If a column cannot be a key, or, with `strict`, a row cannot be made.
     """
     report = TransformReport("import by key", items=1)
     log = SkippedLog(report)
@@ -80,7 +80,7 @@ def _publish(store: UpsertStore, waiting: list[dict[str, pa.Array]]) -> None:
 
 
 def _as_arrow(values: Any) -> pa.Array:
-    """Return the values of a tensor as Arrow; documents, which come as a list, as JSON text."""
+    """Convert the values of a tensor to an Arrow array; JSON values, which come as a list, become JSON text."""
     if isinstance(values, pa.Array):
         return values
     texts = [None if one is None else written(one, "json", None).text.decode() for one in values]

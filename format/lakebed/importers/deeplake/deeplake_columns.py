@@ -60,7 +60,7 @@ class Column:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """Key that is equal for columns of versions that can share a tensor: all properties but the names."""
+        """Key that is equal for columns that can share a tensor: all properties but the names."""
         told = {key: value for key, value in self.plan.arguments.items() if key != "class_names"}
         return self.how, told, dict(self.plan.info)
 
@@ -97,12 +97,12 @@ class Column:
 
 
 def columns_of(ds: Any, wanted: Sequence[str]) -> list[Column]:
-    """Return the columns of a version: the wanted ones that it has, or all."""
+    """Return the columns of a version: the columns in `wanted` that it has, or all if `wanted` is empty."""
     found: list[Column] = []
     types = {column.name: column.dtype for column in ds.schema.columns}
     for name in wanted or types:
         if name not in types:
-            continue  # an earlier version may lack it
+            continue  # an earlier version may lack the column
         called = tensor_name(name, {one.tensor for one in found})
         how, plan = _tensor_of(ds[name], called, types[name])
         if called != name:

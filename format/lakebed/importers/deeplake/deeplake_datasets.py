@@ -1,7 +1,8 @@
 """Deep Lake datasets: formats 2 and 3 are copied with all versions; format 4 is opened by the package deeplake.
 
-The rows of one version of a dataset of format 4 are imported: of the last one, or of that with an id or a tag; earlier
-versions are reported. With ``history=True`` all versions are imported as commits (:mod:`deeplake_history`).
+The rows of one version of a dataset of format 4 are imported: of the last version, or of the version with a given id or
+tag; the report names earlier versions. With ``history=True`` all versions are imported as commits
+(:mod:`deeplake_history`).
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ def copied(
     columns: Sequence[str] = (),
     version: str | None = None,
 ) -> Copied | None:
-    """Copy a dataset of format 3, or, with `history`, of format 4; return None for others.
+    """Copy a dataset of format 3, or, with `history`, of format 4; return None for other datasets.
 
     Raises
     ------
     IngestionError
-        If a part of a dataset of format 3 was requested, or one version together with all.
+        If a part of a dataset of format 3 was requested, or one version and also `history`.
     """
     found = recognise(source)
     if history and found != "a Deep Lake 3 dataset":
@@ -146,7 +147,7 @@ def _check_columns(source: Source, ds: Any, columns: Sequence[str]) -> None:
 
 
 def _branches_left(ds: Any) -> list[Problem]:
-    """Return the problem of branches other than the open one."""
+    """Return the report that branches other than the open one are not imported."""
     others = [name for name in ds.branches.names() if name != ds.current_branch.name]
     reason = f"branches other than {ds.current_branch.name} are not imported: {', '.join(others)}"
     return [Problem("branches", reason, 0)] if others else []
@@ -175,7 +176,7 @@ def _opened(source: Source) -> Any:
     Raises
     ------
     IngestionError
-        If the package is missing, or cannot open it.
+        If the package is missing, or cannot open the dataset.
     """
     try:
         import deeplake

@@ -3,8 +3,8 @@
 The package deeplake opens each version, and describes its changes:
 
     change                                 rows that are read
-    rows were appended, and nothing else   these rows
-    others                                 the rows of both versions; rows that differ are written
+    rows were appended, and nothing else   the appended rows
+    other changes                          the rows of both versions; rows that differ are written
     a column was renamed                   its tensor is renamed, and then compared like others
 
 The descriptions decide only which rows are compared; rows, columns and types are those of each version.
@@ -34,7 +34,7 @@ from lakebed.runtime.progress import rows_bar
 
 _APPENDED = re.compile(r"Appended [\d,]+ rows? to column \d+")
 _RENAMED = re.compile(r"Renamed column \d+ to '(.*)'", re.DOTALL)
-# Limit of the bytes of rows that are read at a time.
+# Maximum number of bytes of the rows that are read at a time.
 _BYTES = 32 << 20
 _MOST_ROWS = 256
 
@@ -54,11 +54,11 @@ def copy_versions(
     Parameters
     ----------
     source, theirs
-        The dataset, and its open object of their package.
+        The source, and its dataset as the package deeplake has opened it.
     dest
         Path or address of the new dataset.
     columns
-        Columns that are taken; an interrupted import continues with the same ones only.
+        Columns to import; an interrupted import continues only with the same columns.
     overwrite, creds, progressbar
         As for :func:`lakebed.import_from`.
 
@@ -71,7 +71,7 @@ def copy_versions(
     DatasetExistsError
         If a dataset exists at ``dest`` that this import did not begin.
     IngestionError
-        If rows of a version cannot be read: leaving them out would shift those of later versions.
+        If rows of a version cannot be read: leaving them out would shift the rows of later versions.
     """
     identity = f"{source.identity}/{','.join(columns)}/versions"
     ds, done = _destination(dest, identity, overwrite=overwrite, creds=creds)
@@ -92,7 +92,7 @@ def copy_versions(
 
 
 def _versions(theirs: Any) -> list[Any]:
-    """Return the versions, oldest first, without the empty one at the beginning of each dataset."""
+    """Return the versions, oldest first, without the empty version with which each dataset begins."""
     history = theirs.history
     found = [history[number] for number in range(len(history))]
     if found and not found[0].operations and not found[0].open().schema.columns:
@@ -269,7 +269,7 @@ def _renamed(
 
 
 def _step(values: Any, rows: int) -> int:
-    """Return the number of rows of the next stretch, by the size of the present one."""
+    """Return the number of rows to read next, estimated from the size of `values`, which has `rows` rows."""
     return max(1, min(_MOST_ROWS, 2 * rows, _BYTES * rows // max(1, size_of(values))))
 
 

@@ -6,13 +6,13 @@ files, each kind is a group, named by its files without the split: ``instances/b
 
     annotation                      tensor
     polygons                        segmentation: all polygons; segmentation_object: the annotation of each
-    RLE (crowds)                    rle_mask: a layer each, (height, width, n); rle_object: the annotation of each
+    RLE (crowds)                    rle_mask: a layer for each mask, (height, width, n); rle_object: its annotation
     captions                        caption: a sequence of texts
     panoptic PNG                    segment_ids: (height, width) uint32; the keys of the segments beside it
     other keys                      other: JSON, an object for each annotation
 
-``images``, ``file`` and ``image_id`` are of the picture; ``image_info`` holds the rest of its record. The info of the
-dataset holds licences, info, and categories with their supercategories.
+``images``, ``file`` and ``image_id`` describe the picture; ``image_info`` has the other members of its record. The info
+of the dataset has licences, info, and categories with their supercategories.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from lakebed.importers.tables.json_index import JsonFile, open_json
 from lakebed.transforms.output import Skipped
 
 BATCH = 512
-"""Number of pictures whose rows are made together, as long as their masks fit into `_MASK_BYTES`."""
+"""Maximum number of pictures whose rows are made together; their masks must fit into `_MASK_BYTES`."""
 
 _MASK_BYTES = 1 << 25
 _ARRAYS = {"images": ("id", "file_name"), "annotations": ("image_id",)}
@@ -74,7 +74,7 @@ _WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
 
 
 class _Row(NamedTuple):
-    """A picture: its file, where its record lies, and its annotations by kind: JSON file and number in its array."""
+    """A picture: its file, the place of its record, and its annotations: kind -> JSON file and numbers in its array."""
 
     file: str
     record: tuple[int, int]
@@ -108,7 +108,7 @@ class _Context:
         return row
 
     def layers(self, item: _Row) -> int:
-        """Return how many bytes per pixel the masks of a picture take."""
+        """Return the number of bytes per pixel that the masks of a picture take."""
         found = 0
         for kind, reader in self.readers.items():
             number, numbers = item.annotations.get(kind, _NONE)
@@ -299,7 +299,7 @@ def _annotated(
     sizes = [(0, 0) if record is None else _size(record) for record in records]
     for kind, reader in context.readers.items():
         of = [item.annotations.get(kind, _NONE) for item in items]
-        # Make the rows of pictures without annotations together with those of any annotation file.
+        # Make the rows of pictures without annotations together with the rows of the first annotation file.
         first = min((number for number, numbers in of if len(numbers)), default=-1)
         for number, places in _by_file([number if len(numbers) else first for number, numbers in of]):
             made: list[dict[str, Any] | None] = [None] * len(places)
@@ -348,7 +348,7 @@ def _runs(
 def _tensors(
     kinds: Sequence[Kind], names: Mapping[str, str], ignore: set[str], *, plain: bool, has_text_ids: bool
 ) -> tuple[list[TensorPlan], dict[str, Reader]]:
-    """Return the tensors of annotations and records, and the readers that fill those of each kind."""
+    """Return the tensors of annotations and records, and the readers that make the values for each kind."""
     tensors: list[TensorPlan] = []
     readers: dict[str, Reader] = {}
     for kind in kinds:
@@ -369,7 +369,7 @@ class _Planner:
     rows
         Split -> file of a picture -> its row.
     files
-        Annotation files that were taken, in order.
+        Annotation files that were read, in order.
     about
         Name of an annotation file -> its group, its split and its other members.
     has_text_ids
@@ -398,7 +398,7 @@ class _Planner:
         Raises
         ------
         IngestionError
-            If no file is given, or a group has none.
+            If `files` is empty, or a group has no file.
         """
         if not files:
             raise IngestionError(
@@ -426,12 +426,12 @@ class _Planner:
         return self._groups.get(name, self._groups.get(name.rpartition("/")[2], group)), split
 
     def take(self, name: str, inspect: int) -> None:
-        """Take the pictures and annotations of a file.
+        """Add the pictures and annotations of a file.
 
         Parameters
         ----------
         inspect
-            Annotations after which no new keys are looked for.
+            Number of annotations whose keys are inspected.
         """
         source, inside = _file_of(self._source, name)
         group, split = self._group_of(name)
@@ -493,7 +493,7 @@ class _Planner:
                 rows[of] = row._replace(annotations={**row.annotations, **added})
 
     def _found(self, file_name: Any, where: str, split: str) -> str | None:
-        """Return the name of a picture's file in its source; report a missing one, and return None."""
+        """Return the name of a picture's file in the source; if it is missing, report that and return None."""
         if not isinstance(file_name, str):
             self._tell(where, "it has no file_name")
             return None
@@ -547,7 +547,7 @@ class _Planner:
     def report_leftovers(self) -> None:
         """Report pictures that no annotation file lists, other files, and the number of further problems."""
         listed = {name for rows in self.rows.values() for name in rows}
-        # Names of PNG files of panoptic segments, which are those of their pictures.
+        # Names of the PNG files of panoptic segments, which have the stems of their pictures.
         of_masks: set[str] = set()
         if any(kind.segments for kind in self.kinds.values()):
             of_masks = {f"{stem_of(name)}.png" for name in listed}
@@ -576,7 +576,7 @@ def _whole(key: Any) -> Any:
 
 
 def _in_other_type(key: Any) -> Any:
-    """Return a number as text, and text as a number: tools confuse the two in ids."""
+    """Return a number as text, and text as a number, because some tools write ids as the other type."""
     if type(key) is str and key.isdecimal() and len(key) < _MOST_DIGITS:
         return int(key)
     return str(_whole(key))
@@ -596,7 +596,7 @@ def _looks_like_coco(source: Source, name: str) -> bool:
         if size > _HEAD_BYTES:
             file.seek(max(0, size - _HEAD_BYTES))
             keys |= set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
-    # If the file is large, only its two ends were searched, where at least one of these arrays begins or ends.
+    # If the file is large, only its beginning and end were searched; one of the two arrays is enough there.
     found = keys & {b"images", b"annotations"}
     return len(found) == 2 or (size > _HEAD_BYTES and bool(found))
 

@@ -1,7 +1,7 @@
-"""Annotations of COCO: the tensors that a kind of annotation needs, and the values that it puts into rows.
+"""Annotations of COCO: the tensors of a kind of annotation, and their values in the row of a picture.
 
-`values_of_many` reads the members of many annotations as columns, without an object for each. It leaves pictures with
-an annotation that does not fit, such as a box of three numbers, to `values_of`, which reports why.
+`values_of_many` reads the members of many annotations as columns, without a Python object for each annotation. If an
+annotation of a picture does not fit, such as a box of three numbers, `values_of` reads this picture and reports why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakebed.importers.tables.json_index import JsonFile
 Ints = NDArray[np.int64]
 Values = dict[str, Any]
 Tell = Callable[[str, bool], object]
-"""Function that reports a reason; the second argument is True if the whole annotation is left out, not one value."""
+"""Function that reports a reason; the second argument is True if the whole annotation is left out, not only a value."""
 
 _BAD_VALUE = (LakebedError, LookupError, TypeError, ValueError)
 _INT32 = np.iinfo(np.int32)
@@ -41,7 +41,7 @@ _NO_OUTLINES = list(b"ifstb")
 # Many tools write these keys with empty lists. A key that is empty everywhere makes no tensor.
 _MAY_BE_EMPTY = ("bbox", "segmentation", "keypoints")
 _OUTLINES = frozenset({"segmentation", "rle_mask"})
-# Keys that the readers compute; annotations do not have them.
+# Keys that this module computes; annotations do not have them.
 _MADE = ("segmentation_object", "rle_mask", "rle_object", "other")
 
 # Htypes with large samples: reading the shapes from a separate tensor is faster than reading them from the chunks.
@@ -60,12 +60,12 @@ class Kind:
     prefix
         Name of the group, with its slash; empty if the files have no group.
     keys
-        Key -> kind of value -> how many of the inspected annotations have it: "int", "float", "text",
-        "ints", "floats", "other".
+        Key -> kind of value ("int", "float", "text", "ints", "floats", "other") -> number of inspected annotations that
+        have it.
     looked, segments_looked
         Numbers of annotations and of panoptic segments that were inspected.
     filled
-        Keys of `_MAY_BE_EMPTY` that some annotation fills.
+        Keys of `_MAY_BE_EMPTY` that have a value in at least one annotation.
     """
 
     name: str
@@ -88,14 +88,14 @@ class Kind:
 
 @dataclass(frozen=True)
 class Reader:
-    """How the annotations of a kind become values of tensors.
+    """Rules by which the annotations of a kind become values of tensors.
 
     Parameters
     ----------
     names
         Key -> name of its tensor.
     dtypes
-        Key -> dtype; a ``category_id`` that has none becomes the name of its category.
+        Key -> dtype; if ``category_id`` has no dtype, it becomes the name of its category.
     labels
         Id of a category -> its name.
     known
@@ -123,7 +123,7 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
     Raises
     ------
     ModuleNotInstalledException
-        If they have masks as text, and the package that reads them is missing.
+        If annotations have masks as text, and the package that reads such masks is missing.
     """
     array = file.arrays["annotations"]
     counts = np.bincount(array.numbers[:most], minlength=len(array.shapes)).tolist()
@@ -172,7 +172,7 @@ def _is_filled(file: JsonFile, key: str) -> bool:
 
 
 def _has_mask(file: JsonFile, shape: int, most: int) -> bool:
-    """Return whether one of the first annotations of a shape has a mask, and not any other object."""
+    """Return whether one of the first annotations of a shape has a mask, rather than another JSON object."""
     numbers = np.flatnonzero(file.arrays["annotations"].numbers[:most] == shape)[:_TOGETHER]
     outlines = [one["segmentation"] for one in file.elements("annotations", numbers)]
     if any(type(one.get("counts")) is str for one in outlines):
@@ -195,12 +195,12 @@ def _kind_of(value: Any) -> str:
 def tensors_of(
     kind: Kind, names: Mapping[str, str], ignore: set[str], *, plain: bool
 ) -> tuple[list[TensorPlan], Reader]:
-    """Return the tensors of a kind of annotations, and what fills them.
+    """Return the tensors of a kind of annotations, and the reader that makes their values.
 
     Parameters
     ----------
     names
-        Key -> name of its tensor, where that is another.
+        Key -> name of its tensor, if that differs from the key.
     ignore
         Keys that are left out.
     plain
@@ -297,7 +297,7 @@ def values_of(
     size
         Height and width of the picture.
     panoptic
-        Where the PNG files of panoptic segments are.
+        Source of the PNG files of panoptic segments.
     """
     row: Values = {}
     whole = found
@@ -345,7 +345,7 @@ def _stacked(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_] | None:
 def _usable(
     found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], tell: Tell
 ) -> list[dict[str, Any]]:
-    """Return the annotations that fit the tensors, without single values that do not."""
+    """Return the annotations that fit the tensors; single values that do not fit are removed."""
     usable = []
     for one in found:
         if not isinstance(one, dict):
@@ -366,12 +366,12 @@ def _usable(
 
 
 def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Tell) -> dict[str, Any]:
-    """Return an annotation with values that the tensors take.
+    """Return an annotation whose values fit the tensors: convert values, and remove those that do not fit.
 
     Raises
     ------
     ValueError
-        If it lacks a value that each annotation must have.
+        If the annotation lacks a value that each annotation must have.
     """
     found = dict(one)
     for key in reader.names:
@@ -501,7 +501,7 @@ def values_of_many(
     Parameters
     ----------
     file
-        File of their annotations.
+        File of the annotations.
     numbers
         Numbers of the annotations of each picture.
     sizes
@@ -607,7 +607,7 @@ class _Columns:
         return found
 
     def _mark_odd(self, which: NDArray[np.bool_], counts: Ints) -> None:
-        """Mark annotations as odd if one of their values is; each annotation has as many values as counted."""
+        """Mark annotations as odd if one of their values is odd; `counts` has the number of values per annotation."""
         self.odd[np.searchsorted(_ends(counts), np.flatnonzero(which), side="right") - 1] = True
 
     def _texts(self, _: str, column: Ints) -> list[Any]:
@@ -632,7 +632,7 @@ class _Columns:
         return [parts[start:stop] for start, stop in of]
 
     def add_masks(self, found: list[Values | None], sizes: Sequence[tuple[int, int]]) -> None:
-        """Put the masks of pictures into their rows; a damaged one makes its annotation odd."""
+        """Put the masks of pictures into their rows; a damaged mask makes its annotation odd."""
         which = np.flatnonzero(self._kinds == _OBJECT)
         pictures = (np.searchsorted(self._bounds, which, side="right") - 1).tolist()
         masks: dict[int, list[NDArray[np.bool_]]] = {}

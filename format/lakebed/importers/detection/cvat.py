@@ -4,12 +4,12 @@
       <box label="cat" xtl="1" ytl="2" xbr="5" ybr="8" occluded="0" z_order="0" rotation="10"><attribute .../></box>
       <polygon .../> <polyline .../> <points .../> <ellipse .../> <cuboid .../> <mask .../> <skeleton .../> <tag .../>
 
-``polygons`` are the points of a shape, for a box two corners. ``attributes`` holds the name of the shape, its
-attributes, and its other values: occluded, z_order, rotation, group_id, source. Masks are layers of ``rle_mask``;
-``rle_object`` has the object of each. ``image_labels`` are the tags. A frame of a video has the shapes of its tracks,
-with ``track``, except those outside the picture.
+``polygons`` are the points of a shape; a box has two corners. ``attributes`` has the name of the shape, its attributes,
+and its other values: occluded, z_order, rotation, group_id, source. Masks are layers of ``rle_mask``; ``rle_object``
+has the object of each mask. ``image_labels`` are the tags. A frame of a video has the shapes of its tracks, with the
+attribute ``track``, except shapes outside the picture.
 
-Files may be of any size: a first pass notes where the images lie, and each is read when its row is made.
+Files may be of any size: a first pass records the place of each image, and the image is read when its row is made.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CORNER = re.compile(r"x([tb][lr])([12])")
 
 
 class _Piece(NamedTuple):
-    """Place of an element in a file; for a shape of a track also the attributes of the track."""
+    """Place of an element in a file; for a shape of a track, also the attributes of the track."""
 
     file: str
     start: int
@@ -75,7 +75,7 @@ class _Row(NamedTuple):
 
 
 _Size = tuple[str | None, str | None]
-"""Height and width of an image, as its file has them."""
+"""Height and width of an image, as texts of the XML file."""
 
 
 class _Known(NamedTuple):
@@ -189,7 +189,7 @@ class _Planner:
         self.kinds: set[str] = set()
 
     def take(self, name: str) -> None:
-        """Take the images and tracks of a file.
+        """Add the images and tracks of a file.
 
         Raises
         ------
@@ -209,7 +209,7 @@ class _Planner:
         folder = name.rpartition("/")[0]
         places = [folder, *(f"{folder}/{one}".lstrip("/") for one in ("images", "data"))]
         for attributes, piece in found.images:
-            # Other tools write one file per split, whose name tells the split.
+            # Other tools write one file per split; the name of the file is the name of the split.
             subset = attributes.get("subset") or stem_of(name)
             called = attributes.get("name", "")
             image = self._images.named(called, places) if called else None
@@ -262,7 +262,7 @@ def _element_of(source: Source, piece: _Piece) -> Element:
     Raises
     ------
     IngestionError
-        If it is too large, or no longer XML.
+        If the element is too large, or the file has changed and is not XML any more.
     """
     size = piece.stop - piece.start
     if size > _MOST_ELEMENT_BYTES:
@@ -438,7 +438,7 @@ def _object(element: Element, track: Mapping[str, str]) -> Object:
 
 
 def _attributes(element: Element, used: set[str]) -> dict[str, Any]:
-    """Return the values of a shape besides its place."""
+    """Return the values of a shape, except its points."""
     found: dict[str, Any] = {
         key: plain_number(value) for key, value in element.attrib.items() if key not in used
     }

@@ -3,9 +3,9 @@
     photos/1.jpg, photos/1.json       or the image inside the JSON file, as base64 in imageData
 
 ``polygons`` are the points of a shape: corners of a polygon, two corners of a rectangle, center and a point of a
-circle, points of a line. ``attributes`` holds its other members: shape_type, group_id, flags, description, ...;
-``annotation`` holds those of the file. An image without a JSON file has nulls; one whose JSON file cannot be read has
-no row, because its objects are unknown.
+circle, points of a line. ``attributes`` has the other members of the shape: shape_type, group_id, flags, description;
+``annotation`` has the other members of the file. An image without a JSON file has nulls. An image whose JSON file
+cannot be read has no row, because its objects are unknown.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Row(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A JSON file: its image, or the kind of the image inside, and the classes of its shapes."""
+    """A JSON file: name of its image, or the kind of the image inside the file; and the classes of its shapes."""
 
     name: str
     image: str | None
@@ -135,7 +135,7 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
 
 
 def _names(source: Source, images: Images) -> list[str]:
-    """Return the JSON files of LabelMe; if any exist, add those beside an image, which may have no shapes."""
+    """Return the JSON files of LabelMe; if any exist, also all JSON files beside images, which may have no shapes."""
     found = source.with_suffix(".json")
     names = {name for name in found if _looks_like_labelme(source, name)}
     return [name for name in found if names and (name in names or _image_beside(name, images) is not None)]
@@ -162,7 +162,7 @@ def _rows_of(
     problems
         List to which problems are added.
     alone
-        Images without a JSON file have rows, too.
+        Whether images without a JSON file have rows, too.
     """
     looked = dict(zip(names, each(source, names, lambda one: _look(source, one, images)), strict=True))
     problems += [
@@ -184,13 +184,13 @@ def _rows_of(
 
 
 def _is_of_another_name(look: tuple[str, _Seen | LakebedError]) -> bool:
-    """Return whether a file names an image with a stem other than its own, which may have its own annotation file."""
+    """Return whether a file names an image with another stem; such an image may have its own annotation file."""
     name, seen = look
     return isinstance(seen, _Seen) and seen.image is not None and stem_of(seen.image) != stem_of(name)
 
 
 def _look(source: Source, name: str, images: Images) -> _Seen | None:
-    """Return the image and the labels of a file; None for another format."""
+    """Return the image and the labels of a file; None if the file is of another format."""
     content = _content(source, name)
     if "shapes" not in content:
         return None

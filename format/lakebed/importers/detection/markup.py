@@ -52,7 +52,7 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
     Raises
     ------
     IngestionError
-        If it is not XML, nests too deeply, or declares a type or entities.
+        If the document is not XML, nests too deeply, or declares a type or entities.
     """
     parser = new_parser(name, encoding)
     root: list[Element] = []
@@ -82,7 +82,7 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
             parser.Parse(data, True)
     except IngestionError as error:
         declared = _DECLARED.match(data)
-        # An encoding such as GB2312, which the parser does not support.
+        # The parser does not support encodings such as GB2312: decode the document before parsing.
         if "multi-byte" in str(error) and declared is not None and encoding is None:
             with suppress(UnicodeDecodeError):
                 return parse_xml(data.decode(declared[1].decode()).encode(), name, "utf-8")
@@ -92,7 +92,7 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
 
 @contextmanager
 def parsing(name: str) -> Iterator[None]:
-    """Turn the errors of a parser into errors of lakebed."""
+    """Convert the errors of a parser to errors of lakebed."""
     try:
         yield
     except IngestionError:

@@ -1,4 +1,4 @@
-"""Masks as run lengths: counts of zeros and ones in turn, along the rows in CVAT, down the columns in COCO.
+"""Masks as run lengths: alternating counts of zeros and ones, along the rows in CVAT, along the columns in COCO.
 
 COCO writes the counts as a list of numbers, or packs them into text, which pycocotools reads and writes.
 """
@@ -16,7 +16,7 @@ from lakebed.errors import FormatError, ModuleNotInstalledException
 
 _MOST_PIXELS = 1 << 29
 _PACKED = re.compile(rb"(?:[P-o]{0,5}[0-O])*")
-"""Complete numbers of up to six characters; on other texts, pycocotools reads beyond the end."""
+"""Texts of complete numbers with up to six characters each; for other texts, pycocotools reads beyond the end."""
 
 
 def mask_of(counts: Iterable[Any], height: int, width: int) -> NDArray[np.bool_]:
@@ -49,7 +49,7 @@ def decoded(rle: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
     rle
         ``size`` and ``counts``.
     size
-        Height and width of its picture; 0 where they are unknown.
+        Height and width of the picture; 0 for unknown ones.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def decoded(rle: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
 
 
 def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
-    """Return the mask of counts that are text."""
+    """Return the mask of counts that are packed into text."""
     found = _at_most(counts, height, width) if _PACKED.fullmatch(counts) else None
     # If the counts end early, pycocotools leaves the rest of the mask uninitialised: refuse counts that would also fit
     # a mask of one pixel less.
@@ -83,7 +83,7 @@ def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
 
 
 def _at_most(counts: bytes, height: int, width: int) -> NDArray[np.uint8] | None:
-    """Return a mask whose first pixels the counts fill; None if the counts exceed the mask."""
+    """Return a mask, of which the counts may fill only the first pixels; None if the counts exceed the mask."""
     try:
         found: NDArray[np.uint8] = pycocotools().decode({"size": [height, width], "counts": counts})
     except ValueError:
@@ -97,7 +97,7 @@ def pycocotools() -> Any:
     Raises
     ------
     ModuleNotInstalledException
-        If it is missing.
+        If pycocotools is missing.
     """
     try:
         from pycocotools import mask

@@ -2,8 +2,8 @@
 
 labels        class_label: a class for each object
 boxes         bbox, float64: left, top, right, bottom
-polygons      polygon, float64: the points that the file has for an object, whatever its shape
-attributes    json: an object for each object, with its other values
+polygons      polygon, float64: the points that the file has for an object, for any kind of shape
+attributes    json: a JSON object for each object, with its other values
 annotation    json: the values of the image
 file          text: the name of the image in the source
 """
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _READERS = 32
 _READ_BYTES = 1 << 26
-"""Maximum number of files of a bucket that a plan reads at the same time, and of their bytes."""
+"""Maximum number of files of a bucket that a plan reads at the same time, and maximum number of their bytes."""
 
 IMAGE_FOLDERS = ("images", "JPEGImages")
 """Folders of images that lie in the folder of a split, or around it."""
@@ -45,7 +45,7 @@ class Object:
     Parameters
     ----------
     box
-        Left, top, right, bottom; None stands for the box around the points.
+        Left, top, right, bottom; None means the box around the points.
     points
         Points as the file has them: corners, a center and a point of a circle, points of a line.
     attributes
@@ -76,7 +76,7 @@ class Objects:
         where
             File and place of the object.
         make
-            Makes it of the arguments, or raises ValueError.
+            Function that makes the object of the arguments, or raises ValueError.
         """
         try:
             one = make(*arguments)
@@ -101,12 +101,12 @@ class Objects:
 
 
 def _complete(one: Object) -> bool:
-    """Complete the box and points of an object, and sort the corners of the box; return True if they were not sorted.
+    """Complete the box and points of an object, and sort the box's corners; return True if they were not sorted.
 
     Raises
     ------
     ValueError
-        If it has no class, neither box nor points, or a number that is not finite.
+        If the object has no class, has neither box nor points, or has a number that is not finite.
     """
     if not one.label.strip():
         raise ValueError("it has no class")
@@ -124,7 +124,7 @@ def _complete(one: Object) -> bool:
 
 
 def number_of(value: Any, name: str) -> float:
-    """Return a number, or the number that text is.
+    """Return a number, or parse a text that is a number.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def plain_number(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Context:
-    """Settings that workers need; `known` is of the format."""
+    """Settings that workers need; `known` has the settings of the format."""
 
     media: Media
     tensors: tuple[str, ...]
@@ -193,13 +193,13 @@ def plan_of(
     Parameters
     ----------
     name
-        Name of the format, for people.
+        Name of the format, for messages.
     source
-        Where the images are.
+        Source of the images.
     images
         Names of the images, or of files with the suffixes of their kinds.
     without
-        Tensors of objects that the format has nothing for.
+        Tensors of objects for which the format has no values.
     coords
         Unit of numbers: ``pixel``, or ``fractional`` for fractions of the image's sides.
     info
@@ -247,9 +247,9 @@ def row_of(
     file
         Name for the tensor ``file``.
     image
-        Name of the image; None if it is missing, or inside of another file.
+        Name of the image; None if it is missing, or is inside another file.
     fill
-        Puts the values of the image into the row, and its objects into the others.
+        Function that puts the values of the image into the row, and adds its objects to the `Objects`.
     """
     row: dict[str, Any] = {"file": file}
     objects = Objects()
@@ -268,7 +268,7 @@ def row_of(
 
 
 def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> list[T | LakebedError]:
-    """Return the results of a function on files, in order, or its errors; files in a bucket are read together."""
+    """Return for each file the result of a function, or its error, in order; files of a bucket are read in parallel."""
 
     def one(name: str) -> T | LakebedError:
         try:
@@ -298,11 +298,13 @@ def annotated(
     looked
         Annotation files, each with its contents, or the error of reading it.
     image_of
-        Returns the image of some contents, or the annotation file if the image is inside; None if it is missing.
+        Function that returns the image of some contents, or the annotation file if the image is inside; None if the
+        image is missing.
     beside
-        Returns the image that lies beside a file.
+        Function that returns the image beside an annotation file.
     problems
-        Receives unreadable files, and those whose image is missing or has another file.
+        List to which reports of files are added: unreadable files, and files whose image is missing or has another
+        annotation file.
     """
     found: dict[str, tuple[str, T]] = {}
     unreadable: set[str | None] = set()
@@ -322,7 +324,7 @@ def annotated(
 
 
 def by_folder(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the files of each split that folders name; all under "" unless each is in one."""
+    """Return the files of each split that folders name; all files under "" unless each file is in such a folder."""
     found: dict[str, list[str]] = {}
     for name in names:
         folders = [part for part in name.split("/")[:-1] if part not in IMAGE_FOLDERS][:2]
@@ -334,7 +336,7 @@ def by_folder(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 class Images:
-    """Images of a source, found for the annotations that name them."""
+    """Images of a source, which are looked up by the names in annotations."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -4,11 +4,11 @@
     train-annotations-bbox.csv                     ImageID, Source, LabelName, Confidence, XMin, XMax, YMin, YMax, ...
     train-annotations-human-imagelabels.csv        ImageID, Source, LabelName, Confidence
     class-descriptions-boxable.csv                 /m/011k07, Tortoise
-    bbox_labels_600_hierarchy.json                 parts and kinds of classes
+    bbox_labels_600_hierarchy.json                 hierarchy of the classes
 
-A row is an image of the source; lines of other images are counted. ``boxes`` are fractions of the image's sides;
-``attributes`` holds the other columns, without cells that a line lacks. Cells may be quoted. CSV files of any size are
-read an image at a time, after a pass that notes where its lines are.
+A row is an image of the source; lines of images that the source lacks are counted. ``boxes`` are fractions of the
+image's sides; ``attributes`` has the other columns, without cells that a line lacks. Cells may be quoted. CSV files may
+be of any size: a first pass records the places of the lines of each image, which are read when its row is made.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Table:
 
     @property
     def has_boxes(self) -> bool:
-        """True if its lines are boxes, not labels of images."""
+        """True if the lines are boxes, not labels of images."""
         return "XMin" in self.columns
 
 
@@ -199,7 +199,7 @@ def _tables(source: Source) -> list[_Table]:
 def _names(
     source: Source, tables: Sequence[_Table], classes: str | None, problems: list[Problem]
 ) -> tuple[dict[str, str], str | None]:
-    """Return the names of classes by id, and the file that has them."""
+    """Return (id of a class -> its name), and the name of the file that contains them."""
     taken = {one.name for one in tables}
     if classes is not None:
         return _described(source.at(classes), "", classes, problems), classes
@@ -215,7 +215,7 @@ def _names(
 
 
 def _described(source: Source, name: str, shown: str, problems: list[Problem]) -> dict[str, str]:
-    """Return the classes of a file if most of its lines are an id and a name; report other lines."""
+    """Return (id -> name) of the classes in a file if most of its lines are an id and a name; report other lines."""
     try:
         text = source.document(name).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -240,7 +240,7 @@ def _described(source: Source, name: str, shown: str, problems: list[Problem]) -
 def _scanned(
     source: Source, tables: Sequence[_Table], images: set[str], problems: list[Problem]
 ) -> tuple[dict[str, list[_Lines]], set[str]]:
-    """Return where the lines of each image are, and all ids of classes."""
+    """Return the places of the lines of each image, and all ids of classes."""
     found: dict[str, list[_Lines]] = {}
     mids: set[bytes] = set()
     for number, table in enumerate(tables):
@@ -358,7 +358,7 @@ def _object(line: str, table: _Table, names: Mapping[str, str]) -> Object:
     Raises
     ------
     ValueError
-        If it is none.
+        If the line is not a box.
     """
     values = _values(line, table)
     label, attributes = _label(values, names)

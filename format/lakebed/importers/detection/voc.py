@@ -4,10 +4,10 @@
     VOC2012/SegmentationClass/1.png, SegmentationObject/1.png
     photos/1.jpg, photos/1.xml                                        as labelImg writes them
 
-Boxes have the numbers of the file, which calls the first pixel 1; corners in another order are put in order.
-``attributes`` holds the other elements of an object (pose, truncated, difficult, occluded, parts, actions),
-``annotation`` those of the image. ``masks`` are the numbers of the palette: 0 is background, 255 the border of objects.
-An image without an XML file has nulls; one whose XML file cannot be read has no row, because its objects are unknown.
+Boxes have the numbers of the file, in which the first pixel is 1; corners in another order are sorted. ``attributes``
+has the other elements of an object (pose, truncated, difficult, occluded, parts, actions), ``annotation`` the other
+elements of the image. ``masks`` are the numbers of the palette: 0 is background, 255 the border of objects. An image
+without an XML file has nulls. An image whose XML file cannot be read has no row, because its objects are unknown.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
 class _Row(NamedTuple):
-    """An image, its XML file, and its masks of classes and of objects, as far as it has them."""
+    """An image, its XML file, its mask of classes, and its mask of objects; all but the image may be missing."""
 
     image: str
     annotation: str | None
@@ -335,5 +335,5 @@ def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[A
     if missing and colors is not None:
         raise IngestionError(f"the mask {name} has a color that belongs to no class: #{missing[0]:06x}")
     if missing:
-        return packed  # the palette numbers the objects in another order
+        return packed  # the palette lacks a color: let each color be the number of an object
     return np.array([numbers[int(one)] for one in known], dtype)[places].reshape(packed.shape)

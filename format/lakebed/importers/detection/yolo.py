@@ -2,13 +2,14 @@
 
     0 0.5 0.5 0.2 0.3                      detection: class, center, size; all are fractions of the image's sides
     0 0.1 0.1 0.2 0.3 0.4 0.5              segmentation: class, points of a polygon
-    0 0.5 0.5 0.2 0.3 0.4 0.4 2 ...        pose: a box, then points, each with its visibility or without
+    0 0.5 0.5 0.2 0.3 0.4 0.4 2 ...        pose: a box, then points, each with or without its visibility
     0 0.1 0.1 0.2 0.1 0.2 0.2 0.1 0.2      oriented boxes: class, four corners
 
 A row is an image: ``images``, ``file``, ``labels``, ``boxes``, and by task ``polygons`` or ``keypoints``; values are
-the float64 of the texts. An image without a label file has nulls, one with an empty file has no objects. Polygons have
-the boxes around them. A box among polygons is its rectangle: four corners, from the upper left one on. A polygon of
-four points or more among boxes is the box around it, which is reported.
+the float64 of the texts. An image without a label file has nulls, an image with an empty file has no objects. The box
+of a polygon is the box around it. If other lines are polygons, a box becomes a polygon of its four corners, beginning
+with the upper left one. If other lines are boxes, a polygon of four or more points becomes the box around it, and the
+report says so.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ COORDS = {"type": "fractional", "mode": "CCWH"}
 _MOST_BYTES = 1 << 28
 """Maximum size of a label file; 100,000 polygons of 20 points take 40 MB."""
 _BOX = 5
-"""Numbers of a line with a box."""
+"""Number of numbers in a line with a box."""
 _MOST_CLASS = 0xFFFFFFFF  # limit of class numbers, because labels are stored as uint32
 
 
 class Labelled(NamedTuple):
-    """An image and its label file; None if it has none."""
+    """An image and its label file; the label file is None if the image has none."""
 
     image: str
     labels: str | None
@@ -60,7 +61,7 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True)
 class Reader:
-    """How lines become objects.
+    """Rules by which lines become objects.
 
     Parameters
     ----------
@@ -71,9 +72,9 @@ class Reader:
     names
         Names of the classes; None keeps their numbers.
     kpt_shape
-        Points of an object, and numbers of each, for poses.
+        Number of points of an object, and number of numbers per point, for poses.
     confidence
-        Lines end with a confidence.
+        Whether lines end with a confidence.
     """
 
     source: Source
@@ -111,7 +112,7 @@ class Context:
     dtype
         Type of boxes and points.
     empty
-        Images without a label file have no objects, in place of nulls.
+        Whether images without a label file have no objects, instead of nulls.
     """
 
     media: Media
@@ -245,7 +246,7 @@ def reader_of(
     inspect: int,
     tasks: Sequence[str] = tuple(TASKS),
 ) -> Reader:
-    """Inspect some label files; return how to read their lines.
+    """Inspect some label files; return the reader of their lines.
 
     Parameters
     ----------
@@ -254,7 +255,7 @@ def reader_of(
     task, names, shape, inspect
         As for ``plan``.
     tasks
-        Choices of ``auto``.
+        Tasks from which ``auto`` chooses.
 
     Raises
     ------
@@ -276,7 +277,7 @@ def reader_of(
 
 
 def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
-    """Count lines of some label files by how many numbers they have."""
+    """Return number of numbers in a line -> number of such lines, in some label files."""
     found: Counter[int] = Counter()
     step = max(1, -(-len(files) // max(inspect, 1)))
     for name in files[::step]:

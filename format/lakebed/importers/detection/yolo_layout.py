@@ -1,7 +1,7 @@
 """Images, label files, classes and splits of a YOLO source: ``data.yaml``, ``obj.data``, lists, folders.
 
-Paths in those files are often of another machine. They are looked up below the source: the whole path first, then
-without its first part, and so on. Nothing outside the source is opened.
+Paths in these files often come from another machine. A path is looked up below the source: first as a whole, then
+without its first part, and so on. No file outside of the source is opened.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Layout:
     Parameters
     ----------
     images
-        Names of the images of each split, in order; all under "" without splits.
+        Split -> names of its images, in order; if there are no splits, "" -> all images.
     names
         Names of the classes by number; None if unknown.
     kpt_shape
-        Number of points of an object, and of numbers for each (2 or 3); None if data.yaml lacks it.
+        Number of points of an object, and number of numbers per point (2 or 3); None if data.yaml lacks them.
     about
         Other entries of data.yaml.
     """
@@ -51,12 +51,12 @@ class Layout:
 
 
 def description_of(source: Source) -> str | None:
-    """Return the name of the data.yaml or obj.data of a source, the one nearest to the root; None if there is none.
+    """Return the name of the data.yaml or obj.data nearest to the root of a source; None if the source has none.
 
     Raises
     ------
     IngestionError
-        If several are as near.
+        If several are equally near to the root.
     """
     found = [name for name in source.with_suffix(".yaml", ".yml", ".data") if _describes(source, name)]
     if not found:
@@ -78,14 +78,14 @@ def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
     Parameters
     ----------
     data
-        The data.yaml or obj.data to use; None is the source's own.
+        The data.yaml or obj.data to use; None looks for it in the source.
     classes
-        File with a class on each line; None stands for the names of data.yaml, or the file that the source has.
+        File with a class on each line; None takes the names of data.yaml, or looks for such a file in the source.
 
     Raises
     ------
     IngestionError
-        If a file that describes the source is damaged, or names nothing that is there.
+        If a file that describes the source is damaged, or none of the images that it names exists.
     """
     name = data if data is not None else description_of(source)
     told = Layout({})
@@ -108,12 +108,12 @@ def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
 
 
 def lines_of_classes(source: Source) -> list[str]:
-    """Return the names of classes that a file has, one on each line.
+    """Return the names of classes in a file with one name on each line.
 
     Raises
     ------
     IngestionError
-        If it is not a small text file.
+        If the file is not a small text file.
     """
     return _classes_in(source, "", source.shown)
 
@@ -126,19 +126,20 @@ def _classes_in(source: Source, name: str, shown: str) -> list[str]:
 
 
 class LabelFiles:
-    """Label files of a source, found for images.
+    """Label files of a source, which are looked up by the names of images.
 
     Parameters
     ----------
     source
         Source of the label files.
     apart
-        The label files lie in another folder than the images, at the same relative paths or with the same stems.
+        Whether the label files are in another folder than the images, at the same relative paths or with the same
+        stems.
     """
 
     def __init__(self, source: Source, *, apart: bool = False) -> None:
         self._names = source.with_suffix(".txt")
-        # Also finds files with the suffix in capitals, such as 1.TXT.
+        # Map the name with a suffix in lower case, so that files such as 1.TXT are found too.
         self._texts = {f"{name[:-4]}.txt": name for name in self._names}
         self._apart = apart
         self._by_stem: dict[str, str | None] = {}
@@ -199,7 +200,7 @@ def _describes(source: Source, name: str) -> bool:
 
 
 def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
-    """Take classes and points from a description; return its splits."""
+    """Read classes and number of points from a description into `told`; return the splits that it names."""
     inside = name in source.files
     raw = _document(source if inside else source.at(name), name if inside else "", name)
     if suffix_of(name) == ".data":
@@ -272,7 +273,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:
-    """Return the names of classes by number; a number without a name is its own name."""
+    """Return the names of classes in the order of their numbers; a class without a name is named by its number."""
     if isinstance(names, str) or not isinstance(names, list | Mapping):
         raise IngestionError(f"names in {name} must be a list, or a mapping from numbers to names")
     pairs: Iterable[tuple[Any, Any]] = names.items() if isinstance(names, Mapping) else enumerate(names)
@@ -344,7 +345,7 @@ def text_of(raw: bytes, name: str) -> str:
 
 
 class _Below:
-    """Files and folders of a source, found for paths of a description.
+    """Files and folders of a source, which are looked up by the paths in a description.
 
     Parameters
     ----------
@@ -372,7 +373,7 @@ class _Below:
         return None
 
     def take(self, entries: Mapping[str, Any], images: list[str], told: Layout) -> None:
-        """Fill in the images of each split that a description names."""
+        """Add the images of each split that a description names to `told`."""
         root = entries.get("path")
         prefix = root if isinstance(root, str) else ""
         for split in _KEYS:

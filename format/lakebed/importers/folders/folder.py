@@ -1,14 +1,14 @@
-"""Folders of media: a class per folder, splits above the classes, files of one stem together in a row.
+"""Folders of media: a class for each folder, splits above the classes, files with the same stem in one row.
 
     photos/train/cat/1.jpg              images, labels "cat", split "train", file "train/cat/1.jpg"
     photos/train/cat/1.txt              text of the same row
     photos/val/dog/small/2.png          labels "dog/small"
 
-A file without a suffix that begins like a DICOM file is one, as on hospital discs. If files of audio, scans and so
-on are of several kinds, or differ in their number of axes, those of the rarer kinds are left out, file by file.
+A file without a suffix that begins like a DICOM file is a DICOM file, as on hospital discs. If files of audio, scans
+and so on are of several kinds, or differ in their number of axes, files of the rarer kinds are left out.
 
-Rows are in the order of the splits, and within them of the names. Texts and JSON files that have no other file of their
-stem, such as ``README.txt``, are rows of their own if they are as many as the other rows, as in a folder of texts.
+Rows are sorted by split, then by name. Texts and JSON files without another file of their stem, such as ``README.txt``,
+become rows only if their number is at least that of the other rows, as in a folder of texts.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _OF_SUFFIX = {
     ".npy": "array",
 }
 _ABOUT = {"text": "text", "json": "JSON"}
-"""Htypes of files that may describe rows, describe the folder, or be rows themselves."""
+"""Htype -> name, for files that may describe rows, describe the folder, or be rows themselves."""
 
 _OF_SCANS = re.compile(r"(\.\d+|\.ima|\.dicom)?")
 """Suffixes of DICOM files: no suffix, those of Siemens, or the last number of an id (1.2.840.113619)."""
 _NO_SCANS = ("dicomdir",)
-"""Directory files of discs, whose first bytes are like those of scans."""
+"""Names of directory files of discs, which begin like scans but are not scans."""
 _DICOM_AT = 128
 _OF_SOME_AXES = ("dicom", "nifti")
 """Htypes whose files are stored unchanged, and whose number of axes varies."""
@@ -93,7 +93,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """Settings that workers need: the tensor of each htype, and how many axes samples of some htypes have."""
+    """Settings that workers need: the tensor of each htype, and the number of axes of samples of some htypes."""
 
     media: Media
     tensors: Mapping[str, str]
@@ -246,7 +246,7 @@ def _is_scan(source: Source, name: str) -> bool:
         with source.open(name) as file:
             return file.read(_DICOM_AT + 4)[_DICOM_AT:] == b"DICM"
     except _WRONG:
-        return False  # the report lists the file as one of unknown kind
+        return False  # the report lists the file as a file of unknown kind
 
 
 def _told(htypes: Mapping[str, str]) -> str | None:
@@ -255,7 +255,7 @@ def _told(htypes: Mapping[str, str]) -> str | None:
 
 
 def _others(source: Source, htypes: Mapping[str, str]) -> tuple[list[Problem], dict[str, int]]:
-    """Return the files that the tensor of their htype cannot hold, and the axes of the samples of some htypes."""
+    """Return reports of files that do not fit the tensor of their htype, and (htype -> number of axes)."""
     found: list[Problem] = []
     axes: dict[str, int] = {}
     for htype in dict.fromkeys(htypes.values()):
@@ -290,7 +290,7 @@ def _spread(names: Sequence[str]) -> Sequence[str]:
 
 
 def _ranks(source: Source, names: Sequence[str]) -> dict[str, int]:
-    """Return the number of axes of some files; the others are checked when their rows are made."""
+    """Return (name -> number of axes) of some files; other files are checked when their rows are made."""
     found: dict[str, int] = {}
     for name in _spread(names):
         try:
@@ -312,7 +312,7 @@ def _of_other_axes(htype: str, rank: int, usual: int) -> str:
 def _find_stacks(
     source: Source, htypes: dict[str, str], pages: Literal["auto", "stack", "first"], problems: list[Problem]
 ) -> None:
-    """Make stacks of TIFF files with several pages, if a sample of the files has one."""
+    """Mark TIFF files of several pages as stacks, if one of some inspected files has several pages."""
     names = [
         name for name, htype in htypes.items() if htype == "image" and IMAGE_KINDS[suffix_of(name)] == "tiff"
     ]
@@ -379,7 +379,7 @@ def _rows_of(htypes: Mapping[str, str], *, splits: bool) -> dict[str, list[_Row]
 def _tensors(
     source: Source, htypes: Mapping[str, str], compression: str | None, problems: list[Problem], *, link: bool
 ) -> tuple[list[TensorPlan], dict[str, str]]:
-    """Return a tensor for each htype of the files, and its name by htype."""
+    """Return a tensor for each htype of the files, and (htype -> name of its tensor)."""
     files: dict[str, list[str]] = {}
     for name, htype in htypes.items():
         files.setdefault(htype, []).append(name)

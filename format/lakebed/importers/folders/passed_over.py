@@ -1,4 +1,4 @@
-"""Reports of files that the import of a folder skips: their number by kind, and the command to import them."""
+"""Reports of files that the import of a folder skips: number of files of each kind, and a command to import them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def beside_set(source: Source) -> Iterator[Problem]:
 
 
 def passed_over(source: Source, names: Iterable[str], why: str = "of an unknown kind") -> Iterator[Problem]:
-    """Report files that an import skips, files of one kind together.
+    """Report files that an import skips; files of one kind share a report.
 
     Parameters
     ----------

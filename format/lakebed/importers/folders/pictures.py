@@ -1,4 +1,4 @@
-"""Images of several kinds in one tensor: the kind that it stores, the conversion of the others, and its report.
+"""Images of several kinds in one tensor: the kind that the tensor stores, and the conversion of other kinds.
 
 The kind with the most bytes is stored byte for byte; the few images of other kinds are re-encoded as that kind, with
 the least loss. ``compression="lossless"`` stores several kinds as PNG instead.
@@ -48,7 +48,7 @@ def images_of(source: Source) -> list[str]:
 
 
 LOSSLESS = "lossless"
-"""Option in place of a kind of image: no pixel is lost if files are of several kinds."""
+"""Option instead of a kind of image: no pixel is lost even if files are of several kinds."""
 
 _SEVERAL = frozenset({"gif", "webp", "tiff"})
 """Kinds whose files may hold several pictures; a tensor reads the first one."""
@@ -72,11 +72,11 @@ def form_of(
     compression
         Option of the user: a kind, ``auto`` or ``lossless``.
     problems
-        Takes the report of files that are converted.
+        List to which the report of converted files is added.
     where
-        Name of the files, for people.
+        Name of the files, for messages.
     supposed
-        The kind if no file is known.
+        Kind to return if no file of a known kind was found.
     """
     most = max(found, key=lambda kind: (found[kind][1], found[kind][0], kind), default=supposed)
     codec = picture_codec(most)
@@ -104,7 +104,7 @@ def counted(files: Iterable[tuple[str | None, int]]) -> dict[str, tuple[int, int
     Parameters
     ----------
     files
-        Kind and bytes of each file; one of no known kind does not count.
+        Kind and size of each file; files of an unknown kind, None, are not counted.
     """
     found: dict[str, tuple[int, int]] = {}
     for kind, size in files:
@@ -125,7 +125,7 @@ def kind_of_images(
     Parameters
     ----------
     problems
-        Takes the report of files that are converted; None if they are only linked.
+        List to which the report of converted files is added; None if files are only linked.
     """
     files = ((IMAGE_KINDS.get(suffix_of(name)), source.files.get(name, 0)) for name in names)
     return form_of(counted(files), compression, problems)
@@ -141,7 +141,7 @@ def planned_images(
     creds_key: str | None = None,
     compression: str | None = None,
 ) -> tuple[TensorPlan, Media]:
-    """Return the tensor of the images with these names, and how rows hold them.
+    """Return the tensor of the images with these names, and the maker of their values.
 
     Parameters
     ----------
@@ -163,9 +163,9 @@ class Pictures:
     Parameters
     ----------
     kinds
-        Tensor -> the kind that it stores.
+        Tensor -> the kind of image that it stores.
     lossless
-        Rows whose pictures would lose something are left out.
+        Whether to leave out rows whose pictures would lose something.
     """
 
     kinds: Mapping[str, str]
@@ -183,7 +183,7 @@ class Pictures:
         return cls(kinds, lossless)
 
     def suffixes(self, name: str) -> tuple[str, ...]:
-        """Return the suffixes of files that a tensor stores unread."""
+        """Return the suffixes of files that a tensor stores without inspecting them."""
         kind = self.kinds[name]
         if kind in _SEVERAL:
             return ()
@@ -203,7 +203,7 @@ class Pictures:
             named = IMAGE_KINDS.get(suffix_of(sample.unread_path))
             if named in (None, kind):
                 sample.may_lose = not self.lossless
-                return  # do not read the file now; if its suffix is wrong, storing it reports that
+                return  # do not read the file now; storing the file reports a wrong suffix
         try:
             found = str(sample.compression)
             changes = list(_changes(sample, found, kind, lossless=self.lossless))
@@ -221,11 +221,11 @@ class Pictures:
 
 
 def _changes(sample: Sample, found: str, kind: str, *, lossless: bool) -> Iterator[str]:
-    """Yield what a file loses or is converted to in a tensor of that kind, unless the user requested it."""
+    """Yield descriptions of what a file loses in a tensor of that kind, unless the user requested the conversion."""
     if found in _SEVERAL and _is_several(sample, found):
         yield f"{found.upper()} of several frames, of which the first one is read"
     if found == kind or picture_codec(found) is None:
-        return  # if the file is not an image, storing it reports that
+        return  # storing the file reports an error if it is not an image
     sample.is_told = True
     if lossless and kind not in LOSSY:
         return

@@ -181,7 +181,7 @@ def images_as(
     names
         Files of the images.
     problems
-        Takes the report of files that are converted.
+        List to which the report of converted files is added.
     """
     found = {"name": "images", "htype": "image", **(given or {})}
     if not found.get("chunk_compression"):
@@ -191,5 +191,5 @@ def images_as(
 
 
 def is_link(arguments: Mapping[str, Any]) -> bool:
-    """Return whether arguments are those of a tensor of links."""
+    """Return whether the arguments describe a tensor of links."""
     return str(arguments.get("htype", "")).startswith("link[")

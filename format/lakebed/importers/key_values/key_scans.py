@@ -1,4 +1,4 @@
-"""Scan of the keys of a database: the columns that its entries are, and the keys at which items begin.
+"""Scan of the keys of a database: it finds the columns that the entries form, and the keys at which items begin.
 
 All keys are read once, in order; some values are kept as samples, which decide the kinds of columns.
 """
@@ -41,7 +41,7 @@ class Database(NamedTuple):
     name
         Name of the database; "" for the main one.
     order
-        Sort key of its keys; None for their bytes.
+        Function that returns the sort key of a key; None if keys are sorted by their bytes.
     entries
         Number of its entries; None if unknown.
     has_numbers
@@ -59,11 +59,11 @@ class Store(Protocol):
 
     @property
     def version(self) -> Any:
-        """Value that changes with each write."""
+        """Value that changes with each write to the store."""
 
     @property
     def limit(self) -> int:
-        """Maximum number of bytes of all keys and values together; more means damage."""
+        """Maximum number of bytes of all keys and values together; more bytes are a sign of damage."""
 
     def database(self, name: str) -> Database:
         """Return a database; "" is the main one."""
@@ -73,7 +73,8 @@ class Store(Protocol):
     ) -> Iterator[tuple[bytes, Any] | Database | str]:
         """Yield keys and values from ``start`` on and before ``stop``, in order.
 
-        Damage is yielded as text, and a database inside the main one as itself. Without values, they are read later.
+        Damage is yielded as text, and a database inside the main one as a `Database`. If `with_values` is false, values
+        are yielded unread; :meth:`read` reads them.
         """
 
     def read(self, value: Any) -> bytes:
@@ -81,7 +82,7 @@ class Store(Protocol):
 
 
 class Stream(NamedTuple):
-    """Entries that are one column: all of a database, or those whose keys are a prefix and a number."""
+    """Entries that form one column: all entries of a database, or those whose keys are one prefix and a number."""
 
     database: str
     prefix: bytes
@@ -152,7 +153,7 @@ class Scan:
             self.special[key] = value
             if len(self.special) <= _MOST_ASIDE:
                 return
-            # More keys of this form than special keys: count them as data.
+            # This form has more keys than special keys could have: its entries are data.
             for before in list(self.special)[:-1]:
                 self.whole.add(before, self.special[before])
             self.special = None
@@ -170,7 +171,7 @@ class Scan:
                 self.lone = self.words = None
 
     def _is_new(self, key: bytes) -> bool:
-        """Compare a key with the one before; return whether it differs."""
+        """Compare a key with the previous key; return whether it differs."""
         at = (self.database.order or bytes)(key)
         is_new = bool(at != self._last)
         if self._last is not None:
@@ -199,7 +200,7 @@ def scanned(
     Raises
     ------
     IngestionError
-        If the wanted one is missing, or entries repeat because of damage.
+        If the database `wanted` is missing, or entries repeat because of damage.
     """
     scans: list[Scan] = []
     found = [store.database("")]
@@ -290,7 +291,7 @@ def group_of(scans: Sequence[Scan], stream: Stream) -> Group:
 
 
 def key_kind_of(scan: Scan, part: Part) -> str:
-    """Return the type that keys are stored as: text, number or bytes."""
+    """Return the type in which the keys of a part are stored: text, number or bytes."""
     if part.is_numbered:
         return "text"
     if scan.database.has_numbers:

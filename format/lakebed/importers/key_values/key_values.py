@@ -2,13 +2,14 @@
 
 keys                                          rows
 any                                           a row for each entry: ``key`` and its value
-``image-0001``, ``label-0001``, num-samples   a row for each number: ``key``, and a tensor for each word; others aside
-several databases in a file                   a row for each key, and a tensor for each database; those called train,
-                                              val, test are splits
+``image-0001``, ``label-0001``, num-samples   a row for each number: ``key``, and a tensor for each word; the other
+                                              entries belong to no row
+several databases in a file                   a row for each key, and a tensor for each database; databases called
+                                              train, val, test are splits
 
 A scan of all keys and some values decides the tensors and the ranges of keys that workers read. Entries called
-``__...__``, and others that belong to no row, are kept in the info if they are short texts. Values may be messages of
-Caffe, ``Datum``: an image or an array with its label.
+``__...__``, and other entries that belong to no row, are kept in the info if they are short texts. Values may be
+messages of Caffe, ``Datum``: an image or an array with its label.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ from lakebed.importers.tfrecord.messages import parsed
 from lakebed.transforms.output import Skipped
 
 MOST_VALUE_BYTES = 1 << 30
-_MOST_SAMPLE_BYTES = 16 << 20  # bytes up to which a value is looked at to find the kind of its column
-_MOST_SAMPLES_BYTES = 128 << 20  # total bytes of values that are looked at
+_MOST_SAMPLE_BYTES = 16 << 20  # larger values are not inspected to find the kind of their column
+_MOST_SAMPLES_BYTES = 128 << 20  # maximum total size of the values that are inspected
 _MOST_ASIDE_BYTES = 64 << 10
 
 Opened = Callable[[Source, str], AbstractContextManager[Store]]
@@ -78,7 +79,7 @@ class _Item(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """Content of the values of a stream, or of the files in its Datums, and the tensors by part of the value."""
+    """Content of the values of a stream, or of the files in its Datums; and (part of the value -> its tensor)."""
 
     content: Content
     tensors: Mapping[str, str]
@@ -127,7 +128,7 @@ class _Found:
             self._keep_aside(store, scan, name)
 
     def _keep_aside(self, store: Store, scan: Scan, file: str) -> None:
-        """Keep short texts that belong to no row, and report other entries without a row."""
+        """Keep short texts that belong to no row in the info, and report other entries that belong to no row."""
         others = dict(scan.special or {})
         if any(part.is_numbered and part.file == file for part in self.parts):
             others.update(scan.lone or {})
@@ -162,22 +163,22 @@ def planned(
     names
         Names of the files or folders of databases.
     opened
-        Opens one of the files.
+        Function that opens one of the files.
     what
         Description of the source for messages.
     layout
         Meaning of the keys: ``columns`` if they are words with numbers, a column for each word; ``keys``; or ``auto``.
     splits
-        Names of files or folders name splits.
+        Whether names of files or folders are names of splits.
     database
-        Name of the database that is taken; None for all.
+        Name of the database to import; None for all.
     options
-        Options of columns; an only column is called ``value``.
+        Options of columns; if there is only one column, it is called ``value``.
 
     Raises
     ------
     IngestionError
-        If it has no entries, or databases that cannot be put side by side.
+        If the source has no entries, or has databases with different keys.
     """
     planning = Planning.of(source, [], **options)
     found = _Found(problems=planning.problems)
@@ -304,7 +305,7 @@ def datum_of(data: bytes) -> Datum:
     Raises
     ------
     IngestionError
-        If it is none, or its shape does not fit its values.
+        If the bytes are not a Datum, or its shape does not fit its values.
     """
     from google.protobuf.unknown_fields import UnknownFieldSet
 

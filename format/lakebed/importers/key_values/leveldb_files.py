@@ -21,7 +21,7 @@ _SUFFIXES = (".ldb", ".sst", ".log", ".txt", ".md", ".json", ".dbtmp")
 
 
 def recognise(source: Source) -> str | None:
-    """Describe the databases, such as "2 LevelDB databases"; None if the source has none, or other files."""
+    """Describe the databases, such as "2 LevelDB databases"; None if the source has none, or has other files too."""
     if not source.is_folder:
         return None
     folders = _folders(source)

@@ -4,13 +4,14 @@ CURRENT                     name of the manifest
 MANIFEST-n, n.log           blocks of 32 KiB of records: u32 checksum, u16 length, u8 whole (1), first (2), middle (3),
                             last (4), content
     record of a manifest    changes: added and deleted tables, number of the first log, order of keys
-    record of a log         u64 number of the first change, u32 changes; of each u8 put (1) or deletion (0), key, value
-n.ldb, n.sst                blocks; then 48 bytes: places of two blocks, the second that of the index, and u64 magic
+    record of a log         u64 number of the first change, u32 number of changes; for each u8 put (1) or deletion (0),
+                            key, value
+n.ldb, n.sst                blocks; then 48 bytes: places of two blocks, of which the second is the index, and u64 magic
     block                   content, u8 compression (0 none, 1 snappy), u32 checksum
-    content                 of each entry three varints: bytes of the key that it shares with the one before, bytes of
-                            its own, bytes of the value; key, value; at the end u32 places of whole keys, u32 their
-                            number
-    key                     the user's key, u64 number of the change and, in its last byte, put or deletion
+    content                 for each entry three varints: number of bytes that its key shares with the previous key,
+                            number of other bytes of the key, number of bytes of the value; then these other bytes and
+                            the value. At the end u32 places of entries with whole keys, and u32 number of these places
+    key                     the user's key, u64 number of the change; its lowest byte is put or deletion
     index                   value: varints offset and length of a block
 
 The newest change of a key counts. Checksums are CRC-32C, masked as in TFRecord files.
@@ -43,12 +44,12 @@ _MOST_LOG_BYTES = 2 << 30  # logs are held in memory, as LevelDB does
 _MOST_BLOCK_BYTES = 1 << 30
 _MOST_UNPACKED = 32  # limit of the decompressed size, as a multiple of a block; more than snappy can compress
 _LEAST_UNPACKED = 4096
-# Limit of all entries, as a multiple of the files; keys share prefixes, so entries are larger than files.
+# Maximum size of all entries, as a multiple of the size of the files; stored keys share prefixes, so files are smaller.
 _MOST_ENTRIES_BYTES = 1024
 
 
 class Value(NamedTuple):
-    """A value: its bytes, or its place in the block of a table."""
+    """A value: its bytes, or, if these are None, its place in the block of a table."""
 
     size: int
     data: bytes | None
@@ -67,7 +68,7 @@ class _Table(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A change of a key; None is a deletion."""
+    """A change of a key: the new value, or None for a deletion."""
 
     key: bytes
     number: int
@@ -85,7 +86,7 @@ class Folder:
     Raises
     ------
     IngestionError
-        If it is none, or its manifest is damaged.
+        If the folder is not a database, or its manifest is damaged.
     """
 
     def __init__(self, source: Source, name: str) -> None:
@@ -126,7 +127,7 @@ class Folder:
         *,
         with_values: bool = True,
     ) -> Iterator[tuple[bytes, Value] | str]:
-        """Yield keys and values from ``start`` on and before ``stop``, in order, and then the damage."""
+        """Yield keys and values from ``start`` on and before ``stop``, in order; then yield descriptions of damage."""
         damage: list[str] = []
         levels: dict[int, list[_Table]] = {}
         for table in self._tables:
@@ -149,7 +150,7 @@ class Folder:
         Raises
         ------
         IngestionError
-            If its block is damaged.
+            If the block of the value is damaged.
         """
         if value.data is not None:
             return value.data
@@ -217,7 +218,7 @@ class Folder:
         last: tuple[bytes, int] | None = None
         for key, place in blocks:
             if start is not None and key < start:
-                # All entries of this block precede `start`: the key of a block is at or after its last entry.
+                # All entries of this block precede `start`: the index's key of a block is not before its last entry.
                 continue
             try:
                 content = self._block(name, *place)
@@ -256,7 +257,7 @@ class Folder:
         Raises
         ------
         IngestionError
-            If it is damaged.
+            If the block is damaged.
         """
         if offset + length + _TRAILER_BYTES > self._files[name] or length > _MOST_BLOCK_BYTES:
             raise IngestionError(f"{name}: a block of {length:,} bytes at {offset:,} goes beyond the file")
@@ -271,12 +272,12 @@ class Folder:
 
 
 def _manifest(data: bytes) -> tuple[list[_Table], int, int]:
-    """Return the tables, the number of the first log, and that of the one before it, 0 for none.
+    """Return the tables, the number of the first log, and the number of the previous log (0 for none).
 
     Raises
     ------
     IngestionError
-        If the manifest is damaged, or keys are in another order.
+        If the manifest is damaged, or keys are not sorted by their bytes.
     """
     found: dict[int, _Table] = {}
     logs = {2: 0, 9: 0}
@@ -336,7 +337,7 @@ def _internal(content: bytes, last: tuple[bytes, int] | None) -> list[tuple[byte
     Raises
     ------
     IngestionError
-        If entries are not in order, or not behind the last one of the blocks before.
+        If entries are not in order, or do not come after the last entry of the previous blocks.
     """
     found = []
     for key, at, size in _entries(content):
@@ -352,7 +353,7 @@ def _internal(content: bytes, last: tuple[bytes, int] | None) -> list[tuple[byte
 
 
 def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
-    """Yield the records of a log; damage is recorded and costs the remaining part of its block."""
+    """Yield the records of a log; damage is added to `damage`, and the remaining part of its block is skipped."""
     parts: list[bytes] | None = None
     for start in range(0, len(data), _LOG_BLOCK_BYTES):
         block = data[start : start + _LOG_BLOCK_BYTES]

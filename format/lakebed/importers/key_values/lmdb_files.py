@@ -1,7 +1,7 @@
 """LMDB: values by their keys, from a folder with ``data.mdb`` or from a file; see ``key_values``.
 
-The package ``lmdb`` reads the files, in the process of ``array_reader``: it maps a file and trusts its page numbers and
-lengths, so that damage can crash it. Files are opened without a lock file; those of buckets are copied first.
+The package ``lmdb`` reads the files, in the process of ``array_reader``: it maps a file and trusts the page numbers and
+lengths in it, so damage can crash the process. Files are opened without a lock file; files in buckets are copied first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DATABASE_BYTES = 48  # size of the entry that names another database in the mai
 
 
 def recognise(source: Source) -> str | None:
-    """Describe the files for messages, such as "2 LMDB files"; None if the source has none, or other files."""
+    """Describe the files for messages, such as "2 LMDB files"; None if the source has none, or has other files too."""
     if source.is_object:
         return None
     names = _files(source)
@@ -152,7 +152,7 @@ class _Store:
         Raises
         ------
         IngestionError
-            If there is none of the name.
+            If no database has the name.
         """
         head, _ = self._reader.ask({"database": name})
         return Database(name, _order(head["flags"]), head["entries"], head["flags"]["integerkey"])
@@ -160,7 +160,7 @@ class _Store:
     def entries(
         self, database: Database, start: bytes | None, stop: bytes | None, *, with_values: bool = True
     ) -> Iterator[tuple[bytes, _Value] | Database | str]:
-        """Yield keys and values, and the databases inside the main one; text for damage, which ends the walk."""
+        """Yield keys and values, and the databases inside the main one; damage is yielded as text, and is the last."""
         request = {"entries": database.name, "stop": stop.hex() if stop is not None else None}
         # Key of the last entry that was read, and its number among the values of this key.
         key, place, most = start, -1, _MOST_ENTRIES
@@ -217,7 +217,7 @@ def _split(data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> list[bytes]:
 
 
 def _order(flags: Mapping[str, bool]) -> Callable[[bytes], Any] | None:
-    """Return the sort key of keys; None for their bytes."""
+    """Return the function that gives the sort key of a key; None if keys are sorted by their bytes."""
     if flags["integerkey"]:
         return lambda key: int.from_bytes(key, "little")
     return (lambda key: key[::-1]) if flags["reverse_key"] else None
@@ -235,10 +235,10 @@ class _Environment(NamedTuple):
 
 
 def opened(file: Any) -> _Environment:
-    """Open a file by its path, or a copy of an open one."""
+    """Open a file by its path, or a copy of a file that is already open."""
     if isinstance(file, str):
         return _opened(file)
-    # The file is removed on leaving; this process keeps its bytes in memory or on disk.
+    # The copy is unlinked at the end of the ``with``; its bytes stay readable while this process has it open.
     with tempfile.NamedTemporaryFile() as copy:
         shutil.copyfileobj(file, copy, 1 << 20)
         copy.flush()
@@ -281,7 +281,7 @@ def _database(file: _Environment, name: str) -> Any:
 
 
 def _entries(file: _Environment, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Return keys, sizes of values and their bytes, from one entry on and before a key, until damage."""
+    """Return keys, and sizes and bytes of values, from one entry on and before a key; stop at damage."""
     import lmdb
 
     database = _database(file, request["entries"])
@@ -320,7 +320,7 @@ def _entries(file: _Environment, request: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def _is_database(file: _Environment, key: bytes) -> bool:
-    """Return whether an entry of the main database is a database; only opening it can show that."""
+    """Return whether an entry of the main database is itself a database, by trying to open it."""
     import lmdb
 
     try:

@@ -6,12 +6,13 @@ r"""LitData: ``index.json`` and chunks, whose samples are trees of values; the i
     train/index.json ...  splits are folders
 
 Chunks are compressed as a whole, in frames of some samples (below), or sample by sample. Pickles stay as bytes. The
-package is not used: it needs PyTorch, and loads pickles.
+package `litdata` is not used: it needs PyTorch, and loads pickles.
 
     8     LDFZ01\0\0
-    16    version (1), flags, uint16; samples n, samples of a frame, frames m, uint32
-    4n+4  offsets of the samples in the unpacked frames
-    24m   first sample, samples, uint32; offset of the frame in the file, uint64; bytes, bytes unpacked, uint32
+    16    version (1), flags, uint16; number of samples n, samples per frame, number of frames m, uint32
+    4n+4  offsets of the samples in the decompressed frames
+    24m   first sample, number of samples, uint32; offset of the frame in the file, uint64; size, size when
+          decompressed, uint32
     ...   frames of Zstandard
 """
 
@@ -85,7 +86,7 @@ _MAX_AXES = 32
 
 @dataclass(frozen=True)
 class _Value:
-    """A value of samples: its tensor, how it is stored, and the content of files."""
+    """One value of each sample: its tensor, how samples store it, and the content of its files."""
 
     tensor: str
     kind: Kind
@@ -238,7 +239,7 @@ def _names(told: Any, count: int) -> list[str]:
     Raises
     ------
     IngestionError
-        If the tree has another number of values.
+        If the tree does not have `count` values.
     """
     try:
         spec = json.loads(told)[1] if isinstance(told, str) else None
@@ -345,14 +346,14 @@ def _parts(data: bytes, count: int, *, is_bare: bool) -> list[bytes]:
 
 
 def _are_bare(seen: Sequence[bytes], config: Mapping[str, Any]) -> bool:
-    """Return whether samples, such as those of tokens, are one array without its size before it."""
+    """Return whether each sample is a single array without its size before it, as samples of tokens are."""
     if not seen:
         return config.get("item_loader") != "PyTreeLoader"
     return any(int.from_bytes(sample[:4], "little") != len(sample) - 4 for sample in seen)
 
 
 def _some(seen: Sequence[bytes], count: int, *, is_bare: bool) -> list[list[bytes]]:
-    """Return some values of each kind of value in samples."""
+    """Return, for each value of a sample, its bytes in some samples."""
     values: list[list[bytes]] = [[] for _ in range(count)]
     for sample in seen:
         try:
@@ -368,7 +369,7 @@ def _some(seen: Sequence[bytes], count: int, *, is_bare: bool) -> list[list[byte
 
 
 def _kind_for(name: str, format_of: str, seen: Sequence[bytes], problems: list[Problem]) -> Kind:
-    """Return how values of a format are stored."""
+    """Return the `Kind` that describes how values of a format are stored."""
     kind, _, suffix = format_of.partition(":")
     if kind in _NUMBERS:
         return Kind("number", partial(number_of, dtype=_NUMBERS[kind]), _NUMBERS[kind])
@@ -410,7 +411,8 @@ def _dtype_of(kind: str, suffix: str, seen: Sequence[bytes]) -> str | None:
 def _head(data: bytes, names: Sequence[str]) -> tuple[int, list[int]]:
     """Return the number of an array's dtype, and its shape.
 
-    They are uint32, as is the number of axes between them; newer versions write those of tensors in big-endian order.
+    All numbers are uint32: the dtype, the number of axes, the shape. Newer versions of LitData write the numbers of
+    tensors in big-endian order.
     """
     for order in "<>":
         number, axes = struct.unpack_from(f"{order}II", data)

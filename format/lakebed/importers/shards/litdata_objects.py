@@ -38,7 +38,7 @@ def nested(data: bytes) -> Any:
 
 
 def _tagged(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    """Return the value behind a tag, and where it ends."""
+    """Return the value after a tag, and the position of its end."""
     if depth == 0 or at >= len(data):
         raise ValueError("the object is cut short, or nested too deeply")
     tag, at = data[at], at + 1
@@ -70,7 +70,7 @@ def _tagged(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     raise ValueError(f"the tag {tag} is not known")
 
 
-# Tag of a value inside a record -> tag of the same value outside: none, text, integer, number, boolean.
+# Tag of a value inside a record -> tag of the same value elsewhere: nothing, text, integer, double, boolean.
 _IN_RECORDS = {0x10: 11, 0x11: 7, 0x12: 8, 0x13: 9, 0x14: 10}
 
 

@@ -5,7 +5,7 @@
     shard.00000.mds       table of offsets, a copy of the description, samples: sizes that vary, values
     train/index.json ...  splits are folders
 
-Pickles stay as bytes. Under the key "lakebed" an index describes the tensors that our exporter wrote.
+Pickles stay as bytes. Under the key "lakebed", an index describes the tensors if an exporter of lakebed wrote it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAX_COLUMNS = 10_000
 
 
 class Column(NamedTuple):
-    """A column of shards: its name, its encoding, and its size if that does not vary."""
+    """A column of shards: its name, its encoding, and its size in bytes if all values have the same size."""
 
     name: str
     encoding: str
@@ -137,7 +137,7 @@ def _row(sample: bytes, layout: Sequence[Column], context: _Context) -> dict[str
 
 
 def _found_in(source: Source, *, splits: bool) -> _Found:
-    """Read all indexes; if an outer and an inner index name a shard, take it once."""
+    """Read all indexes; if an outer and an inner index name the same shard, it is taken once."""
     found = _Found()
     taken: set[str] = set()
     for folder in folders_of(source):
@@ -195,7 +195,7 @@ def _shard(told: Any, folder: str, source: Source, found: _Found) -> Shard:
         raise IngestionError("it names no file")
     name = _file(source, folder, (packed or raw).get("basename"))
     if name is None and packed:
-        packed = None  # the library has unpacked the shard and deleted the packed file
+        packed = None  # MosaicML's library has decompressed the shard and deleted the compressed file
         name = _file(source, folder, raw.get("basename"))
     if name is None:
         raise IngestionError(f"the file {str((packed or raw).get('basename'))[:200]!r} is missing")
@@ -240,7 +240,7 @@ def _layout(told: Mapping[str, Any]) -> tuple[Column, ...]:
 
 
 def _encodings(found: _Found) -> dict[str, str]:
-    """Return the encoding of each column; shards with another one are reported, and left out."""
+    """Return the encoding of each column; shards with another encoding of a column are reported, and left out."""
     encodings: dict[str, str] = {}
     other: set[int] = set()
     for number, layout in enumerate(found.layouts):

@@ -57,11 +57,11 @@ class Into:
     tensor, kind, content
         Tensor of the column, storage of its values, and content of its files.
     told
-        Description of its values by our exporter, which has nulls: ``npy``, ``file``, ``number`` or ``text``.
+        Form of the values if an exporter of lakebed wrote them, with nulls: ``npy``, ``file``, ``number`` or ``text``.
     dtype
-        Dtype by our exporter.
+        Dtype in the description of the exporter.
     described
-        The tensor that our exporter wrote.
+        Description of the tensor that the exporter wrote; None for other columns.
     """
 
     tensor: str
@@ -76,7 +76,7 @@ class Into:
 
 
 def kind_for(encoding: str, values: Sequence[bytes]) -> Kind:
-    """Return how values of an encoding are stored; arrays have the dtype that fits all given values."""
+    """Return the `Kind` of the values of an encoding; arrays get a dtype that fits all given values."""
     name, _, told = encoding.partition(":")
     if name in _NUMBERS:
         return Kind("number", partial(number_of, dtype=_NUMBERS[name]), _NUMBERS[name])
@@ -111,12 +111,12 @@ def _text_number(data: bytes) -> Any:
 
 
 def array_of(data: bytes, told: str) -> NDArray[Any]:
-    """Return an array: its dtype and shape come before its values, unless the encoding has them.
+    """Return an array; its dtype and shape come before its values, unless the encoding names them.
 
     Parameters
     ----------
     told
-        Remainder of the encoding: "", ``float32`` or ``float32:2,3``.
+        Part of the encoding after its name: "", ``float32`` or ``float32:2,3``.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def sample_of(data: bytes, into: Into, encoding: str) -> Any:
     if said is not None and (name in ("jpeg", "png") or into.told == "file"):
         if not data:
             return None
-        # If a file has no signature, trust the described kind.
+        # If a file has no signature, it has the kind that the description names.
         if into.content is None or sniff(data) is None:
             return file_value(data, said)
         return value_of(data, into.content)

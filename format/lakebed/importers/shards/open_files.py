@@ -11,7 +11,7 @@ _MOST_OPEN = 64
 
 
 class OpenFiles:
-    """Files that were read last, which are kept open."""
+    """Cache of the most recently read files, which are kept open."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -31,7 +31,7 @@ class OpenFiles:
         Raises
         ------
         IngestionError
-            If the file ends before.
+            If the file ends before the last of these bytes.
         """
         file = self._open.get(name)
         if file is None:

@@ -1,8 +1,8 @@
 """Shards of samples behind a table of offsets, the layout that MosaicML's MDS and chunks of LitData share.
 
-    4            samples, uint32, little-endian
-    4 * (n + 1)  offsets of the samples in the file, and the end of the last one
-    ...          description by the format
+    4            number of samples n, uint32, little-endian
+    4 * (n + 1)  offsets of the samples in the file, and end of the last sample
+    ...          description, which depends on the format
     ...          samples
 
 An ``index.json`` names the shards, and may have their hashes. A shard may be compressed as a whole.
@@ -59,15 +59,15 @@ class Shard(NamedTuple):
     name
         Name of the file in the source.
     samples
-        Number of its samples, by the index.
+        Number of samples according to the index.
     nbytes
-        Size of the shard in bytes, unpacked.
+        Size of the decompressed shard in bytes.
     compression
         Name of the compression in the index; empty if the shard is not compressed.
     hashes, unpacked_hashes
-        (algorithm, digest in hex) of the file, and of its bytes once unpacked.
+        (algorithm, digest in hex) of the file, and of its decompressed bytes.
     layout
-        Number of its layout, which is its list of columns.
+        Number of the shard's layout, which is its list of columns.
     """
 
     name: str
@@ -105,7 +105,7 @@ def inside(folder: str, name: str) -> str:
 
 
 def first_index(source: Source) -> tuple[dict[str, Any], str]:
-    """Return the first index, and the description of its folder; both empty if the source has none."""
+    """Return the first index, and a description of its folder; both are empty if the source has no index."""
     for folder in folders_of(source)[:1] if source.is_folder else ():
         return index_of(source, folder) or {}, f" in {folder}" if folder else ""
     return {}, ""
@@ -146,7 +146,7 @@ def count_of(told: Any, what: str) -> int:
     Raises
     ------
     IngestionError
-        If it is not a count.
+        If the value is not a number of things: an integer that is not negative.
     """
     if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 1 << 62:
         raise IngestionError(f"{what} is {str(told)[:40]!r} in the index: a count was expected")
@@ -154,18 +154,18 @@ def count_of(told: Any, what: str) -> int:
 
 
 def lost_by(told: Any, key: str) -> int:
-    """Return the number of samples in an unreadable shard; 0 if the index lacks it."""
+    """Return the number of samples in an unreadable shard; 0 if the index does not contain the number."""
     count = told.get(key) if isinstance(told, Mapping) else None
     return count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
 
 
 def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
-    """Return a shard with the bytes that its file has.
+    """Return a shard with the size that its file really has.
 
     Raises
     ------
     IngestionError
-        If they cannot hold its samples, or cannot be unpacked.
+        If the file is too small for its samples, or its compression is not supported.
     """
     size = source.files[shard.name]
     if shard.compression:
@@ -296,7 +296,7 @@ def rows_of(
 
 
 def parts_of(data: bytes, sizes: Sequence[int | None]) -> list[bytes]:
-    """Return the values of a sample. Sizes that are None stand before all values, as uint32.
+    """Return the values of a sample. If a size is None, the sample contains it: uint32, before all values.
 
     Raises
     ------
@@ -340,7 +340,7 @@ def unpacked(packed: bytes, compression: str, limit: int) -> bytes:
     Raises
     ------
     IngestionError
-        If it is damaged, or longer than the limit.
+        If the shard is damaged, or longer than the limit when decompressed.
     """
     import pyarrow as pa
 

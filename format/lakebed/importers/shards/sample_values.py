@@ -28,7 +28,7 @@ class Kind:
     name
         ``number``, ``text``, ``json``, ``array``, ``pixels`` (an image of Pillow, not encoded) or ``file``.
     read
-        Reads a number, JSON or an array.
+        Function that reads a number, JSON or an array.
     dtype
         Dtype of numbers, and of arrays if it is known.
     htype
@@ -36,7 +36,7 @@ class Kind:
     supposed
         Compression to assume if no file was inspected.
     first
-        Bytes before a list of files or images; None for a single one.
+        Number of bytes before a list of files or images; None if a value is a single file or image.
     unknown
         Reason for storing values as bytes without inspecting them; empty if they are inspected.
     info
@@ -152,7 +152,7 @@ def list_of(data: bytes, first: int = 0) -> list[bytes]:
     Raises
     ------
     IngestionError
-        If they are longer or shorter than the list.
+        If the elements are longer or shorter than the list.
     """
     count = int.from_bytes(data[first : first + 4], "little")
     if len(data) < first + 4 or 4 * count > len(data) - first - 4:
@@ -176,7 +176,7 @@ def pixels_of(data: bytes) -> NDArray[Any]:
     Raises
     ------
     IngestionError
-        If it is damaged.
+        If the image is damaged.
     """
     mode = _mode_of(data)
     if not mode:

@@ -9,12 +9,14 @@ _MASK = (1 << 64) - 1
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a byte, and where it ends: lowest bits first, the highest bit set in all but the last byte.
+    """Return the number at a position, and the position of its end.
+
+    Each byte has seven bits of the number, lowest bits first; the highest bit is set in all bytes but the last.
 
     Raises
     ------
     IngestionError
-        If it is cut short, or has more than 64 bits.
+        If the number is truncated, or has more than 64 bits.
     """
     value = bits = 0
     while at < len(data) and bits < _MOST_BITS:
@@ -33,7 +35,7 @@ def unsnapped(packed: bytes, limit: int) -> bytes:
     Raises
     ------
     IngestionError
-        If it is damaged, or longer than the limit.
+        If the block is damaged, or longer than the limit when decompressed.
     """
     import pyarrow as pa
 

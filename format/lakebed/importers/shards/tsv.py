@@ -43,11 +43,11 @@ _TAIL_BYTES = 4  # end of a line with base64: two "=" and the line break
 _MOST_LOOKED_AT = 256  # number of lines that decide the kinds of columns
 _MOST_LOOKED_AT_BYTES = 32 << 20  # limit of bytes of one such line
 _MOST_HELD = 256 << 20  # limit of bytes of all such lines together
-_MOST_SNIFFED = 8  # number of files whose first lines are looked at, in a folder without an index
+_MOST_SNIFFED = 8  # number of files whose first lines are inspected, in a folder without an index
 
 
 class _Lines(NamedTuple):
-    """Places of the lines of some rows in the files of one role; a start of -1 is not a line."""
+    """Places of the lines of some rows in the files of one role; a start of -1 means that the row has no line."""
 
     files: tuple[str | None, ...]
     file: Offsets | None
@@ -377,7 +377,7 @@ def _stripped(data: bytes, *, is_last: bool) -> bytes:
     Raises
     ------
     IngestionError
-        If it is not a line, because the index does not name the beginnings of lines.
+        If the bytes are not one line, because the offsets in the index are not beginnings of lines.
     """
     if not (data.endswith(b"\n") or is_last) or b"\n" in data[:-1]:
         raise IngestionError("the index of the lines does not fit the file")
@@ -420,7 +420,7 @@ def _classes(source: Source, found: Sequence[Tables], problems: list[Problem]) -
 def _roles(
     roles: Sequence[str], items: Sequence[_Item], classes: Sequence[str], link: bool, planning: Planning
 ) -> list[Role]:
-    """Return the columns of the files of each role, by some of their lines; plan their tensors."""
+    """Return the columns of the files of each role, found in some of the lines; plan their tensors."""
     lines = _some_lines(planning.source, items)
     found: list[Role] = []
     for number, role in enumerate(roles):

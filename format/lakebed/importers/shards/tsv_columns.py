@@ -7,7 +7,7 @@ label: a number, or a name of a label map   ``labels``
 hw: JSON, or two numbers                    ``hw``
 JSON; text                                  ``json``; ``text``
 
-The majority of the inspected lines decides; other lines are refused.
+The majority of the inspected lines decides the tensors; lines that do not fit them are refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BOXES = {"type": "pixel", "mode": "LTRB"}
 
 
 class Field(NamedTuple):
-    """A column of a file: its place, its type, its tensors, the content of its bytes."""
+    """A column of a file: its position in the line, its type, its tensors, and the content of its bytes."""
 
     at: int
     how: str
@@ -51,7 +51,7 @@ class Field(NamedTuple):
 
 
 class Role(NamedTuple):
-    """Columns of the files of a role, and whether the first one is the key of the row."""
+    """Columns of the files of a role, and whether the first column is the key of the row."""
 
     name: str
     columns: int
@@ -98,7 +98,7 @@ def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequenc
 
 
 def _are_objects(found: Any, *, has_boxes: bool) -> bool:
-    """Return whether JSON is a list of objects with a class each, all of them with boxes or all without."""
+    """Return whether JSON is a list of objects that each have a class, and, only if `has_boxes`, a box."""
     return isinstance(found, list) and all(
         isinstance(one, Mapping)
         and type(one.get("class")) in (str, int)
@@ -164,9 +164,9 @@ def field_of(
     Parameters
     ----------
     at, name
-        Place of the column in the lines, and its name.
+        Position of the column in the lines, and its name.
     values
-        Some of its values.
+        Some values of the column.
     """
     media = [kind for kind in map(magic, values) if kind is not None]
     is_media = 2 * len(media) > len(values)

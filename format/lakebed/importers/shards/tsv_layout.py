@@ -1,4 +1,4 @@
-"""Layout of TSV files: those that belong together, and the places of their lines.
+"""Layout of TSV files: which files belong together, and where their lines are.
 
     train.tsv, train.img.tsv      rows: key, ..., image in base64; base "train", column files of the same base beside:
     train.label.tsv, train.hw.tsv     a line for each row, of the same keys
@@ -42,7 +42,7 @@ _PARSED_BYTES = 4 << 20
 _MOST_LIST_BYTES = 64 << 20
 _MOST_SHARDS = 100_000
 _PROBES = 64  # number of positions at which an index is compared with its file
-# Limit of bytes of a last line that is verified; if it is longer, the file is indexed anew.
+# Maximum size of a last line that is verified; if the last line is longer, the index is not used and the file is read.
 _MOST_LAST_BYTES = 64 << 20
 
 Offsets = NDArray[np.int64]
@@ -57,9 +57,9 @@ class Table:
     role
         ``img``, ``label``, ``hw``, ...
     shards
-        A file for each shard; None where a shard has none.
+        Name of the file of each shard; None for shards without one.
     by_row
-        The lines are numbered like the rows, not like the lines of a shard.
+        True if the lines are numbered like the rows, not like the lines of a shard.
     """
 
     role: str
@@ -94,7 +94,7 @@ def tables_of(source: Source, name: str | None, problems: list[Problem]) -> list
     source
         The folder.
     name
-        The TSV file or description that is meant; None for all.
+        The TSV file or description to use; None for all.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def class_names(source: Source, name: str) -> list[str]:
     Raises
     ------
     IngestionError
-        If it names none, or one twice.
+        If the label map has no names, or has a name twice.
     """
     data = source.document(name)
     if name.endswith(".json"):
@@ -297,7 +297,7 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
     Raises
     ------
     IngestionError
-        If one is missing, or, with ``of``, if it is not a list.
+        If a file in the list is missing, or, with ``of``, if the file is not such a list.
     """
     lines: list[str] = []
     if source.files[name] <= _MOST_LIST_BYTES:
@@ -320,7 +320,7 @@ def _beside(source: Source, given: str, name: str) -> str:
     Raises
     ------
     IngestionError
-        If it is missing.
+        If the file is missing.
     """
     folder, slash, _ = name.rpartition("/")
     for candidate in (f"{folder}{slash}{given}", given, f"{folder}{slash}{given.rpartition('/')[2]}"):
@@ -392,7 +392,7 @@ def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
 
 
 def _numbers(data: bytes) -> NDArray[np.int64]:
-    """Return the decimal numbers of a text, parsed in parts to save memory: a number takes more space as an object."""
+    """Return the decimal numbers of a text, parsed in parts, because Python's numbers take more memory than text."""
     found, start = [np.zeros(0, np.int64)], 0
     while start < len(data):
         stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)

@@ -36,7 +36,7 @@ from lakebed.importers.core.splits import SPLITS, by_split, ranges_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 from lakebed.transforms.output import Skipped
 
-# Suffix -> function that opens the compressed stream.
+# Suffix -> function that decompresses a stream; None for shards that are not compressed.
 _UNPACKED: Mapping[str, Any] = {
     ".tar": None,
     ".tar.gz": gzip.open,
@@ -188,7 +188,7 @@ def _made(item: Stretch, key: str, row: dict[str, Any], wrong: str) -> Any:
 
 
 class _Header(tarfile.TarInfo):
-    """A header with a name of limited length, since tarfile reads it into memory."""
+    """A tar header that refuses names above a maximum length, because tarfile reads the whole name into memory."""
 
     @classmethod
     def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Header:
@@ -216,7 +216,7 @@ def _opened(source: Source, name: str, start: int = 0) -> Iterator[tarfile.TarFi
 
 
 def _members(tar: tarfile.TarFile, shard: str, limit: int) -> Iterator[tarfile.TarInfo]:
-    """Yield headers, and let the archive forget them."""
+    """Yield the headers of an archive; the archive does not keep them, which saves memory."""
     while (member := tar.next()) is not None:
         if member.offset_data + member.size > limit:
             raise IngestionError(f"{shard} claims to unpack to more than a thousand times its size")
@@ -289,7 +289,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return the key and the suffix of a file, whose last part is split at its first dot."""
+    """Return the key and the suffix of a file: the last part of its name is split at the first dot."""
     folder, slash, last = name.rpartition("/")
     stem, _, suffix = last.partition(".")
     return f"{folder}{slash}{stem}", suffix.lower()
@@ -341,7 +341,10 @@ def _named(suffixes: Mapping[str, int]) -> dict[str, str]:
 def _told(
     source: Source, named: dict[str, str]
 ) -> tuple[dict[str, str], dict[str, list[str]], dict[str, Described]]:
-    """Return names of tensors, names of classes, and descriptions of tensors, with those in our ``dataset.json``."""
+    """Return names of tensors, names of classes, and descriptions of tensors.
+
+    They come from ``dataset.json`` if an exporter of lakebed wrote it.
+    """
     if _TOLD not in source.files or source.files[_TOLD] > _MAX_TOLD_BYTES:
         return named, {}, {}
     try:
@@ -422,7 +425,7 @@ def _tensor(suffix: str, name: str, problems: list[Problem], classes: list[str] 
 
 
 def _value(suffix: str, data: bytes, said: Described | None) -> Any:
-    """Return the value of a tensor, which our exporter may have described."""
+    """Return the bytes of a file as a value of the tensor; `said` describes the tensor if lakebed exported it."""
     htype, compression = _kind(suffix)
     if htype == "text":
         return decoded(data)

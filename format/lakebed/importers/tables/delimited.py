@@ -1,6 +1,6 @@
-"""CSV and TSV: a type is used only if no value of the file loses digits; ``""`` is an empty text, and nothing is null.
+"""CSV and TSV: a type is used only if no value of the file loses digits; ``""`` is an empty text, an empty field null.
 
-The file is read twice, a block at a time: once for the types, once for the rows. Numbers with leading zeros stay text.
+The file is read twice, a block at a time: first for the types, then for the rows. Numbers with leading zeros stay text.
 An item is a file.
 """
 
@@ -102,11 +102,11 @@ class _ButFor:
     Parameters
     ----------
     types
-        The other types.
+        The types that the column would have.
     words
-        The words, and their counts.
+        The words, and how often each occurs.
     values
-        Number of other values.
+        Number of values that are not such words.
     """
 
     types: list[str]
@@ -149,11 +149,11 @@ class _Column:
 
     @property
     def kind(self) -> pa.DataType:
-        """The type; columns without a value, which all types fit, are text."""
+        """Type of the column; a column without values, which fits all types, is text."""
         return pa.string() if len(self.types) in (0, len(_TRIED)) else _TRIED[self.types[0]]
 
     def problems(self, name: str, *, is_wished: bool) -> Iterator[Problem]:
-        """Yield losses, and advice on options."""
+        """Yield reports of losses, and advice on options."""
         if self.rounded.count and self.kind == pa.float64():
             yield Problem(name, f"{self.rounded}; as text all are kept (text={name})", 0)
         if self.but_for is not None and self.but_for.types and self.but_for.values and not is_wished:
@@ -399,7 +399,7 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
     if style.names:
         return list(style.names), 1 if said else 0
     lines = csv.reader(
-        # Newline=None: on old Macs, lines end with CR.
+        # With newline=None, CR alone also ends a line, as on old Macs.
         io.StringIO(head[said.end() :] if said else head, newline=None),
         delimiter=style.delimiter,
         quotechar=style.quote or None,

@@ -46,7 +46,7 @@ def read_csv(path: Path, dest: Path | Dataset | None = None, **options: Any) -> 
 
 
 def read_parquet(path: Path, dest: Path | Dataset | None = None, **options: Any) -> Dataset:
-    """Import a Parquet file, or a folder of them.
+    """Import a Parquet file, or a folder of Parquet files.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def load_dataset(
     Parameters
     ----------
     path
-        A dataset, which is opened; files, whose format is found out; or, with ``data_files`` or ``data_dir``, the
+        A dataset, which is opened; files, whose format is detected; or, with ``data_files`` or ``data_dir``, the
         name of a format: ``"csv"``, ``"json"``, ``"parquet"``, ``"arrow"``, ``"imagefolder"``, ``"audiofolder"``,
         ``"webdataset"``, or any that ``lakebed.import_from`` takes.
     data_files
@@ -97,7 +97,7 @@ def load_dataset(
     data_dir
         A folder.
     split
-        Split that is imported; None imports all. Files without names are all of ``"train"``.
+        Split that is imported; None imports all. Files for which no split is given belong to ``"train"``.
     dest
         Destination of the import, or an open dataset, to which rows are appended.
     options

@@ -50,7 +50,7 @@ def from_pandas(
     creds
         Credentials of ``dest``.
     columns
-        What columns hold:
+        Description of the columns:
 
         - ``media``: columns of files, as bytes, paths or addresses: ``{"photo": "image"}``;
         - ``labels``: text columns that hold class names; categorical columns become labels
@@ -109,8 +109,8 @@ def from_arrow(
     dest
         Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     table
-        A table, a batch, a reader, or any object that hands out Arrow, such as a relation of DuckDB. A reader may hold
-        more than memory does.
+        A table, a batch, a reader, or any object that exports Arrow, such as a relation of DuckDB. The data of a reader
+        may be larger than memory.
     overwrite, creds, columns
         As for :func:`from_pandas`.
 

@@ -42,7 +42,7 @@ Ints = NDArray[np.int64]
 
 
 class Shape(NamedTuple):
-    """Keys of objects, and for each the letter of its kind in :mod:`lakebed.native.json_arrays`."""
+    """Keys that objects share, and for each key the letter of its kind in :mod:`lakebed.native.json_arrays`."""
 
     keys: tuple[str, ...]
     kinds: bytes
@@ -55,11 +55,11 @@ class JsonArray:
     Parameters
     ----------
     starts, ends
-        Bytes of the file: int64, shape (objects,).
+        Position in the file of the start and of the end of each object: int64, shape (objects,).
     numbers
-        Number of the shape of each: int32, shape (objects,).
+        Number of the shape of each object: int32, shape (objects,).
     members
-        By shape the positions of its keys in the text.
+        For each shape, the positions of its keys in the text.
     """
 
     starts: Ints
@@ -73,7 +73,7 @@ class JsonArray:
         return len(self.starts)
 
     def placed(self, keys: Sequence[str]) -> Ints:
-        """Return by shape the number of the member of each key, or -1: int64, shape (shapes, keys)."""
+        """Return for each shape the number of the member of each key, -1 if it lacks the key: int64, (shapes, keys)."""
         asked = tuple(keys)
         found: Ints | None = self._told.get(asked)
         if found is None:
@@ -85,7 +85,7 @@ class JsonArray:
         return found
 
     def kinds_of(self, key: str) -> NDArray[np.uint8]:
-        """Return by shape the letter of a key, or 0: uint8, shape (shapes,)."""
+        """Return for each shape the letter of a key, 0 if it lacks the key: uint8, shape (shapes,)."""
         found: NDArray[np.uint8] | None = self._told.get(key)
         if found is None:
             letters = [dict(zip(*shape, strict=True)).get(key, 0) for shape in self.shapes]
@@ -100,13 +100,13 @@ class JsonFile:
     Parameters
     ----------
     path
-        Local path of the file; the name of a file that is held.
+        Local path of the file; for a file that is held in memory, its name.
     state
         Size of the file, and time of its last change.
     held
-        Bytes of the file, if it is small.
+        Content of the file if it is small and held in memory; otherwise None.
     values
-        Values at the top, except the requested arrays.
+        Members of the file's object, except the requested arrays.
     arrays
         The requested arrays.
     """
@@ -174,7 +174,7 @@ Found = dict[str, dict[str, list[Any]]]
 def open_json(
     source: Source, name: str, wanted: Mapping[str, Sequence[str]], held_bytes: int = 0
 ) -> tuple[JsonFile, Found]:
-    """Index a JSON file, which is held if it is small.
+    """Index a JSON file; a small file is held in memory.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def open_json(
     wanted
         Array whose elements stay in the file -> keys whose values are returned.
     held_bytes
-        Bytes of other files that are held.
+        Total size of other files that are held in memory.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def open_json(
     Raises
     ------
     IngestionError
-        If it is not a JSON object, or not UTF-8.
+        If the file is not a JSON object, or not UTF-8.
     """
     called = name or source.name
     try:
@@ -246,7 +246,10 @@ def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:
 
 
 def _array(file: JsonFile, at: int, wanted: Sequence[str]) -> tuple[JsonArray, dict[str, list[Any]], int]:
-    """Index an array; return also its end. An element that is not an object counts as one without keys."""
+    """Index an array; return its index, the wanted values, and its end.
+
+    An element that is not an object counts as an object without keys.
+    """
     text = file.text
     scanner = ArrayScanner(text, at, wanted)
     found: dict[str, list[Any]] = {of: [] for of in wanted}
@@ -315,6 +318,6 @@ def _indexed_copy(
 
 
 def _remove(path: str, pid: int) -> None:
-    """Remove a copy; a forked child, which has a plan of its own, leaves it alone."""
+    """Remove a copy, unless this is a forked child: the parent still uses the copy."""
     if os.getpid() == pid:
         Path(path).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""JSON lines: an object on each line, with types that fit all lines of the file. And tables in one JSON document.
+"""JSON lines, with an object on each line and types that fit all lines; and tables in one JSON document.
 
-A missing key is null. Numbers of one kind become numbers, lists of numbers arrays, anything mixed is JSON. The file is
-read twice, in pieces of some megabytes; a piece is an item, and so is a document:
+A missing key is null. Numbers of one kind become numbers, lists of numbers arrays, mixed values JSON. The file is read
+twice, in pieces of some megabytes. An item is a piece, or a document:
 
 document                            rows
 ``[{"a": 1}, {"a": 2}]``            its objects

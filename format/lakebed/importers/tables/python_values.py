@@ -1,4 +1,4 @@
-"""Rows of Python as columns: of Arrow if all values of a column have one type, otherwise of Python values.
+"""Rows of Python as columns: Arrow columns if all values of a column have one type, otherwise Python values.
 
 values                                        column
 integers; integers and floats; booleans       Arrow's numbers, if no digit is lost
@@ -58,9 +58,9 @@ class PythonColumns:
     apart
         Columns of Python values by key.
     documents
-        Keys of `apart` that are JSON.
+        Keys in `apart` whose values are JSON.
     files
-        Tensors of the keys of `apart` that are files.
+        Key in `apart` whose values are files -> its tensor.
     """
 
     count: int
@@ -84,7 +84,7 @@ def columns_of_rows(
     rows
         Dictionaries; or a dictionary of columns.
     documents, embeddings
-        Keys that are JSON, and keys whose integers are floats.
+        Keys whose values are stored as JSON, and keys whose integers are stored as floats.
     wished
         Keys whose files the user describes.
 
@@ -148,7 +148,7 @@ def _of_columns(columns: Mapping[Any, Any]) -> dict[str, Sequence[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of another library as one of NumPy or Python, with moments in units of Arrow."""
+    """Convert a value of another library to a value of NumPy or Python; moments get units that Arrow supports."""
     if isinstance(value, np.datetime64 | np.timedelta64):
         return in_arrow_unit(value)
     if type(value) is np.ndarray and value.ndim == 0:
@@ -180,7 +180,7 @@ def _files(name: str, values: Sequence[Any]) -> TensorPlan | None:
 
 
 def _kind_of_file(value: Any) -> tuple[str, str, bool] | None:
-    """Return htype, kind of file and whether it is a link; None for other values."""
+    """Return (htype, kind of file, whether the value is a link) of a file; None for other values."""
     if _is_picture(value):
         return "image", "png", False
     is_link = isinstance(value, LinkedSample)
@@ -292,7 +292,7 @@ def _document(value: Any, name: str, row: int) -> Any:
     Raises
     ------
     IngestionError
-        If it holds an object of which JSON could only keep the text.
+        If the value contains an object that JSON cannot represent.
     """
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "c":
         return plain_value(value.tolist())

@@ -1,8 +1,8 @@
 """Databases by ADBC: PostgreSQL, SQLite, DuckDB, Snowflake, BigQuery, and others whose driver is installed.
 
-The rows of one statement stream through as Arrow batches. Types without a meaning in Arrow come as text, which the
-database itself makes: intervals, addresses, ranges, times with a zone. With a cursor, an import takes the rows that
-came since the last one; :mod:`lakebed.importers.core.upserting` has the rows by key.
+The rows of one statement are read as a stream of Arrow batches. Types without an equivalent in Arrow become text, which
+the database itself writes: intervals, addresses, ranges, times with a zone. With a cursor, an import reads only rows
+that are newer than the last import; :mod:`lakebed.importers.core.upserting` imports rows by key.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _EXTRAS = ("postgresql", "sqlite", "duckdb", "snowflake", "bigquery")
 _FILES = ("sqlite", "duckdb")
 """Drivers whose databases are files."""
 _PACKAGES = {"duckdb": "duckdb"}
-"""Driver -> the package that brings it; others are adbc-driver-NAME."""
+"""Driver -> the package that contains it; packages of other drivers are called adbc-driver-NAME."""
 
 _SQLITE = b"SQLite format 3"
-"""First bytes of its files."""
+"""First bytes of a file of SQLite."""
 
 _NAME = r'(?:[\w$-]+|"[^"]+"|`[^`]+`)'
 _TABLE = re.compile(rf"{_NAME}(?:\.{_NAME})*")
@@ -51,7 +51,7 @@ _SECRET = re.compile(r"pass|pwd|token|secret|key|credential", re.IGNORECASE)
 _NO_LITERAL = re.compile(r"['\\\x00-\x1f]")
 
 _CASTS = {"money": "numeric", "oid": "bigint"}
-"""Type of PostgreSQL that the driver hands out as another number -> the type it is cast to."""
+"""Type of PostgreSQL that the driver returns as another number -> the type to which it is cast."""
 
 
 def address(src: Any) -> Elsewhere | None:
@@ -169,7 +169,7 @@ def _batches(source: Source, statement: str) -> Iterator[pa.RecordBatch]:
 def resumed(
     source: Source, options: Mapping[str, Any], records: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """Return the options of an import that goes on after the last one of the same rows by the same cursor."""
+    """Return the options with which an import continues after the last import of the same rows by the same cursor."""
     cursor = options.get("cursor")
     if not cursor or options.get("since") is not None:
         return options
@@ -236,12 +236,12 @@ def _quoted(name: str, driver: str) -> str:
 
 
 def _literal(value: str, kind: pa.DataType) -> str:
-    """Return a value of the cursor as SQL writes it.
+    """Return a value of the cursor as an SQL literal.
 
     Raises
     ------
     IngestionError
-        If it has characters that databases read in several ways.
+        If the value has characters that databases interpret differently.
     """
     if is_number(kind) or pa.types.is_decimal(kind):
         try:
@@ -256,12 +256,12 @@ def _literal(value: str, kind: pa.DataType) -> str:
 
 
 def _lowered(since: str | None, overlap: float) -> str | None:
-    """Return the value of a cursor that lies some seconds, or units, below another.
+    """Return the value of a cursor that is `overlap` seconds, or units, below `since`.
 
     Raises
     ------
     IngestionError
-        If it is neither a number nor a date or a moment.
+        If `since` is neither a number, a date nor a moment.
     """
     if since is None or not overlap:
         return since
@@ -293,7 +293,7 @@ def _connected(source: Source) -> Iterator[Any]:
     Raises
     ------
     IngestionError
-        If its driver is not installed, or the database refuses.
+        If the driver of the database is not installed, or the database refuses the connection.
     """
     driver = _driver(source)
     package = _PACKAGES.get(driver, f"adbc-driver-{driver}")
@@ -350,7 +350,7 @@ def _schema(connection: Any, statement: str, source: Source) -> pa.Schema:
 
 
 def _of_sqlite(cursor: Any, statement: str, source: Source) -> pa.Schema:
-    """Return the types of the first rows; where these are whole numbers or null, those that the table declares."""
+    """Return the types of the first rows; for whole numbers and nulls, the types that the table declares."""
     _execute(cursor, statement, source)
     found = cursor.fetch_record_batch().schema
     if pa.int64() not in found.types:

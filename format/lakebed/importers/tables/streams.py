@@ -29,13 +29,13 @@ class Stream(Table):
     schema
         Columns as they are imported.
     batches
-        Opens the stream.
+        Function that opens the stream.
     cursor
         Tensor whose highest value is kept; empty for none.
     is_exact
-        The cursor has numbers as text.
+        True if the cursor's tensor has numbers as text.
     highest
-        That value, once rows are read; empty before, and if all are null.
+        Highest value of the cursor in the rows that were read; empty before reading, or if all values are null.
     """
 
     schema: pa.Schema
@@ -65,11 +65,11 @@ def plan_of_stream(
     found
         Description of the rows.
     schema, batches
-        Columns as they come, and a function that opens the stream.
+        Columns of the stream, and a function that opens the stream.
     source, options
         The source, and options of columns.
     key, cursor
-        Columns that identify a row, and the one that grows with each change.
+        Columns that identify a row, and the column that grows with each change.
     of, about
         Part of the source, and facts for the info.
     problems
@@ -118,13 +118,13 @@ def stream_rows(item: str, stream: Stream) -> Iterator[Any]:
 
 
 def stream_ended(plan: Plan) -> dict[str, Any]:
-    """Return the highest value of the cursor, from which the next import goes on."""
+    """Return the highest value of the cursor, from which the next import continues."""
     found = plan.context.highest
     return {"highest": _told(found[0]) if found else plan.about.get("since")} if plan.context.cursor else {}
 
 
 def column_of(name: str, schema: pa.Schema) -> str:
-    """Return the column with a name; letters of another case do if no other column is meant.
+    """Return the column with a name; upper and lower case are ignored if no column has exactly this name.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         found = values.storage if isinstance(values.type, pa.OpaqueType) else values
         found = found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
         if found.type != one.type:
-            # The type of a column without values is a guess of SQLite's.
+            # If a column has no values, the driver of SQLite guesses its type: use the planned type.
             is_null = found.null_count == len(found)
             found = pa.nulls(len(found), one.type) if is_null else found.cast(one.type)
         arrays.append(found)

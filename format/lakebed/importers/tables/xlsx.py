@@ -150,7 +150,7 @@ def _has_formulas(file: Any, source: Source) -> bool:
 
 def _lines(sheet: Any, formulas: Any, problems: list[Problem]) -> Iterator[list[Any]]:
     """Yield the values of rows that are not empty; errors are null."""
-    sheet.reset_dimensions()  # ignore the stored dimensions, because some programs write wrong ones
+    sheet.reset_dimensions()  # ignore the stored dimensions, which some programs write wrongly
     errors: Counter[str] = Counter()
     unknown = 0
     if formulas is not None:

@@ -14,7 +14,7 @@ DTYPES = {"int": "int64", "float": "float32"}
 
 
 class Feature(NamedTuple):
-    """Values that a record has under a name.
+    """The values of one feature of a record.
 
     Parameters
     ----------

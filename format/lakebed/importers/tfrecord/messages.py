@@ -7,8 +7,8 @@
     Datum                     1-3: channels, height, width; 4: the values in that order, uint8, or a file; 5: label;
                               6: the values as float32; 7: whether field 4 is a file
 
-Both schemas are declared here, because their packages (TensorFlow, Caffe) are large. They live in a pool of their own:
-the default pool refuses names that TensorFlow has declared.
+Both schemas are declared here, because their packages (TensorFlow, Caffe) are large. They are in a separate descriptor
+pool, because the default pool refuses names that TensorFlow has already declared.
 """
 
 from __future__ import annotations

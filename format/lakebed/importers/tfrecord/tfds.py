@@ -30,11 +30,11 @@ class FeatureTold:
     Parameters
     ----------
     dtype, shape
-        Those of its arrays, -1 for a varying axis; "" and () if unknown.
+        Dtype and shape of the feature's arrays, -1 for a varying axis; "" and () if unknown.
     classes
-        Names of its classes; None if it has no classes.
+        Names of the feature's classes; None if it has no classes.
     is_boxes
-        It is boxes: top, left, bottom, right, as fractions.
+        True if the values are boxes: top, left, bottom, right, as fractions.
     """
 
     dtype: str = ""
@@ -50,11 +50,11 @@ class Told:
     Parameters
     ----------
     splits
-        Names of its splits.
+        Names of the splits.
     rows
-        Records of all its files; None if unknown.
+        Number of records in all files; None if unknown.
     files
-        Names of these files.
+        Names of the files.
     """
 
     features: Mapping[str, FeatureTold] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def _document(source: Source, name: str) -> Mapping[str, Any]:
 def _walk(
     node: Any, path: str, before: tuple[int, ...], source: Source, folder: str, depth: int
 ) -> Iterator[tuple[str, FeatureTold]]:
-    """Yield the features of a tree by name; axes of sequences come before their own."""
+    """Yield (name, description) of the features in a tree; axes of sequences come before the axes of their features."""
     if not isinstance(node, Mapping) or depth == 0:
         return
     features = node.get("featuresDict")

@@ -33,8 +33,8 @@ from lakebed.importers.tfrecord.tfrecord_files import (
 )
 from lakebed.transforms.output import Skipped
 
-_LEAST_LOOKED_AT = 8  # number of records of a file that are always looked at
-_LOOKED_AT_BYTES = 32 << 20  # bytes of a file after which no more records are looked at
+_LEAST_LOOKED_AT = 8  # minimum number of records of a file that are inspected
+_LOOKED_AT_BYTES = 32 << 20  # bytes of a file after which no more records are inspected
 _CHUNKS = "lz4"
 _LTRB = {"mode": "LTRB"}
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -58,9 +58,9 @@ class _Column:
     shape, dtype
         Shape of arrays, with -1 for a varying axis, and their dtype; () and "" for a list.
     ragged
-        The steps of a list differ in length.
+        True if the steps of a list of features differ in length.
     is_boxes
-        Numbers are boxes: top, left, bottom, right.
+        True if the numbers are boxes: top, left, bottom, right.
     """
 
     tensor: str
@@ -388,7 +388,7 @@ def _row(data: bytes, context: _Context) -> dict[str, Any]:
     Raises
     ------
     IngestionError
-        If it has a value that no tensor takes.
+        If the record has a value that does not fit its tensor.
     """
     if context.columns is None:
         return {"record": np.frombuffer(data, np.uint8)}

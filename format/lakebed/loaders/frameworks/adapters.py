@@ -20,7 +20,7 @@ class Passes:
 
     loader: Loader
     chain: tuple[Any, str, Mapping[str, Any]] | None = None
-    """Settings, method and arguments of ``ds.dataloader()`` that made the loader; None if it was made otherwise."""
+    """Settings, method and arguments of ``ds.dataloader()`` that made the loader; None if other code made it."""
     framework: ClassVar[str]
     """Method of ``ds.dataloader()`` that returns loaders of this class."""
 
@@ -44,7 +44,7 @@ class Passes:
         return self.loader.stats()
 
     def close(self) -> None:
-        """End an iteration that is under way."""
+        """End a running iteration."""
         self.loader.close()
 
     def pytorch(self, *_: Any, **__: Any) -> NoReturn:
@@ -101,7 +101,7 @@ class Passes:
 
 
 class NumpyLoader(Passes):
-    """Batches of NumPy arrays, as `Fields`; or the results of `collate_fn` for lists of samples."""
+    """Batches of NumPy arrays, as `Fields`; or, if `collate_fn` is given, its results for lists of samples."""
 
     framework = "numpy"
 

@@ -23,7 +23,7 @@ Transform = Callable[[Any], Any] | Mapping[str, Any]
 
 MEGABYTE = 1_000_000
 
-# Decode method of 3.x -> that of lakebed.
+# Decode method of 3.x -> decode method of lakebed.
 _METHODS = {"numpy": "numpy", "tobytes": "bytes", "pil": "pil", "data": "numpy"}
 
 
@@ -39,7 +39,7 @@ def check_known(method: str, given: Iterable[str], known: Iterable[str]) -> None
     Raises
     ------
     TypeError
-        Naming the argument that was probably meant, or all arguments.
+        If an argument is unknown; the message suggests a similar argument, or lists all arguments.
     """
     names = (set(known) | _WITHOUT_EFFECT) - {"return", "kwargs"}
     for name in given:
@@ -49,7 +49,7 @@ def check_known(method: str, given: Iterable[str], known: Iterable[str]) -> None
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows, how they are read, and the conversion of samples; loaders are made from it, in other processes too.
+    """Rows, options of reading, and the conversion of samples: loaders are made from these, in other processes too.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Source:
 
     @property
     def is_plain(self) -> bool:
-        """Whether samples are passed on as they are read."""
+        """Whether samples are passed on unchanged."""
         return self.sample.function is None and not self.sample.late
 
     def using(self, **options: Any) -> Source:
@@ -107,9 +107,9 @@ def source_of(
     whole
         Returns the dataset with all of its rows, and empty samples where a tensor is shorter.
     transform, transform_kwargs, decode_method, return_index, buffer_size, is_padded
-        As of ``Dataset.pytorch``.
+        As in ``Dataset.pytorch``.
     is_plain, is_widened
-        As of `AsSample`.
+        As in `AsSample`.
     **options
         Arguments of `Loader`.
     """
@@ -142,10 +142,11 @@ def source_of(
 def _declared(
     table: Table, functions: Mapping[str, Callable[[Any], Any] | None], methods: dict[str, str]
 ) -> tuple[dict[str, Any], dict[str, Callable[[Any], Any] | None]]:
-    """Split the functions of tensors into the operations that they begin with and the functions that remain.
+    """Split the function of each tensor into its leading operations and the remaining function.
 
     Operations are those of `lakebed.loaders.ops` and of torchvision on images of 8 bits: only their output is decoded.
-    A tensor for which ``pil`` was requested is not decoded as a PIL image then; its entry in `methods` is removed.
+    If a tensor has such operations, it is not decoded as a PIL image even if ``pil`` was requested, and its entry in
+    `methods` is removed.
     """
     found: dict[str, Any] = {}
     left = dict(functions)
@@ -183,12 +184,12 @@ class _Late:
 
 
 def _check(table: Table, methods: Mapping[str, str]) -> None:
-    """Refuse tensors without samples, and ways to decode that a tensor does not have.
+    """Refuse tensors without samples, and decode methods that do not fit their tensor.
 
     Raises
     ------
     EmptyTensorError, InvalidInputError
-        If a tensor is empty; or a method names another tensor, or does not fit.
+        If a tensor is empty, a method is given for an unknown tensor, or a method does not fit its tensor.
     """
     for name, state in table.states().items():
         if not state.length:

@@ -1,4 +1,4 @@
-"""Batches of PyTorch on a device: copied by their own stream while the previous batch is used."""
+"""Batches of PyTorch on a device: a separate CUDA stream copies each batch while the previous batch is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PinnedPool(BufferPool):
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Return a batch with its tensors on a device; other values stay."""
+    """Return a batch with its tensors on a device; other values are unchanged."""
     return _mapped(value, lambda tensor: tensor.to(device, non_blocking=True))
 
 
@@ -42,8 +42,8 @@ def _mapped(value: Any, call: Callable[[torch.Tensor], Any]) -> Any:
 class DeviceLoader:
     """A loader whose batches are on a device, copied one batch ahead of the consumer.
 
-    On CUDA the copies run on a side stream, and the consumer's stream waits for them, not the processor; source buffers
-    are reused only after their copy is done. For other devices a thread moves the batches.
+    On CUDA the copies run on a side stream. The consumer's stream waits for them, so the processor need not; source
+    buffers are reused only after their copy is done. For other devices a thread copies the batches.
 
     Parameters
     ----------

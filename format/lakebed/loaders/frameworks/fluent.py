@@ -26,7 +26,7 @@ L = TypeVar("L")
 
 
 class Rows(Protocol):
-    """The facade of a dataset."""
+    """A dataset or view of the public interface."""
 
     def __len__(self) -> int: ...
 
@@ -88,7 +88,7 @@ class DataLoader:
         Parameters
         ----------
         shuffle
-            Whether samples are shuffled; ``"exact"`` and ``"chunk"`` as of ``lakebed.Loader``.
+            Whether samples are shuffled; ``"exact"`` and ``"chunk"`` as in ``lakebed.Loader``.
         buffer_size
             Megabytes of stored samples, from all parts of the dataset, that are shuffled with each other.
 
@@ -105,8 +105,8 @@ class DataLoader:
         Parameters
         ----------
         transform
-            Function of a sample, a dictionary; or a dictionary of functions by tensor, which leaves out tensors that it
-            does not name, and leaves those as they are that it maps to None.
+            Function of a sample, which is a dictionary; or a dictionary of functions by tensor. Tensors that such a
+            dictionary does not name are left out; tensors that it maps to None are unchanged.
         **kwargs
             More arguments of the function.
 
@@ -120,7 +120,7 @@ class DataLoader:
     def sample_by(
         self, weights: str | ArrayLike, replace: bool = True, size: int | None = None
     ) -> DataLoader:
-        """Draw rows with probabilities in proportion to weights; each epoch draws others.
+        """Draw rows with probabilities in proportion to weights; each epoch draws again.
 
         Parameters
         ----------
@@ -213,28 +213,29 @@ class DataLoader:
         Parameters
         ----------
         num_workers
-            Processes that call the transform, for one that holds Python's lock for long; 0 calls it on threads.
+            Number of processes that call the transform, for transforms that hold Python's lock for long; 0 calls it on
+            threads.
         collate_fn
             Makes a batch of a list of samples.
         tensors
             Names of tensors; None is all.
         num_threads
-            Threads; None is one for each core but one.
+            Number of threads; None is one for each core but one.
         prefetch_factor
             Accepted for compatibility: batches are made ahead as memory allows.
         distributed
-            Take the share of this process of its process group (see ``Dataset.pytorch``): together the processes take
-            every batch once. None does so, too, and logs it once; False gives all rows to each process.
+            True divides the rows among the processes of the process group (see ``Dataset.pytorch``), so that each batch
+            is made once. None does so, too, and logs it once; False gives all rows to each process.
         return_index
             Add the numbers of the rows as ``index``.
         decode_method
-            As of ``Dataset.pytorch``.
+            As in ``Dataset.pytorch``.
         persistent_workers
             Accepted for compatibility: there are no worker processes.
         ragged
-            As of ``Dataset.pytorch``.
+            As in ``Dataset.pytorch``.
         rank, world
-            Number of this process and of all, in place of those of the process group.
+            Number of this process and number of all processes; None takes them from the process group.
         """
         arguments = dict(locals())
         torch_adapter = adapter("torch")
@@ -263,7 +264,7 @@ class DataLoader:
         rank: int | None = None,
         world: int | None = None,
     ) -> tf.data.Dataset:
-        """Return a ``tf.data.Dataset`` of batches; parameters as of :meth:`pytorch`."""
+        """Return a ``tf.data.Dataset`` of batches; parameters as in :meth:`pytorch`."""
         return adapter("tensorflow").batches(self._numpy(dict(locals())))
 
     @strict
@@ -281,8 +282,9 @@ class DataLoader:
     ) -> JaxLoader:
         """Return a loader of batches of JAX arrays.
 
-        Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, to put the arrays on. If it
-        spans processes, the rows that they have read make one array; otherwise each process has arrays of its own rows.
+        Parameters as in :meth:`pytorch`; `sharding` is the device, or the sharding of JAX, of the arrays. If a sharding
+        spans several processes, the rows of all of them form one array; otherwise each process has arrays of its own
+        rows.
         """
         arguments = dict(locals())
         loader: JaxLoader = adapter("jax").JaxLoader(self._numpy(arguments), sharding)
@@ -301,7 +303,7 @@ class DataLoader:
         rank: int | None = None,
         world: int | None = None,
     ) -> NumpyLoader:
-        """Return a loader of batches of NumPy arrays; parameters as of :meth:`pytorch`."""
+        """Return a loader of batches of NumPy arrays; parameters as in :meth:`pytorch`."""
         arguments = dict(locals())
         return _chained(self._numpy(arguments), "numpy", arguments)
 
@@ -345,7 +347,7 @@ class DataLoader:
 
     @property
     def batch_size(self) -> int:
-        """Samples of a batch."""
+        """Number of samples in a batch."""
         size: int = self.settings.get("batch_size", 1)
         return size
 
@@ -354,7 +356,7 @@ class DataLoader:
         """Whether a last batch that is smaller than others is left out."""
         return bool(self.settings.get("drop_last", False))
 
-    # Attributes that a DataLoader of PyTorch has, with their values without worker processes and samplers.
+    # A DataLoader of PyTorch has these attributes; the values are those of one without worker processes and samplers.
     num_workers = 0
     collate_fn = sampler = batch_sampler = generator = multiprocessing_context = worker_init_fn = None
     persistent_workers = pin_memory = False

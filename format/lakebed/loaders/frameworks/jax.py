@@ -1,4 +1,4 @@
-"""JAX: batches as arrays on a device. JAX copies on its own threads, while the step before is computed."""
+"""JAX: batches as arrays on a device. JAX copies on its own threads, while the previous step is computed."""
 
 from __future__ import annotations
 

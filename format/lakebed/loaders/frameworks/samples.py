@@ -15,7 +15,8 @@ from lakebed.htypes.base import Storing
 
 _log = logging.getLogger(__name__)
 
-# Frameworks support few operations on unsigned integers, so convert to the next larger signed type, as 3.x does.
+# Frameworks support few operations on unsigned integers, so convert to a signed type, a larger one if there is one, as
+# 3.x does.
 WIDER = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
 
 
@@ -47,9 +48,9 @@ class AsSample:
     Attributes
     ----------
     names
-        Tensors in their order.
+        Names of the tensors, in the order of the sample.
     storing
-        How each stores its samples: text, json and lists become arrays, as ``numpy()`` gives them.
+        How each tensor stores its samples: text, json and lists become arrays, as ``numpy()`` returns them.
     late
         Tensors that are read by row number, because batches cannot hold them.
     with_index
@@ -100,7 +101,7 @@ def as_array(value: Any, storing: Storing) -> Any:
 
 
 def columns_of(samples: Sequence[Any]) -> dict[str, list[Any]] | None:
-    """Return the values of samples by name; None if they are not `Fields`."""
+    """Return the values of the samples by name of the tensor; None if the samples are not `Fields`."""
     if not all(isinstance(sample, Fields) for sample in samples):
         return None
     return {name: [sample[name] for sample in samples] for name in samples[0].keys()}  # noqa: SIM118 - see Fields
@@ -110,7 +111,7 @@ def columns_of(samples: Sequence[Any]) -> dict[str, list[Any]] | None:
 
 
 def fetched(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a batch of columns; integers get types that PyTorch knows."""
+    """Split a batch of columns into rows; integers are converted to types that PyTorch supports."""
     torch = sys.modules.get("torch")
     # Give the hint only in the main process: each epoch starts new workers, which would repeat it.
     if torch is None or torch.utils.data.get_worker_info() is None:

@@ -30,7 +30,7 @@ Ragged = Literal["list", "pad", "nested"]
 class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
     """A DataLoader whose batches are made on threads of this process; see ``Dataset.pytorch``.
 
-    Each pass is the next epoch. It resumes in the middle of one through ``state_dict`` and ``load_state_dict``.
+    Each pass is the next epoch; ``state_dict`` and ``load_state_dict`` resume in the middle of an epoch.
     """
 
     framework = "pytorch"
@@ -89,7 +89,7 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
 class TorchDataset(IterableDataset):  # type: ignore[misc]
     """Samples one by one, for a DataLoader with or without worker processes; see ``Dataset.torch_dataset``.
 
-    Each worker reads its own share. An epoch counts as soon as it begins in any process.
+    Each worker reads its own share. As soon as an epoch begins in one process, the next pass is a later epoch.
     """
 
     MOST_WORKERS = 1024
@@ -103,7 +103,7 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         self._epochs = torch.zeros(self.MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._state: Mapping[str, Any] | None = None
         self._loader: Any = None
-        # Draw the seed here and not in the workers: they share the rows, so they need the same order.
+        # Draw the seed here and not in the workers: the rows are divided among them, so all need the same order.
         given = random.get_seed() if source.options.get("seed") is None else source.options["seed"]
         self._is_drawn = given is None
         self._seed = fresh_seed() if given is None and source.options.get("shuffle") else given or 0
@@ -166,7 +166,7 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue, in the next pass, at the position of another one."""
+        """Start the next pass at the position that a state records."""
         self._state = dict(state)
         if self._is_drawn and type(state.get("seed")) is int:
             self._seed, self._is_drawn = state["seed"], False
@@ -223,9 +223,9 @@ class Tensors:
     Attributes
     ----------
     ragged
-        Form of samples that differ in shape, for all tensors or by name; None raises an error.
+        Form of samples that differ in shape, for all tensors or by name; None raises an error for such samples.
     nested
-        Tensors whose batches are nested even if their samples happen to agree in shape.
+        Names of the tensors whose batches are nested tensors even if all samples have the same shape.
     """
 
     ragged: Ragged | Mapping[str, Ragged] | None = None
@@ -238,7 +238,7 @@ class Tensors:
         Raises
         ------
         InvalidInputError
-            If `ragged` is none of the above.
+            If `ragged` is not one of the supported forms.
         """
         for how in ragged.values() if isinstance(ragged, Mapping) else [ragged]:
             if how not in (None, "list", "pad", "nested"):
@@ -254,7 +254,7 @@ class Tensors:
 
     @property
     def flat(self) -> bool:
-        """Whether the loader has to lay arrays of different shapes end to end, as nested tensors need."""
+        """Whether the loader must concatenate arrays of different shapes (`Flat`), as nested tensors require."""
         return self.ragged == "nested" or bool(self.nested)
 
     def collated(self, samples: list[Any]) -> Any:
@@ -263,7 +263,7 @@ class Tensors:
         Raises
         ------
         InvalidOperationError
-            If the samples of a tensor differ in shape, and `ragged` does not say what to do.
+            If the samples of a tensor differ in shape, and `ragged` has no form for the tensor.
         """
         columns = columns_of(samples)
         if columns is None:
@@ -319,13 +319,13 @@ def _is_numeric(value: Any) -> bool:
 
 
 def tensor(values: NDArray[Any]) -> torch.Tensor:
-    """Return an array as a tensor that shares its memory; integers get a type that PyTorch knows."""
+    """Return an array as a tensor that shares its memory; integers are converted to a type that PyTorch supports."""
     values = values.astype(WIDER.get(values.dtype.name, values.dtype), copy=False)
     return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
 def nested(flat: Flat) -> torch.Tensor:
-    """Return a nested tensor; it shares the memory if the arrays differ along their first axis alone."""
+    """Return a nested tensor; it shares the memory of `flat` if the arrays differ along their first axis alone."""
     inner = flat.shapes[:, 1:]
     if (inner == inner[0]).all():
         return _jagged(flat.values.reshape(-1, *inner[0].tolist()), flat.shapes[:, 0])
@@ -338,7 +338,7 @@ def _jagged(values: NDArray[Any], lengths: NDArray[np.int64]) -> torch.Tensor:
 
 
 def row_of_tensors(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with tensors for arrays, and tensors without axes for single numbers."""
+    """Return a row in which arrays are tensors, and single numbers are tensors without axes."""
     return {
         name: tensor(value.reshape(()) if value.shape == (1,) else value) if _is_numeric(value) else value
         for name, value in sample.items()
@@ -346,7 +346,7 @@ def row_of_tensors(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_tensors(sample: Any) -> Any:
-    """Return a single sample with tensors for arrays of numbers."""
+    """Return a single sample in which arrays of numbers are tensors."""
     if not isinstance(sample, Fields):
         return sample
     arrays = {name: np.asarray(value) if name == "index" else value for name, value in sample.items()}

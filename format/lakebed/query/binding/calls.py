@@ -1,4 +1,4 @@
-"""Binding of calls: of functions of values, and of functions that need whole columns or constants."""
+"""Binding of function calls: functions of single values, and functions that need whole columns or constants."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def call(context: Context, node: syntax.Call) -> Bound:
     Raises
     ------
     QueryError
-        If the function is unknown, or takes other arguments.
+        If the function is unknown, or does not take these arguments.
     """
     name = node.name.upper()
     if node.is_star:
@@ -75,7 +75,7 @@ def call(context: Context, node: syntax.Call) -> Bound:
 
 
 def applied(context: Context, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
-    """Return a function of values, computed in the space of the query."""
+    """Return the call of a function of values; vectors are computed by the array library that the query names."""
     distance = _DISTANCES.get(function.name)
     if distance is not None and (apart := _difference(operands[0])) is not None:
         function, operands = registry.FUNCTIONS[distance], apart
@@ -174,7 +174,7 @@ def cases(context: Context, branches: Sequence[tuple[Bound | None, Bound]], at: 
     Raises
     ------
     QueryError
-        If the values make no column.
+        If one column cannot hold all of the values.
     """
     values = _aligned(context, [value for _, value in branches], at)
     info = merged([v.info for v in values if not (isinstance(v, Value) and v.value is None)])
@@ -182,7 +182,7 @@ def cases(context: Context, branches: Sequence[tuple[Bound | None, Bound]], at: 
 
 
 def _aligned(context: Context, operands: Sequence[Bound], at: int) -> tuple[Bound, ...]:
-    """Return values that make one column, in one domain."""
+    """Convert values to a common domain, so that one column can hold them; raise an error if that is impossible."""
     with placed(context.text, at):
         return tuple(map(context.folded, domains.aligned(operands, at)))
 

@@ -53,7 +53,7 @@ def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> 
     Raises
     ------
     QueryError
-        If they have no order, or are times of different kinds.
+        If the operator needs an order that the sides do not have, or they are times of different kinds.
     """
     with placed(context.text, at):
         domain = domains.shared([left.info, right.info])
@@ -78,7 +78,7 @@ _NARROW = (np.dtype(np.float16), np.dtype(np.float32))
 
 
 def _alike(context: Context, node: Bound, other: Bound, at: int) -> Bound:
-    """Return a text as the number of the class or date that it names beside the other column."""
+    """Convert a text to the number of the class or date that it names, if the other side has classes or dates."""
     if not isinstance(node, Value) or not isinstance(node.value, str) or node.is_read:
         return node
     text, names = node.value, other.info.class_names

@@ -54,7 +54,7 @@ def array_value(values: Sequence[Any]) -> Value:
     Raises
     ------
     TypeError
-        If the values make no array of numbers.
+        If the values do not form an array of numbers.
     """
     try:
         array = np.asarray(values)
@@ -73,5 +73,5 @@ def array_value(values: Sequence[Any]) -> Value:
 
 
 def python(value: Any) -> Any:
-    """Convert arrays without axes to Python numbers, which adopt the dtype of the other side of a comparison."""
+    """Convert an array without axes to a Python number, which takes the dtype of the other side of a comparison."""
     return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value

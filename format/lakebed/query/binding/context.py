@@ -34,15 +34,15 @@ class Context(ABC):
     text
         The query, for errors.
     relation
-        Relation of the columns, which DATA reads.
+        Relation whose columns the query may name, and which DATA reads.
     parameters
         Values of the ``?``; None while they are not known.
     run
-        Answers a subquery.
+        Function that answers a subquery.
     watch
         Resources that the query has used.
     outer
-        Finds names of the outer query.
+        Function that finds names of the outer query.
     is_dry
         Find names and check types without answering subqueries.
     space
@@ -53,7 +53,7 @@ class Context(ABC):
     aliases
         Names that SELECT gives -> their expressions, where they may be used.
     later
-        Names that SELECT gives -> the clause that comes before SELECT computes them.
+        Names that SELECT gives -> the clause that cannot use them, because it runs before SELECT computes them.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Context(ABC):
         """Return an expression over columns."""
 
     def error(self, at: int, kind: str, message: str) -> QueryError:
-        """Return an error at a place."""
+        """Return an error that points at a position of the query's text."""
         return query_error(self.text, at, kind, message)
 
     def apply(
@@ -105,7 +105,7 @@ class Context(ABC):
         return self.folded(Apply(name, compute, operands, info, at, cost, key))
 
     def folded(self, node: Bound) -> Bound:
-        """Return the value of an expression whose operands are constants, or else the expression."""
+        """Compute an expression if all of its operands are constants; return other expressions unchanged."""
         if not isinstance(node, Apply | Not):
             return node
         operands = node.operands if isinstance(node, Apply) else (node.operand,)

@@ -4,7 +4,7 @@ sides                                  become
 moments, or durations, of two units    numbers of the finer unit
 class labels of two lists              numbers in a list that holds the names of both
 class labels and texts                 the names of classes
-moments and texts                      moments; a text that names none is missing
+moments and texts                      moments; a text that is not a date becomes a missing value
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 def time_of(info: Info) -> tuple[str, str] | None:
-    """Return the kind of time that numbers mean, such as ``moment``, and their unit; None for other numbers."""
+    """Return (kind of time, unit) of numbers that stand for times, such as ``moment``; None for other numbers."""
     name, _, rest = info.logical.partition("[")
     kind = _KINDS.get(name)
     unit = rest.rstrip("]").partition(",")[0]
@@ -98,7 +98,7 @@ def converted(column: Column, info: Info, domain: Info) -> Column:
     Raises
     ------
     QueryError
-        If the finer unit cannot hold a moment.
+        If a moment is too far from 1970 for the finer unit.
     """
     if domain.logical:
         return _as_times(column, info, domain)
@@ -134,7 +134,7 @@ def of(node: Bound, domain: Info, at: int) -> Bound:
 
 
 def no_date(text: str) -> str:
-    """Return the message about a text that should be a date beside dates."""
+    """Return the message of the error about a text that is compared with dates, but is not a date."""
     return f"{text!r} is not a date such as '2026-01-31' or '2026-01-31 12:00'"
 
 
@@ -145,7 +145,7 @@ def aligned(nodes: Sequence[Bound], at: int) -> list[Bound]:
 
 
 def in_one_unit(nodes: Sequence[Bound], at: int) -> list[Bound]:
-    """Return the operands of a sum or difference, moments and durations in the finer unit of both."""
+    """Convert the moments and durations in a sum or difference to the finer unit of its operands."""
     units = [found[1] for node in nodes if (found := time_of(node.info)) is not None]
     if len(units) < len(nodes) or len(set(units)) == 1:
         return list(nodes)
@@ -169,7 +169,7 @@ def _as_times(column: Column, info: Info, wanted: Info) -> Column:
 
 
 def _rescaled(values: NDArray[Any], factor: int) -> NDArray[Any]:
-    """Return integers of a unit in a finer one."""
+    """Convert integers to a finer unit."""
     if values.dtype.kind not in "iu":
         return values
     values = values.astype(np.int64)
@@ -200,7 +200,7 @@ def _as_texts(column: Column, names: tuple[str, ...]) -> Column:
 
 
 def _as_classes(column: Column, names: tuple[str, ...], wanted: tuple[str, ...]) -> Column:
-    """Return labels as numbers in another list of names; labels beyond the names stay as far beyond its end."""
+    """Renumber labels for another list of names; a label n places beyond the old list becomes n beyond the new one."""
     places = {name: number for number, name in reversed(list(enumerate(wanted)))}
     table = np.array([places[name] for name in names], np.int64)
 

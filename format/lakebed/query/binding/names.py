@@ -18,7 +18,8 @@ class Entry:
     Attributes
     ----------
     is_behind
-        True if only a name with its table finds it. A column of USING is one: its name alone means the joined column.
+        True if the column is found only by its name with the table. An example is a column of USING: the name alone
+        means the joined column.
     """
 
     table: str | None
@@ -39,7 +40,7 @@ class Names:
     Parameters
     ----------
     stored
-        Relations of the columns, which know hidden tensors.
+        Relations that hold the columns; they also know the hidden tensors.
     """
 
     def __init__(self, entries: Iterable[Entry], stored: Iterable[Relation] = ()) -> None:
@@ -48,7 +49,7 @@ class Names:
 
     @classmethod
     def of(cls, relation: Relation, table: str | None = None) -> Names:
-        """Return the columns of a relation, all of one table."""
+        """Return the names of a relation's columns, all with the same table."""
         return cls((Entry(table, name, name, relation.infos) for name in relation.names), [relation])
 
     @property
@@ -66,7 +67,7 @@ class Names:
         Raises
         ------
         QueryError
-            If it means no column, or several.
+            If the name means no column, or several.
         """
         found = self.find(table, column)
         if not found:
@@ -97,5 +98,5 @@ class Names:
         raise query_error(text, at, "unknown_column", f"there is no column {column!r}{hint}")
 
     def all_of(self, table: str | None) -> Sequence[Entry]:
-        """Return the columns of a table; without a table, all that can be named alone."""
+        """Return the columns of a table; if `table` is None, all columns that can be named without their table."""
         return [e for e in self.entries if (not e.is_behind if table is None else e.table == table)]

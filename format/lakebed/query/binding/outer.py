@@ -1,7 +1,7 @@
 """Correlated subqueries, which name columns of their outer query.
 
-Such a query is answered for each distinct set of values of these columns. If it uses them only in equalities with its
-own columns, it is answered once without the equalities, and its rows are looked up by their keys.
+Such a subquery is answered for each distinct set of values of the outer columns. If it uses the outer columns only in
+equalities with its own columns, it is answered once without the equalities, and its rows are looked up by their keys.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SEVERAL = (
 )
 
 Answer = Callable[[Relation], Any]
-"""Function that makes an answer from the result of a query for one set of values."""
+"""Function that makes an answer from the result of a subquery for one set of values of the outer columns."""
 
 
 class Named:
@@ -58,7 +58,7 @@ class Named:
         self.nodes: set[int] = set()
 
     def __call__(self, node: syntax.Name) -> Bound | None:
-        """Return the meaning of a name in the outer query; None if it has none."""
+        """Return the column of the outer query that a name means; None if the outer query has no such column."""
         try:
             bound = self.context.bind(node)
         except QueryError as error:
@@ -86,18 +86,18 @@ class Inner:
         return not self.named.found
 
     def whole(self) -> Relation:
-        """Return the result of a query that is alone."""
+        """Return the result of a subquery that names no column of the outer query."""
         return self.context.run(self.query, None, False)
 
     def one_column(self, at: int, what: str) -> Info:
-        """Return the properties of the only column; raise an error that begins with `what` if there are several."""
+        """Return the properties of the only column; if there are several, raise an error that begins with `what`."""
         names = self.checked.names
         if len(names) != 1:
             raise self.context.error(at, "arity", f"{what} one column, not {len(names)}")
         return self.checked.infos[names[0]]
 
     def with_values(self, values: Sequence[Any]) -> Relation:
-        """Return the result for values of the columns that the query names."""
+        """Return the result for one set of values of the outer columns."""
         meant = {
             name: Unknown(bound.info) if value is None else Value(python(value), bound.info, is_read=True)
             for (name, bound), value in zip(self.named.found.items(), values, strict=True)
@@ -107,19 +107,22 @@ class Inner:
     # -- many rows ---------------------------------------------------------------------------------------------------
 
     def exists(self, at: int) -> Bound:
-        """Return, for each outer row, whether the query finds a row."""
+        """Return, for each outer row, whether the subquery finds a row."""
         once = Once.of(self, is_exists=True)
         return self._applied("EXISTS", FLAG, at, once, lambda relation: len(relation) > 0, _flags)
 
     def among(self, operand: Bound, at: int, domain: Info | None) -> Bound:
-        """Return, for each outer row, whether a value is among the results, converted to a domain."""
+        """Return, for each outer row, whether a value is among the results of the subquery.
+
+        The value and the results are converted to `domain`.
+        """
         once = Once.of(self, is_in=True, operand=operand)
         return self._applied(
             "IN SELECT", FLAG, at, once, lambda relation: column_of(relation, domain), _in_each, operand
         )
 
     def value(self, info: Info, at: int) -> Bound:
-        """Return, for each outer row, the value that the query finds."""
+        """Return, for each outer row, the value that the subquery finds."""
         return self._applied("SELECT", info, at, Once.of(self), one_value, collect)
 
     def _applied(
@@ -132,7 +135,10 @@ class Inner:
         finish: Callable[..., Column],
         *operands: Bound,
     ) -> Bound:
-        """Return an expression that looks rows up by keys, or computes an answer for each row and finishes them all."""
+        """Return an expression that looks rows up by keys; if `once` is None, it computes an answer for each row.
+
+        `finish` makes the column of all answers.
+        """
         keys = () if once is None else once.keys
         first, second = len(keys), len(keys) + len(self.named.found)
 
@@ -188,7 +194,7 @@ class Once:
     def of(
         cls, inner: Inner, *, is_exists: bool = False, is_in: bool = False, operand: Bound | None = None
     ) -> Once | None:
-        """Separate the equalities of a query; None if it has other uses of outer columns.
+        """Separate the equalities of a query; return None if it uses outer columns in other ways too.
 
         Parameters
         ----------
@@ -209,7 +215,7 @@ class Once:
                 for key, domain in zip(keys, found, strict=False)
             )
         except QueryError:
-            return None  # evaluate the query for each set of values, which reports the same error
+            return None  # the query is evaluated for each set of values instead, which reports the same error
         found += [None] * (len(infos) - len(found))
         return cls(inner, apart, keys, found, has_value=not (is_exists or is_in))
 
@@ -231,7 +237,7 @@ class Once:
         return self._read
 
     def _rows(self, columns: Sequence[Column]) -> Found | None:
-        """Return the first row with each set of keys, and the number of its rows; None if keys are arrays."""
+        """Return the first row with each set of keys, and the number of rows with it; None if keys are arrays."""
         keys = [key for key in map(Key.of, columns) if key is not None]
         lookup = self._whole()[0] if len(keys) == len(columns) else None
         return None if lookup is None else lookup.find(keys)
@@ -263,7 +269,7 @@ class Once:
 
 
 def column_of(relation: Relation, domain: Info | None = None) -> list[Any]:
-    """Return the values of the only column of a query that are not missing, converted to a domain."""
+    """Return the values of the only column, without missing ones, converted to `domain`."""
     found: list[Any] = []
     (name,) = relation.names
     column = relation.whole(name)

@@ -16,8 +16,8 @@ class Separated:
     Attributes
     ----------
     query
-        The inner query, whose first columns are its sides of the equalities; the column of the original query follows,
-        if it is needed.
+        The inner query. Its first columns are the inner sides of the equalities; the column of the original query
+        follows, if it is needed.
     outer
         The outer sides of the equalities.
     is_whole
@@ -32,14 +32,14 @@ class Separated:
 def separated(
     query: syntax.Query, outer_names: Collection[int], *, is_exists: bool, is_in: bool
 ) -> Separated | None:
-    """Separate a query; None if it uses columns of the outer query in other ways than equalities.
+    """Separate a query; return None if it uses columns of the outer query outside of equalities.
 
     Parameters
     ----------
     outer_names
         ``id`` of each name that is a column of the outer query.
     is_exists, is_in
-        True if EXISTS needs its rows only, or IN the values of all rows; otherwise it is one value.
+        True if the query is the operand of EXISTS, or of IN; if both are false, it stands for a single value.
     """
     body = query.body
     if not isinstance(body, syntax.Select) or query.tables or query.limit or query.sample or query.arrange:
@@ -91,7 +91,7 @@ def _key_item(key: syntax.Expression, number: int, *, is_grouped: bool) -> synta
 def _sides(
     part: syntax.Expression, outer_names: Collection[int]
 ) -> tuple[syntax.Expression, syntax.Expression] | None:
-    """Return the own and the outer side of an equality; None for other conditions."""
+    """Return the inner and the outer side of an equality; None for other conditions."""
     if not isinstance(part, syntax.Binary) or part.operator != "=":
         return None
     for own, other in ((part.left, part.right), (part.right, part.left)):
@@ -101,7 +101,7 @@ def _sides(
 
 
 def _is_of(node: syntax.Expression, outer_names: Collection[int], *, is_outer: bool) -> bool:
-    """Return whether an expression names columns, and all belong to the outer query, or all to the inner one."""
+    """Return whether an expression names columns, and all of them belong to one query: to the outer if `is_outer`."""
     found = list(syntax.parts(node))
     if any(isinstance(part, syntax.Query) for part in found):
         return False

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from lakebed.query.indexes.search import Order
 
 SEARCHED = ("BM25_SIMILARITY", "RRF", "COSINE_SIMILARITY", "DOT", "L2_DISTANCE")
-"""Functions whose order can be found without computing them for all rows."""
+"""Functions by which rows can be sorted without computing the function for all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """LIMIT and OFFSET: rows that are wanted (None for all), rows that are skipped, and the wanted share in percent."""
+    """LIMIT and OFFSET: number of wanted rows (None for all), number of skipped rows, and wanted share in percent."""
 
     count: int | None
     offset: int
@@ -40,7 +40,7 @@ class Limit:
 def arranged(
     context: QueryContext, source: From, query: syntax.Query, binder: Binder, limit: Limit | None
 ) -> From:
-    """Apply ORDER BY, LIMIT, ARRANGE BY and SAMPLE BY; DISTINCT comes before LIMIT, which is then not applied here."""
+    """Apply ORDER BY, LIMIT, ARRANGE BY and SAMPLE BY; `limit` is None if DISTINCT must come before LIMIT."""
     source = _in_order(context, source, query, binder)
     if limit is not None:
         source = From(cut(context, source.relation, limit), source.names)
@@ -95,7 +95,7 @@ def _search(
 
 
 def _side_by_side(context: QueryContext, source: From, query: syntax.Query, binder: Binder) -> From:
-    """Put rows with equal keys of ARRANGE BY beside each other, in their order."""
+    """Put rows with equal keys of ARRANGE BY next to each other; rows with equal keys keep their order."""
     if not query.arrange:
         return source
     keys = [binder.bind(key) for key in query.arrange]
@@ -126,7 +126,7 @@ def limit_of(context: QueryContext, query: syntax.Query, binder: Binder, top: in
 
 
 def number(context: QueryContext, node: syntax.Expression, binder: Binder, clause: str) -> int | float:
-    """Return the number in a clause; infinity while it is not known.
+    """Return the number in a clause; infinity if it is a parameter whose value is not known yet.
 
     Raises
     ------

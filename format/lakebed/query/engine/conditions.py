@@ -1,7 +1,7 @@
 """Analysis of conditions: their parts by cost, the columns that they read, and the rows that statistics rule out.
 
-The analysis of a condition that only compares columns with values in the query depends on the readers of its columns,
-each of which reads one state of a tensor. It is kept with the readers, and the next query with the same text reuses it.
+If a condition only compares columns with values in the query, its analysis depends on nothing but the readers of these
+columns. So the analysis is kept with the readers, and the next query with the same text reuses it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Condition:
     parts
         Conditions that must all be true, cheap ones first.
     read
-        Columns that are read -> ``data``, or ``shape`` if shapes are enough.
+        Columns that the condition reads -> ``data``, or ``shape`` if it needs only the shapes of samples.
     asked_of
         Columns whose statistics can rule out rows.
     """
@@ -81,7 +81,7 @@ def _conjuncts(node: Bound) -> Iterator[Bound]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A condition on some readers; it keeps its syntax alive, so that no other object can get the same ``id``."""
+    """A kept analysis; it holds a reference to the condition's syntax, so that no other object can get its ``id``."""
 
     syntax: syntax.Expression
     readers: tuple[tuple[ref[SampleReader], bool], ...]
@@ -95,14 +95,14 @@ _columns: dict[int, tuple[syntax.Expression, tuple[str, ...]]] = {}
 def asked_before(
     relation: Relation, node: syntax.Expression, bind: Callable[[syntax.Expression], Bound]
 ) -> Condition:
-    """Return the analysis of a condition on a relation, reused if it is known.
+    """Return the analysis of a condition on a relation; reuse a kept one.
 
     Parameters
     ----------
     relation
-        Relation that the query reads, alone and under its own names.
+        The only relation that the query reads; its columns have their own names.
     node
-        Syntax of the condition: the same object if the same text is parsed again.
+        Syntax of the condition. Parsing the same text again returns the same object.
     bind
         Function that binds the condition.
     """
@@ -128,7 +128,8 @@ def asked_before(
 def _plain_columns(node: syntax.Expression) -> tuple[str, ...]:
     """Return the columns of a condition that only compares them with values in the query; none for other conditions.
 
-    Functions may be registered again or return the time; parameters and inner queries change from query to query.
+    The results of functions, parameters and inner queries may change from query to query, so conditions with them are
+    not kept.
     """
     known = _columns.get(id(node))
     if known is None:
@@ -157,4 +158,4 @@ _PLAIN = (
     | syntax.Between
     | syntax.In
 )
-"""Syntax of plain comparisons, without queries as parts, such as IN (SELECT ...)."""
+"""Syntax of plain comparisons; they contain no queries, as IN (SELECT ...) does."""

@@ -33,7 +33,7 @@ from lakebed.query.values.columns import Column, concatenated
 from lakebed.query.values.limits import Watch
 
 _DEAR_ROWS = 1 << 16
-"""Rows between two checks of the clock, if each row takes some microseconds."""
+"""Number of rows between two checks of the clock, for expressions that take some microseconds per row."""
 
 _SHOWN = 60
 """Maximum number of characters of a constant in an explanation."""
@@ -48,11 +48,11 @@ class QueryContext:
     parameters
         Values of the ``?``; None while they are not known.
     is_dry
-        Find names and plan, without reading values.
+        True to look up names and plan the query without reading values.
     is_told
-        Record the steps, for an explanation.
+        True to record the steps, for EXPLAIN.
     steps, depth
-        The steps so far, and the nesting of the current query.
+        The recorded steps, and the nesting depth of the current query.
     """
 
     text: str
@@ -65,7 +65,7 @@ class QueryContext:
     depth: int = 0
 
     def note(self, text: str) -> None:
-        """Record a step, for an explanation."""
+        """Record a step, for EXPLAIN."""
         self.steps.append((self.depth, text))
 
     def column(self, relation: Relation, node: Bound, *, is_key: bool = False) -> Column:
@@ -93,7 +93,7 @@ def parted(windows: Iterable[range], *nodes: Bound) -> Iterator[range]:
 
 
 def at_row(error: QueryError, node: Bound, relation: Relation, window: range) -> QueryError:
-    """Return an error that names its row by the number in the dataset."""
+    """Return an error that names the failed row by its number in the dataset."""
     found = located(error, node, relation, window)
     if found.row is None:
         return found

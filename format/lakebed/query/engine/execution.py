@@ -1,4 +1,4 @@
-"""Execution of queries: sources, conditions, groups, order and results, each a relation made of another."""
+"""Execution of queries: sources, conditions, groups, order and results; each step makes a relation of the last one."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Execution:
     parameters
         Values of the ``?``; None while they are not known.
     is_dry
-        Find names and plan, without reading values.
+        True to look up names and plan the query without reading values.
     is_told
-        Record the steps, for an explanation.
+        True to record the steps, for EXPLAIN.
     ways
         Use of indexes, and the library that computes vectors.
     """
@@ -96,7 +96,10 @@ class Execution:
     def _binder(
         self, source: From, tables: Tables, *, is_grouped: bool = False, whole: Relation | None = None
     ) -> Binder:
-        """Return a binder to a source; DATA reads the rows of `whole`, by default those of the source."""
+        """Return a binder of expressions to the columns of a source.
+
+        DATA reads the rows of `whole`, by default the rows of the source.
+        """
         context = self.context
         return Binder(
             context.text,
@@ -112,7 +115,7 @@ class Execution:
         )
 
     def _inside(self, query: syntax.Query, tables: Tables, outer: Outer | None, *, is_dry: bool) -> Relation:
-        """Answer a subquery, or only check it."""
+        """Answer a subquery; if `is_dry`, only check its names and types."""
         inner = copy.copy(self)
         inner.outer = outer or self.outer
         if not self.context.is_dry and (is_dry or outer is not None):
@@ -170,9 +173,9 @@ class Execution:
         tables: Tables,
         wanted: int | None,
     ) -> From:
-        """Return the rows of WHERE, the first `wanted` if that is not None."""
+        """Return the rows for which WHERE is true, but only the first `wanted` ones if `wanted` is not None."""
         binder = self._binder(source, tables)
-        # Names that SELECT computes after WHERE, so WHERE must not use them.
+        # SELECT computes these names after WHERE, so WHERE must not use them.
         binder.later = dict.fromkeys(aliases, "WHERE")
         if self.context.is_dry or self.outer is not None:
             condition = Condition.of(binder.bind(where))
@@ -258,12 +261,12 @@ def _orders_groups(node: syntax.Select, query: syntax.Query, source: From) -> bo
 
 
 def _wanted(node: syntax.Select, query: syntax.Query, limit: Limit) -> int | None:
-    """Return the number of rows that WHERE must find for LIMIT; None if other clauses need all of them."""
+    """Return the number of rows that WHERE must find for LIMIT; None if other clauses need all rows."""
     if query.order or query.arrange or query.sample or node.expand or node.ungroup or node.is_distinct:
         return None
     return None if limit.count is None or limit.percent else limit.offset + limit.count
 
 
 def _without_rows(source: From) -> From:
-    """Return a source without rows, whose columns can be named."""
+    """Return a source that has the columns of another one, but no rows."""
     return From(source.relation.select(np.zeros(0, np.int64)), source.names)

@@ -28,7 +28,7 @@ _FAR = np.iinfo(np.int64).min
 
 
 def filtered(context: QueryContext, relation: Relation, condition: Condition, wanted: int | None) -> Relation:
-    """Return the rows for which a condition is true, the first `wanted` of them if that is not None."""
+    """Return the rows for which a condition is true, but only the first `wanted` ones if `wanted` is not None."""
     parts, names = condition.parts, [name for name, kind in condition.read.items() if kind == "data" and name]
     if context.is_told:
         told = ", ".join(f"{name}: {kind}" for name, kind in condition.read.items())
@@ -74,7 +74,7 @@ def _asked(
     found: list[Rows] = []
     count = asked = 0
     windows = pruning.windows(left, relation, relation.windows(names, is_soon=wanted is not None))
-    # With LIMIT the first chunks may be enough, so do not read ahead.
+    # With LIMIT, the first chunks may hold enough rows, so do not read ahead.
     with nullcontext() if wanted is not None else pruning.ahead(left, relation, parts[0]):
         for window in parted(windows, *parts):
             context.watch.tick()
@@ -99,7 +99,7 @@ def _asked(
 def expanded(
     context: QueryContext, whole: Relation, found: Relation, node: syntax.Expand
 ) -> tuple[Relation, Rows]:
-    """Add the rows around each found row, and return the distance of each from it."""
+    """Add the rows around each found row; return all rows, and the distance of each row from the found one."""
     context.note(f"expand by {node.before} before and {node.after} after")
     rows, all_rows = found.base_rows(), whole.base_rows()
     if rows is None or all_rows is None:
@@ -113,8 +113,8 @@ def expanded(
         pairs = [_around(part, apart, len(whole)) for part in parts] or [(places, places)]
         near, distances = (np.concatenate(side) for side in zip(*pairs, strict=True))
         return whole.select(near), distances
-    # Each row gets the distance to the first match that is near it: go through the parts backwards, so that the first
-    # one is written last.
+    # Each row gets the distance to the first match that is near it: write the distances of the last match first, so
+    # that those of the first match overwrite them.
     distances = np.full(len(whole), _FAR)
     for part in reversed(parts):
         near, steps = _around(part, apart, len(whole))
@@ -124,7 +124,7 @@ def expanded(
 
 
 def _around(places: Rows, apart: Rows, count: int) -> tuple[Rows, Rows]:
-    """Return the existing places around given ones, and their distances from these."""
+    """Return the row numbers from 0 to `count` that are `apart` from the given `places`, and these distances."""
     tick()
     around = (places[:, None] + apart).reshape(-1)
     inside = (around >= 0) & (around < count)

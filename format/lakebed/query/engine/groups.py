@@ -50,17 +50,17 @@ def grouped(context: QueryContext, source: From, node: syntax.Select, binder: Bi
 
 
 def ungrouped(relation: Relation, count: int | None, watch: Watch) -> Relation:
-    """Make a row of each item of groups.
+    """Make one row of each item of the groups, or of each `count` items.
 
     Parameters
     ----------
     count
-        Items of each new row; None for one, without a list around it.
+        Number of items in each new row, which holds them as a list; None makes rows of single items.
 
     Raises
     ------
     QueryError
-        If there are no groups.
+        If the relation has no groups.
     """
     split = [name for name, info in relation.infos.items() if info.is_group or _is_sequence(relation, name)]
     if not split:
@@ -111,7 +111,7 @@ def _sizes(relation: Relation, split: list[str], watch: Watch) -> NDArray[np.int
 def distinct(
     context: QueryContext, found: Relation, node: syntax.Select, source: From, binder: Binder
 ) -> Relation:
-    """Return the first of equal rows."""
+    """Remove rows that are equal to an earlier row, in the columns of DISTINCT ON or in all columns."""
     context.note("distinct")
     if context.is_dry:
         return found

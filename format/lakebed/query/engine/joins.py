@@ -33,14 +33,14 @@ _KEY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """A source of FROM: a relation, and its columns that can be named."""
+    """A source of FROM: a relation, and the columns that the query can name in it."""
 
     relation: Relation
     names: Names
 
 
 Bind = Callable[[From], Binder]
-"""Function that returns a binder to a source."""
+"""Function that returns a binder of expressions to the columns of a source."""
 
 
 def join(
@@ -51,7 +51,7 @@ def join(
     Parameters
     ----------
     hold
-        Function that counts bytes that are kept.
+        Function that counts the bytes of memory that the join uses.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def join(
     if kind in ("left", "full"):
         hold(16 * (len(lefts) + len(left.relation)))
         alone = _unpaired(lefts, len(left.relation))
-        # `lefts` is sorted, because pairs are in the order of their left rows.
+        # The pairs are in the order of their left rows, so `lefts` is sorted.
         places = np.searchsorted(lefts, alone)
         lefts, rights = np.insert(lefts, places, alone), np.insert(rights, places, -1)
     if kind in ("right", "full"):
@@ -107,7 +107,7 @@ def join(
 
 
 def _common(text: str, node: syntax.Join, left: From, right: From) -> tuple[str, ...]:
-    """Return the columns of both sides of a NATURAL JOIN."""
+    """Return the names of the columns that both sides of a NATURAL JOIN have."""
     found = tuple(e.column for e in left.names.all_of(None) if right.names.find(None, e.column))
     if not found:
         raise query_error(text, node.at, "unknown_column", "NATURAL JOIN: the two sides share no column")
@@ -115,7 +115,7 @@ def _common(text: str, node: syntax.Join, left: From, right: From) -> tuple[str,
 
 
 def _unpaired(rows: Rows, count: int) -> Rows:
-    """Return the rows from 0 to `count` that have no pair; -1 stands for no row."""
+    """Return the numbers from 0 to before `count` that are not in `rows`; -1 in `rows` stands for no row."""
     is_alone = np.ones(count, np.bool_)
     is_alone[rows[rows >= 0]] = False
     return np.flatnonzero(is_alone)
@@ -132,7 +132,7 @@ def _whole(relation: Relation, key: Bound, hold: Callable[[int], None]) -> Colum
 
 
 def _both(left: From, right: From, lefts: Rows, rights: Rows) -> From:
-    """Put two sources side by side, and give their columns unique names."""
+    """Return the relation of paired rows; the columns of both sources get unique names."""
     columns: dict[str, tuple[int, str]] = {}
     entries: list[Entry] = []
     for side, source in enumerate((left, right)):
@@ -199,7 +199,7 @@ def _equalities(
 
 
 def _sides(part: syntax.Expression, left: From, right: From, bind: Bind) -> tuple[Bound, Bound] | None:
-    """Return the sides of an equality, that of the left source first; None if a side names both sources."""
+    """Return the sides of an equality, the side that names the left source first; None if a side names both sources."""
     if not isinstance(part, syntax.Binary) or part.operator != "=":
         return None
     for first, second in ((part.left, part.right), (part.right, part.left)):
@@ -212,7 +212,10 @@ def _sides(part: syntax.Expression, left: From, right: From, bind: Bind) -> tupl
 
 
 def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
-    """Show a column of USING once: that of the side with all rows, or the first value that is not missing."""
+    """Show a column of USING once.
+
+    Its values come from the side of which the join keeps all rows; for FULL, from the first side with a value.
+    """
     outputs: dict[str, Bound] = {e.name: Input(e.name, e.info) for e in found.names.entries}
     entries: list[Entry] = []
     count = len(left.names.entries)

@@ -30,7 +30,7 @@ class Outputs:
         self._numbers: tuple[str, NDArray[np.int64]] | None = None
 
     def add_numbers(self, name: str, numbers: NDArray[np.int64]) -> None:
-        """Add a column that holds a number for each row."""
+        """Add a column with the given numbers, one for each row."""
         self._numbers = name, numbers
 
     def relation(self, items: Sequence[syntax.Item]) -> Relation:
@@ -39,7 +39,7 @@ class Outputs:
         Raises
         ------
         QueryError
-            If a column has no name, or two have one.
+            If a column has no name, or two columns have the same name.
         """
         base = self.source.relation
         only = items[0] if len(items) == 1 and self._numbers is None else None
@@ -111,7 +111,7 @@ class Outputs:
 
 
 def _listed(numbers: NDArray[np.int64]) -> Bound:
-    """Return an expression with a number for each position."""
+    """Return an expression whose value at each position is the number at that position."""
 
     def compute(given: Given) -> Column:
         (places,) = given.columns

@@ -1,4 +1,4 @@
-"""UNION, INTERSECT and EXCEPT: by row numbers for rows of one dataset; UNION of other relations concatenates rows."""
+"""UNION, INTERSECT and EXCEPT: rows of one dataset are compared by row number; UNION of others concatenates rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
     Raises
     ------
     QueryError
-        If their columns differ, or INTERSECT and EXCEPT have no rows of one dataset to compare.
+        If their columns differ, or if INTERSECT or EXCEPT is applied to relations that are not rows of one dataset.
     """
     if left.names != right.names and sorted(left.names) != sorted(right.names):
         sides = f"{', '.join(left.names)} and {', '.join(right.names)}"
@@ -53,7 +53,7 @@ _FIRST, _SECOND, _BOTH = 1, 2, 3
 
 
 def _marked(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return for each row of a dataset whether it is in the first set, the second, or both."""
+    """Return for each row of a dataset a bit mask: 1 if the row is in the first set, 2 if it is in the second."""
     found = np.zeros(max(int(rows.max()) if len(rows) else -1 for rows in (first, second)) + 1, np.uint8)
     found[first] = _FIRST
     tick()
@@ -63,7 +63,7 @@ def _marked(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.u
 
 
 def _alike(left: Relation, right: Relation) -> list[Relation]:
-    """Return both sides with columns in common domains."""
+    """Convert each column of both sides to the domain that the sides share."""
     outputs: tuple[dict[str, Bound], dict[str, Bound]] = ({}, {})
     for name in left.names:
         both = (Input(name, left.infos[name]), Input(name, right.infos[name]))
@@ -81,7 +81,7 @@ def _like(left: Relation, right: Relation) -> bool:
 
 
 def _of_rows(relation: Relation, rows: NDArray[np.int64]) -> Relation:
-    """Return rows of the dataset as the relation shows them."""
+    """Return the relation with other rows of the dataset; its columns stay the same."""
     if isinstance(relation, Stored):
         return Stored(relation.table, rows)
     if isinstance(relation, Projected) and isinstance(relation.base, Stored):

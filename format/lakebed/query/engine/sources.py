@@ -26,7 +26,7 @@ Open = Callable[[str, str | None], "Table | Relation"]
 """Function that opens a dataset by its address and a version."""
 
 Differing = Callable[["Table", str, str], tuple["Table", Rows]]
-"""Function that returns the table of the second version, and its rows that the first lacks or has with other values."""
+"""Function that returns the table of the second version, and the numbers of its rows that differ from the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Sources:
     Attributes
     ----------
     implicit
-        Rows of a query without FROM; None if it needs FROM.
+        Rows that a query without FROM reads; None if queries must have FROM.
     """
 
     implicit: Table | Relation | None
@@ -83,9 +83,10 @@ class Opened:
         return found
 
     def _stored(self, context: QueryContext, table: Table | Relation, at: int) -> Relation:
-        """Return the rows of a table that all named columns have; return a relation unchanged.
+        """Return the rows of a table as a relation; return a relation unchanged.
 
-        If the query names no column of the table, as COUNT(*) does, these are the rows of the table.
+        If the named columns differ in length, rows beyond the shortest one are left out. A query that names no column,
+        such as COUNT(*), gets all rows of the table.
         """
         if isinstance(table, Relation):
             return table
@@ -119,7 +120,7 @@ class Opened:
         return found
 
     def difference(self, context: QueryContext, node: syntax.Difference) -> From:
-        """Return the rows of a version that another lacks or has with other values."""
+        """Return the rows of one version that another version lacks or has with other values."""
         table = self.sources.implicit if node.path is None else self.sources.open(node.path, None)
         if table is None or isinstance(table, Relation):
             message = "DIFF needs a dataset: DIFF(\"path\", 'a', 'b')"

@@ -1,1 +1,1 @@
-"""Functions of the query language, a module for each kind of values; none knows of tables, or reads anything."""
+"""Functions of the query language, one module for each kind of values; they work on values in memory only."""

@@ -27,7 +27,7 @@ def _corners(boxes: NDArray[Any], mode: str) -> NDArray[np.float64]:
 
 
 def _numbers(boxes: Any) -> NDArray[np.float64]:
-    """Return a copy of boxes as float64, shape (..., 4); an array without boxes if they are missing."""
+    """Return a copy of boxes as float64, shape (..., 4); shape (0, 4) if the value is missing."""
     found = np.array(() if boxes is None else boxes, np.float64)
     if found.size == 0:
         return np.zeros((0, 4))
@@ -54,7 +54,7 @@ def _iou(given: Given) -> Column:
 
 
 def _iou_key(column: Column) -> Column:
-    """Return the mean of the best overlaps of the first boxes, as sort key for ORDER BY; missing without boxes."""
+    """Return the sort key for ORDER BY: the mean of the largest overlaps of the first boxes; missing without boxes."""
 
     def key(table: Any) -> Any:
         if table is None or not table.size:

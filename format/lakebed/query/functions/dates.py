@@ -97,7 +97,7 @@ def moments(column: Column, info: Info, name: str) -> Numbers:
 
 
 def part(unit: str, column: Column, info: Info) -> Column:
-    """Return a part of dates and times, such as the year: int64."""
+    """Return one part of dates and times, such as the year: int64, shape (rows,)."""
     whole = moments(column, info, unit.upper())
     return Numbers(_part(unit, whole.values), whole.missing)
 
@@ -153,12 +153,12 @@ def _unit_function(unit: str) -> Function:
 
 
 def as_moments(column: Column, info: Info, name: str) -> Column:
-    """Return dates and times as integers, in microseconds."""
+    """Convert dates and times to integers: microseconds since 1970."""
     return _as_integers(moments(column, info, name))
 
 
 def as_days(column: Column, info: Info, name: str) -> Column:
-    """Return the beginnings of days as integers, in microseconds."""
+    """Return the beginning of the day of each date or time as an integer: microseconds since 1970."""
     found = moments(column, info, name)
     return _as_integers(Numbers(found.values.astype("datetime64[D]"), found.missing))
 

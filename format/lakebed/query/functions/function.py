@@ -1,4 +1,4 @@
-"""Functions of the language, and those that programs register."""
+"""Functions of the language, and functions that programs register."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Function:
     key: Callable[[Column], Column] | None = field(default=None)
 
     def told(self, infos: Sequence[Info]) -> Info:
-        """Return the properties of the result for these arguments."""
+        """Return the properties of the result for arguments with the given properties."""
         return self.info if isinstance(self.info, Info) else self.info(infos)
 
 
@@ -109,7 +109,7 @@ def _result(value: Any) -> Any:
 
 
 def _vectorised(name: str, function: Callable[..., Any], given: Given) -> Column:
-    """Call a function for many rows: arrays of one shape as one array, other values as a list."""
+    """Call a function for many rows at once; it gets arrays of one shape as one array, other values as a list."""
     if given.count > _AT_ONCE:
         parts = []
         for some in stretches(given.count, _AT_ONCE):

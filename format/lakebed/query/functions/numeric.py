@@ -86,12 +86,12 @@ def _of_values(name: str, function: Callable[[Any], Any]) -> Function:
 
 
 def _float(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function that computes in float32 for float32, else in float64."""
+    """Return a function that computes float32 arrays in float32, and all other numbers in float64."""
     return lambda values: function(values if values.dtype == np.float32 else values.astype(np.float64))
 
 
 def _of_floats(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a test of floats that is false for all integers."""
+    """Return a test of numbers, such as for NaN, that is false for all integers."""
     return lambda values: function(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)
 
 
@@ -241,7 +241,10 @@ def _logical(name: str, function: np.ufunc) -> Function:
 
 
 def weighed(given: Given, function: np.ufunc) -> Column:
-    """Return the sum or maximum of the weights with true conditions; columns are conditions and weights in turn."""
+    """Return the sum or maximum of the weights whose conditions are true.
+
+    The arguments alternate: a condition, its weight, the next condition, and so on.
+    """
     otherwise = 0.0 if function is np.add else -np.inf
     pairs = zip(given.columns[::2], given.columns[1::2], strict=True)
     found = reduce(function, [np.where(truth(told), weights_of(weight), otherwise) for told, weight in pairs])
@@ -249,7 +252,7 @@ def weighed(given: Given, function: np.ufunc) -> Column:
 
 
 def weights_of(column: Column) -> NDArray[np.float64]:
-    """Return one number per row, 0 for missing ones.
+    """Return one number per row, 0 for missing values.
 
     Raises
     ------
@@ -277,7 +280,7 @@ def _logarithm(given: Given) -> Column:
 
 
 def _variance(given: Given) -> Column:
-    """Return the mean squared distance from the mean, the square of STD."""
+    """Return the variance: the mean squared distance from the mean, which is the square of STD."""
     apart = reduced("STD", given.columns[0], _axis(given, "VAR"))
     return arithmetic("*", apart, apart)
 

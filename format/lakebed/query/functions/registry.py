@@ -21,7 +21,7 @@ FUNCTIONS: dict[str, Function] = {
 SPECIAL = tuple(
     "BM25_SIMILARITY RRF DATA ROW_NUMBER RANDOM SHAPE SAMPLE_INFO MAX_WEIGHT SUM_WEIGHT IF IIF NOW TODAY".split()
 )
-"""Functions that the binder handles itself, because they are not functions of values alone."""
+"""Functions that the binder handles itself, because they need more than the values of their arguments."""
 
 _MEANT: dict[str, str] = {
     "STDDEV": "STD, which is that of all values, as in NumPy",
@@ -52,7 +52,7 @@ _MEANT: dict[str, str] = {
 
 
 def find(name: str) -> Function | None:
-    """Return a function of the language, or one that the program has registered."""
+    """Return the function of a name, of the language or registered by the program; None if it is unknown."""
     return FUNCTIONS.get(name) or ADDED.get(name)
 
 
@@ -83,13 +83,14 @@ def register(
     name
         Name in queries; case does not matter.
     function
-        Called for each row with arrays, texts or JSON values, empty ones for missing samples; returns one of these.
-        Without it, `register` returns a decorator.
+        Function that is called for each row. Arguments are arrays, texts or JSON values; a missing sample is passed as
+        an empty array or text. It returns an array, a text or a JSON value. If no function is given, `register` returns
+        a decorator.
     vectorised
-        Call it with many rows at once instead: arrays of shape (rows, ...) if samples have one shape, else lists;
-        constants as they are. It returns one value for each row.
+        Whether the function is called with many rows at once. Arguments then are arrays of shape (rows, ...) if samples
+        have one shape, else lists; constants are passed unchanged. The function returns one value for each row.
     arguments
-        Number of arguments; None takes it from the signature.
+        Number of arguments; None takes it from the signature of the function.
 
     Returns
     -------
@@ -98,7 +99,7 @@ def register(
     Raises
     ------
     InvalidInputError
-        If the name is invalid, or that of a function of the language.
+        If the name is invalid, or is the name of a function of the language.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Array libraries that compute vectors: NumPy, or PyTorch or JAX on a device.
 
-A space has the functions that :mod:`lakebed.query.functions.vectors` needs, under the same names; `given` moves arrays
-to the device and `taken` moves them back. PyTorch and JAX are imported only when a query names them.
+A space offers the array functions that :mod:`lakebed.query.functions.vectors` calls; `given` moves arrays to the device
+and `taken` moves them back. PyTorch and JAX are imported only when a query names them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ class Space:
     functions
         Namespace with ``matmul``, ``einsum``, ``sqrt``, ``abs``, ``sum`` and ``amax``.
     given
-        Converts a NumPy array.
+        Function that converts a NumPy array to an array on the device.
     taken
-        Converts an array back to NumPy.
+        Function that converts an array of the library to a NumPy array.
     is_local
-        True if arrays are not moved, so that blocks that fit into the processor's cache are computed one by one.
+        True if arrays stay in the memory of NumPy. Then blocks that fit into the processor's cache are computed one by
+        one.
     inside
-        Makes a context in which the library keeps the dtypes of its arguments.
+        Function that makes a context in which the library keeps the dtypes of its arguments.
     """
 
     functions: Any
@@ -53,7 +54,7 @@ class Ways:
     Attributes
     ----------
     is_exact
-        Use no index.
+        True to use no index.
     space
         Library that computes vectors.
     """
@@ -66,13 +67,13 @@ _CURRENT: ContextVar[Space] = ContextVar("space", default=NUMPY)
 
 
 def current() -> Space:
-    """Return the space that computes vectors now."""
+    """Return the space that the running query uses."""
     return _CURRENT.get()
 
 
 @contextmanager
 def computing_in(space: Space) -> Iterator[None]:
-    """Compute vectors in another space inside a ``with``."""
+    """Compute vectors in the given space inside a ``with``."""
     token = _CURRENT.set(space)
     try:
         with space.inside():

@@ -43,7 +43,7 @@ _FAR = 1 << 40
 
 
 def texts(column: Column, name: str) -> Texts:
-    """Return a column of texts, which JSON values may be; an error names a row with another value."""
+    """Return a column of texts; JSON values must be texts, and the error about another value names its row."""
     if isinstance(column, Texts):
         return column
     for i, value in enumerate(rows(column)):
@@ -79,7 +79,7 @@ def written(value: Any) -> str:
 
 
 def _text(given: Given, number: int, message: str, *, may_be_empty: bool = True) -> str:
-    """Return an argument that must be one text for all rows; `message` begins with the name of the function."""
+    """Return an argument that must be one text for all rows; `message` is that of the error for other arguments."""
     value = constant(given, number, message.partition(" ")[0])
     if not isinstance(value, str) or not (value or may_be_empty):
         raise QueryError(message, kind="type")
@@ -101,14 +101,14 @@ def _concat(given: Given) -> Column:
 
 
 def _concat_with(given: Given) -> Column:
-    """Join the texts that are not missing by a separator."""
+    """Join the texts of each row, except missing ones, with a separator between them."""
     separator = _text(given, 0, "CONCAT_WS puts a text between others")
     parts = [as_text(column).array for column in given.columns[1:]]
     return Texts(pc.binary_join_element_wise(*parts, separator, null_handling="skip"))
 
 
 def _place(given: Given, number: int, name: str) -> int:
-    """Return an argument that counts characters."""
+    """Return an argument that is a number of characters: one integer for all rows."""
     return max(-_FAR, min(constant_int(given, number, name), _FAR))
 
 
@@ -165,7 +165,7 @@ def _tested(name: str, function: Callable[..., pa.Array]) -> Function:
 
 
 def _flags(array: pa.Array) -> Numbers:
-    """Return answers about texts, false for missing ones."""
+    """Return Arrow booleans, one per text, as a mask; null, for a missing text, becomes False."""
     return Numbers(bits(array.fill_null(False) if array.null_count else array))
 
 
@@ -181,7 +181,7 @@ def _split(given: Given) -> Column:
 
 
 def _split_part(given: Given) -> Column:
-    """Return one part of a text between separators, counted from 1, or from the end by -1; else ``''``."""
+    """Return one part of a text between separators: 1 is the first, -1 the last; ``''`` if it has no such part."""
     message = "SPLIT_PART needs a text to split at, and counts parts from 1"
     separator = _text(given, 1, message, may_be_empty=False)
     number = constant_int(given, 2, "SPLIT_PART")
@@ -291,7 +291,10 @@ def matching_classes(names: Sequence[str], pattern: str) -> list[int]:
 
 
 def _expression(pattern: str, wild: str) -> str:
-    """Return a pattern as a regular expression: characters of `wild` match any text, ``?`` any character."""
+    """Return a pattern as a regular expression.
+
+    Each character in `wild` matches any text; ``?`` matches any single character.
+    """
     return re.sub(
         r"(?:[.][*])+",
         ".*",
@@ -346,7 +349,10 @@ def _numbers_in(column: Numbers | Ragged, wanted: list[Any]) -> Column:
 
 
 def _has_float(dtype: np.dtype[Any], value: Any) -> bool:
-    """Return whether floats of a type can equal a number: literals adopt the type, stored float64 values do not."""
+    """Return whether floats of a dtype can equal a number.
+
+    Literals take the dtype before they are compared; stored float64 values do not.
+    """
     try:
         with np.errstate(over="ignore"):
             found = dtype.type(value)

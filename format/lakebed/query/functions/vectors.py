@@ -1,6 +1,6 @@
 """Norms, distances and similarities of vectors.
 
-They are computed in the space that the query names (:mod:`lakebed.query.functions.spaces`).
+The array library that the query names computes them (:mod:`lakebed.query.functions.spaces`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from lakebed.query.values.info import NUMBER, Given
 from lakebed.query.values.reductions import reduced
 
 _BLOCK_BYTES = 1 << 18
-"""Bytes of the vectors that are computed at once, so that the processor's cache holds them for a second pass."""
+"""Size of the blocks of vectors that are computed at once; a block stays in the processor's cache for a second pass."""
 
 
 def _pairs(name: str, many: Callable[[Any, Any, Any], Any]) -> Function:
-    """Return a function of two vectors per row; vectors of one shape are computed together."""
+    """Return a function of two vectors per row; rows whose vectors have the same shape are computed together."""
 
     def compute(given: Given) -> Column:
         left, right = given.columns
@@ -45,7 +45,7 @@ def _other_size(name: str, first: NDArray[Any], second: NDArray[Any]) -> QueryEr
 
 
 def _blocked(many: Callable[[Any, Any, Any], Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Compute a function of vectors, shape (rows, n), and one vector, shape (1, n), or one for each row."""
+    """Compute a function of `first`, shape (rows, n), and `second`, shape (1, n) or (rows, n), block by block."""
     space = current()
     step = max(1, _BLOCK_BYTES // max(1, first.itemsize * first.shape[1])) if space.is_local else len(first)
     is_one = len(second) == 1
@@ -125,7 +125,7 @@ def _float(values: Any) -> Any:
 
 
 def _max_similarity(given: Given) -> Column:
-    """Return the sum, over the vectors of the query, of the largest dot product with a vector of the sample."""
+    """Return for each sample the sum, over the vectors of the query, of the largest dot product with its vectors."""
     space = current()
 
     def score(vectors: Any, query: Any) -> Any:

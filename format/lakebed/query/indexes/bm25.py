@@ -6,9 +6,9 @@ counts     uint32     number of texts in each chunk
 lengths    uint32     number of words of each text
 letters    uint8      all different words, sorted and concatenated, UTF-8
 ends       int64      end of each word in `letters`
-posts      int64      end of the texts of each word in `texts`
-texts      uint32     texts with a word, ascending, word after word
-often      uint*      frequency of the word in each of these texts
+posts      int64      for each word, the end of its list in `texts`
+texts      uint32     numbers of the texts with a word, ascending; the lists of all words, concatenated
+often      uint*      for each number in `texts`, the frequency of the word in that text
 
 Words are runs of letters, marks, numbers and underscores, as Unicode defines them, in lower case.
 """
@@ -33,7 +33,7 @@ _BETWEEN = r"[^\p{L}\p{M}\p{N}_]+"
 
 
 def words_of(texts: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Return the words of all texts, and the number of the text of each: int64, shape (words,)."""
+    """Return the words of all texts, and for each word the number of its text: int64, shape (words,)."""
     lists = pc.split_pattern_regex(pc.utf8_lower(texts), _BETWEEN)
     flat = pc.list_flatten(lists)
     kept = pc.not_equal(flat, "")
@@ -94,7 +94,7 @@ class Words:
 
     @classmethod
     def from_segment(cls, segment: Segment) -> Words:
-        """Return the words of a segment; an error if its arrays are inconsistent."""
+        """Return the words of a segment; raise an error if its arrays are inconsistent."""
         made = cls(*(segment.arrays[name] for name in cls.__slots__))
         is_sound = (
             len(made.prints) == len(made.counts)
@@ -110,7 +110,7 @@ class Words:
         return made
 
     def to_segment(self) -> Segment:
-        """Return the segment."""
+        """Return the words as a segment."""
         return Segment({"kind": "bm25"}, {name: getattr(self, name) for name in self.__slots__})
 
     def found(self, word: str) -> tuple[NDArray[np.uint32], NDArray[np.unsignedinteger]]:
@@ -127,7 +127,7 @@ class Words:
 
 
 def _is_sound(ends: NDArray[np.int64], stop: int) -> bool:
-    """Return whether ends ascend and the last one is `stop`."""
+    """Return whether `ends` ascends and its last number is `stop`."""
     return (int(ends[-1]) if len(ends) else 0) == stop and bool((np.diff(ends, prepend=0) >= 0).all())
 
 

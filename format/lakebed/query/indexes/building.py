@@ -1,6 +1,7 @@
 """Building of the segments of an index, block by block, so that memory does not grow with the number of rows.
 
-A segment is written and registered before the next one begins, so that an interrupted build continues there.
+Each segment is written and registered before the next one is begun, so an interrupted build continues after the last
+registered segment.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
 TEXT_ROWS = 1 << 19
 GRAPH_BYTES = 1 << 28
-"""Maximum size of a segment. Its graph is in memory once while it is built, and twice while it is written."""
+"""Maximum size of a segment with a graph. Memory holds the graph once while it is built, twice while it is written."""
 
 _ASKED = 64
-"""Number of vectors that are searched for to measure the recall."""
+"""Number of searches that measure the recall."""
 
 _NEAREST = 10
 _BLOCK_BYTES = 1 << 22
@@ -41,17 +42,17 @@ _BLOCK_ROWS = 1 << 11
 
 _SAMPLE_RUNS = 64
 _SAMPLE_ROWS = 32
-"""Size of the sample that decides whether vectors can be stored as bytes: number of places, and of rows at each."""
+"""Size of the sample that decides whether vectors can be stored as bytes: number of places, number of rows at each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """Chunks that are added to an index.
+    """The addition of chunks to an index.
 
     Attributes
     ----------
     places
-        Numbers of these chunks in `chunks`.
+        Numbers, in `chunks`, of the chunks to add.
     """
 
     table: Table
@@ -62,7 +63,7 @@ class Building:
 
     @classmethod
     def of(cls, table: Table, tensor: str, entry: IndexEntry, held: NDArray[np.uint64]) -> Building:
-        """Return the chunks of a tensor whose prints are not among `held`."""
+        """Return the addition of the chunks of a tensor whose prints are not in `held`."""
         column = StoredColumn(table.whole, tensor)
         chunks = chunks_of(column.state)
         new = (chunks.prints != 0) & ~np.isin(chunks.prints, held)
@@ -70,11 +71,11 @@ class Building:
 
     @property
     def count(self) -> int:
-        """Number of rows to add."""
+        """Number of rows in the chunks to add."""
         return int(self.chunks.counts[self.places].sum())
 
     def segments(self, advance: Advance) -> Iterator[SegmentEntry]:
-        """Write the segments one after the other, and yield the entry of each, which the caller registers."""
+        """Write the segments one after the other; yield the entry of each for the caller to register."""
         if not len(self.places):
             return
         storage = self.table.session.storage
@@ -94,7 +95,7 @@ class Building:
             yield write_segment(storage, segment, int(self.chunks.counts[part].sum()), facts)
 
     def _portions(self, most: int) -> Iterator[NDArray[np.int64]]:
-        """Yield the chunks of each segment, of at most `most` rows; segments are of similar size."""
+        """Yield the numbers of the chunks of each segment; segments have similar sizes, and at most `most` rows."""
         even = -(-self.count // -(-self.count // most)) if self.count else most
         start = total = 0
         for i, place in enumerate(self.places.tolist()):
@@ -137,7 +138,7 @@ class Building:
         return graph.to_segment(self.chunks.prints[part], counts), facts
 
     def _asked(self, part: NDArray[np.int64], graph: hnsw.Graph) -> tuple[Floats, NDArray[np.int64]]:
-        """Return vectors from all parts of a segment, and their numbers in the segment."""
+        """Return the vectors that measure the recall, from all parts of a segment, and their numbers in the segment."""
         counts = self.chunks.counts[part]
         own = _spread_out(0, int(counts.sum()) - 1, _ASKED)
         ends = np.cumsum(counts)
@@ -165,7 +166,7 @@ class Building:
     def _read(
         self, wanted: range | NDArray[np.int64], width: int, metric: str, dtype: str
     ) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return vectors, and a mask of the rows whose vector a graph can hold."""
+        """Return the vectors that a graph can hold, and a mask of the rows that have such a vector."""
         vectors = np.zeros((len(wanted), width), np.float32)
         kept = np.zeros(len(wanted), np.bool_)
         if not len(wanted):

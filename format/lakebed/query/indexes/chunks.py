@@ -1,9 +1,9 @@
 """Rows of a version that a segment of an index covers.
 
 A segment is made of whole chunks and identifies each by its *print*: a checksum of its id, number of samples, size and
-the checksums of its bytes. If any of these differs, it is another chunk. So rows that were updated, removed or moved
-into another chunk, or written in place by another program, are never found through an index; they are searched as rows
-that no index covers. A chunk without known checksums has no print.
+the checksums of its bytes. A chunk in which any of these differs has another print. So an index never finds rows that
+were updated, removed, moved into another chunk, or written in place by another program; those that still exist are
+searched as rows that no index covers. A chunk without known checksums has no print.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Prints = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """The chunks of a tensor in one version: print (0: none), first row and rows of each."""
+    """The chunks of a tensor in one version: for each its print (0 for none), first row and number of rows."""
 
     prints: Prints
     firsts: Rows
@@ -32,7 +32,7 @@ class Chunks:
 
     @property
     def rows(self) -> int:
-        """Rows of the tensor."""
+        """Number of rows of the tensor."""
         return int(self.firsts[-1] + self.counts[-1]) if len(self.firsts) else 0
 
 
@@ -53,7 +53,7 @@ def chunks_of(state: TensorState) -> Chunks:
             begin = int(ends[i - 1]) if i else 0
             told = b"%d %d %d " % (id_, count, size) + sums_bytes[8 * begin : 8 * end]
             prints[i] = xxhash.xxh3_64_intdigest(told)
-    # The tiles of a sample repeat its row: count only the first tile as a start.
+    # The tiles of a sample all have its row: only the first tile keeps a print.
     prints[1:][firsts[1:] > last[1:]] = 0
     return Chunks(prints, firsts, counts)
 
@@ -90,12 +90,12 @@ def coverage(chunks: Chunks, segments: Sequence[tuple[Prints, NDArray[np.uint32]
     segments
         Prints and counts of the chunks of each segment.
     length
-        Rows of the tensor; rows after the last chunk belong to no chunk.
+        Number of rows of the tensor; rows after the last chunk belong to no chunk.
 
     Raises
     ------
     FormatError
-        If the counts of a segment are not those of its chunks.
+        If a segment has another number of samples for a chunk than the chunk itself.
     """
     known = {value: i for i, value in enumerate(chunks.prints.tolist()) if value}
     taken = np.zeros(len(chunks.prints), np.bool_)
@@ -128,7 +128,7 @@ def coverage(chunks: Chunks, segments: Sequence[tuple[Prints, NDArray[np.uint32]
 
 
 def _runs(firsts: Rows, counts: Rows) -> list[range]:
-    """Return ranges of rows, adjacent ones as one."""
+    """Return ranges of rows; adjacent ranges are joined."""
     found: list[range] = []
     for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
         if count <= 0:

@@ -1,4 +1,4 @@
-"""Vectors as bytes, a quarter of the size of floats, for graphs, which only propose rows.
+"""Vectors as bytes, a quarter of the size of float32, for graphs: these only propose rows, so they may be inexact.
 
     code = round((v - middle) * factor), clipped to -127 and 127
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 
 _TOP = 127
 _OUTSIDE = 1e-4
-"""Maximum share of the numbers that is clipped, so that a few outliers do not make the steps too coarse."""
+"""Maximum share of the numbers that are clipped, so that a few outliers do not make the steps too coarse."""
 
 _NEAREST = 10
 _LEAST_SAMPLE = 64
@@ -35,7 +35,7 @@ class Codes:
 
     @classmethod
     def of(cls, sample: Floats, metric: str) -> Codes:
-        """Choose middle and factor by a sample of the vectors, shape (vectors, n)."""
+        """Choose `middle` and `factor` for vectors like those in a sample, shape (vectors, n)."""
         middle = (
             sample.mean(axis=0, dtype=np.float64) if metric == "l2" else np.zeros(sample.shape[1])
         ).astype(np.float32)
@@ -48,9 +48,9 @@ class Codes:
         return _rounded((_prepared(vectors, self.metric) - self.middle) * np.float32(self.factor))
 
     def asked(self, vector: Floats) -> tuple[NDArray[np.int8], float]:
-        """Return the codes of a searched vector, and their factor.
+        """Return the codes of the query vector, and the factor by which they were scaled.
 
-        For inner products the vector has a factor of its own, so that a vector unlike the sample is not clipped.
+        Except for distances, the query vector has its own factor, so that a vector unlike the sample is not clipped.
         """
         if self.metric == "l2":
             return self.coded(vector[None])[0], self.factor
@@ -78,17 +78,17 @@ def suit(sample: Floats, metric: str) -> bool:
 
 
 class Best:
-    """Exact search for the vectors nearest to some of the vectors, block by block.
+    """Exact search for the vectors nearest to given vectors; all vectors are added block by block.
 
     Attributes
     ----------
     numbers
-        Numbers of the nearest vectors, without the vector itself: shape (asked, nearest).
+        Numbers of the vectors nearest to each searched vector, without itself: shape (asked, nearest).
 
     Parameters
     ----------
     asked, own
-        Searched vectors, and their numbers.
+        The vectors to search for, and their numbers.
     """
 
     def __init__(self, asked: Floats, own: NDArray[np.int64], metric: str, count: int) -> None:

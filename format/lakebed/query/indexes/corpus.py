@@ -1,10 +1,10 @@
 """BM25: scores of texts for the words of a query, among all texts of a column.
 
-Each word of the query, as often as it occurs there, adds to the score of a text
+For each occurrence of a word in the query, the score of a text grows by
 
     ln(1 + (N - n + 0.5) / (n + 0.5)) * f (k1 + 1) / (f + k1 (1 - b + b l / L)),   k1 = 1.2, b = 0.75,
 
-where N texts have L words on average, n of them have the word, and this one has l words, f of which are the word
+where N texts have L words on average, n texts have the word, and the scored text has l words, f of which are the word
 (Robertson and Zaragoza 2009, with the idf of Lucene, which is not negative). N, n and L count all rows of the column in
 the queried version, regardless of views and WHERE; a missing text has no words.
 """
@@ -40,7 +40,7 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of all texts: their number, their average length, and the number of texts with each word."""
+    """Statistics of all texts: number of texts, average length, and number of texts with each searched word."""
 
     texts: int
     average: float
@@ -82,12 +82,12 @@ def scores(found: Counted, told: Statistics, times: list[int]) -> Scores:
 
 
 class Looked:
-    """A search of the words of a query in a column.
+    """A search for the words of a query in a column.
 
     Parameters
     ----------
     is_exact
-        Read all texts, without using an index.
+        True to read all texts without using an index.
     """
 
     def __init__(self, relation: Relation, name: str, text: str, *, is_exact: bool = False) -> None:
@@ -101,7 +101,7 @@ class Looked:
         self._counted: Counted | None = None
 
     def all(self) -> Counted:
-        """Return the word counts of all texts; those of a stored table are numbered by its rows."""
+        """Return the word counts of all texts; for a stored table, in the order of its rows."""
         if self._counted is None:
             self._counted = self._computed() if self.stored is None else self._read(self.stored)
         return self._counted
@@ -160,7 +160,7 @@ class Looked:
 
 
 def scorer(relation: Relation, name: str, text: str) -> Callable[[Given], Column]:
-    """Return the function that scores texts among all texts of a column, which it reads once."""
+    """Return the function that scores texts; the statistics of all texts of the column are read once."""
     looked: list[tuple[Looked, Statistics]] = []
 
     def compute(given: Given) -> Column:

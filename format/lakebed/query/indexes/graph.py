@@ -1,16 +1,17 @@
 """Checks of the bytes of a usearch graph (file format 2.*).
 
-usearch trusts the numbers in a file, so a graph of a dataset that anyone may have made is checked first.
+usearch trusts the numbers in a file. A dataset may come from anyone, so graphs are checked before usearch reads them.
 
     bytes               content
-    4, 4                vectors, n; bytes of each
+    4, 4                number of vectors, n; bytes per vector
     n * bytes           vectors
     64                  "usearch", version (3 uint16), kinds of metric, numbers, keys, slots (a byte each),
                         nodes, removed ones, dimensions (uint64)
-    5 * 8               nodes; neighbours m above and m0 on the ground; highest level; where a search begins
+    5 * 8               number of nodes; number of neighbours, m on upper levels and m0 on the lowest; highest level;
+                        node where a search begins
     2 n                 level of each node: int16
-    per node            key (uint64), level (int16), and for the ground and each level: how many neighbours (uint32),
-                        the neighbours (uint32, m0 or m of them)
+    per node            key (uint64), level (int16), and for each level up to it: number of neighbours (uint32),
+                        neighbours (uint32, m0 or m of them)
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _AT_ONCE = 1 << 16
 
 
 def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, samples: int) -> None:
-    """Check that bytes are a graph of vectors in which all numbers are in range.
+    """Check that bytes are a graph of vectors, and that all numbers in it are in range.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
     Raises
     ------
     FormatError
-        If they are not.
+        If the bytes are not such a graph.
     """
     code, size = DTYPES[dtype]
     view = memoryview(np.ascontiguousarray(data)).cast("B")  # type: ignore[arg-type] # it is a buffer

@@ -6,7 +6,7 @@
     middle     float32    only for vectors as bytes (dtype i8): their middle (see `codes`); the factor is a fact
     graph      uint8      bytes of usearch (see `graph`); keys are numbers of vectors
 
-A graph has no vectors that are missing or not finite, and for the cosine metric none of length 0.
+A graph contains no vectors that are missing or not finite; for the cosine metric, it contains no vectors of length 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakebed.query.indexes.graph import DTYPES, METRICS, check_graph
 from lakebed.query.indexes.segments import Segment
 
 FETCHED = 2
-"""Number of candidates fetched per wanted vector; their stored values decide the order."""
+"""Number of candidates that a graph proposes per wanted vector; the stored values of candidates decide the order."""
 
 _MOST_SAMPLES = 1 << 28
 """Maximum number of samples in a segment; each takes eight bytes during a search."""
@@ -48,10 +48,10 @@ class Vectors:
     def nearest(
         self, vector: NDArray[np.float32], count: int, wide: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the numbers of approximately the nearest vectors, and their similarities.
+        """Return the numbers of the approximately nearest vectors, and their similarities.
 
-        A similarity is the approximate cosine, inner product, or negative squared distance, which can be compared
-        between segments.
+        A similarity is the approximate cosine, inner product, or negative squared distance. Similarities of different
+        segments can be compared.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Vectors:
 
     @classmethod
     def from_segment(cls, segment: Segment) -> Vectors:
-        """Return the graph of a segment; an error if it is inconsistent."""
+        """Return the graph of a segment; raise an error if it is inconsistent."""
         facts, arrays = segment.facts, segment.arrays
         prints, counts, data = arrays["prints"], arrays["counts"], arrays["graph"]
         metric, dtype, width = facts["metric"], facts["dtype"], facts["width"]
@@ -103,7 +103,7 @@ def _codes(segment: Segment, metric: str, width: int) -> Codes:
 
 
 def library() -> Any:
-    """Return usearch's class of graphs; an error if usearch is not installed."""
+    """Return usearch's class of graphs; raise an error if usearch is not installed."""
     try:
         from usearch.index import Index
     except ImportError as error:
@@ -151,12 +151,12 @@ class Graph:
             self._graph.add(numbers.astype(np.uint64), given)
 
     def measured(self, best: Best, asked: NDArray[np.float32]) -> dict[str, Any]:
-        """Widen searches for some of the vectors until they reach the wanted recall.
+        """Search for some of the vectors, with more and more candidates, until the wanted recall is reached.
 
         Returns
         -------
-        The measured ``recall`` of queries, which order candidates by stored values, and the width of such a search
-        (``wide``).
+        ``recall``, the measured share of the nearest vectors, if candidates are ordered by stored values; and ``wide``,
+        the number of candidates that such a search needs.
         """
         if len(self) < 2 or not best.numbers.size:
             return {"recall": 1.0, "wide": LEAST_WIDE}
@@ -175,7 +175,7 @@ class Graph:
             wide += wide // 2
 
     def to_segment(self, prints: NDArray[np.uint64], counts: NDArray[np.int64]) -> Segment:
-        """Return the segment, and release the graph, so that memory never holds both."""
+        """Return the segment, and release the graph, so that memory never holds the graph twice."""
         told = {"kind": "hnsw", "metric": self.metric, "dtype": self.dtype, "width": self.width}
         data = self._graph.save()
         self._graph = None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KINDS = ("hnsw", "bm25")
 _MOST_SEGMENTS = 16
-"""Maximum number of segments added since the index was last whole; beyond it, the small ones are merged."""
+"""Maximum number of segments added since the index last covered all rows; beyond it, small segments are merged."""
 
 _HNSW: Mapping[str, Any] = {
     "metric": "cosine", "dtype": "auto", "connectivity": 16, "expansion_add": 128, "recall": 0.95,
@@ -48,13 +48,13 @@ class IndexInfo:
     tensor
         Name of the tensor; None if this version lacks it.
     settings
-        Settings that were given: ``metric``, ``dtype`` and so on.
+        Settings of the index: ``metric``, ``dtype`` and so on.
     segments
         Number of its files.
     bytes
         Size of these files.
     covered, uncovered
-        Rows of this version that it covers, and rows that are searched without it.
+        Number of rows of this version that the index covers, and number of rows that are searched without it.
     recall
         Share of the ten nearest vectors that a search finds, as measured with vectors of the index; None for words.
     """
@@ -93,7 +93,7 @@ def create(
             # Keep the dtype of the existing index, because the default may have changed.
             settings["dtype"] = known.settings["dtype"]
         is_same = (known.tensor, known.kind, dict(known.settings)) == (state.key, kind, settings)
-        # If an index lacks `whole`, its creation was interrupted; creating it again continues.
+        # If `whole` is 0, the creation of the index was interrupted; creating it again continues.
         if not is_same or not (exist_ok or known.whole == 0):
             raise AlreadyExistsError(
                 f"there is an index {name!r} already, of kind {known.kind!r}; drop_index({name!r}) removes it, "
@@ -104,7 +104,7 @@ def create(
 
 
 def update(table: Table, names: Sequence[str] | None = None, *, progressbar: bool = False) -> list[IndexInfo]:
-    """Add the rows that indexes do not cover; see ``Dataset.update_indexes``."""
+    """Add to the indexes the rows that they do not cover; see ``Dataset.update_indexes``."""
     registry = read_registry(table.session.storage)
     for name in registry if names is None else names:
         entry = _known(registry, name)
@@ -184,7 +184,7 @@ def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(table: Table, tensor: str, kind: str) -> TensorState:
-    """Return the state of a tensor that can have such an index."""
+    """Return the state of a tensor; raise an error if it cannot have an index of this kind."""
     if tensor not in table.names:
         raise InvalidInputError(f"there is no tensor {tensor!r} to make an index of")
     reader = table.reader(tensor)
@@ -213,8 +213,9 @@ def _checked(table: Table, tensor: str, kind: str) -> TensorState:
 def _extended(table: Table, tensor: str, entry: IndexEntry, *, progressbar: bool) -> None:
     """Add the rows that an index does not cover, segment by segment.
 
-    Each segment is registered as soon as it is written, beside those of other programs. So an interruption leaves an
-    index that covers some of the rows, and the next call continues. A new index is registered with its first segment.
+    Each segment is registered as soon as it is written; segments that other programs registered meanwhile stay. So an
+    interruption leaves an index that covers some of the rows, and the next call continues. A new index is registered
+    with its first segment.
     """
     storage = table.session.storage
     small = _outgrown(table, tensor, entry)
@@ -239,7 +240,7 @@ def _extended(table: Table, tensor: str, entry: IndexEntry, *, progressbar: bool
 def _named(
     registry: Registry, *, entry: IndexEntry, made: tuple[SegmentEntry, ...], is_new: bool
 ) -> Registry:
-    """Return a registry whose index has more segments."""
+    """Return a registry in which the index has the segments `made` as well."""
     if is_new:
         if entry.name in registry:
             raise AlreadyExistsError(f"another program made an index {entry.name!r} meanwhile")
@@ -256,7 +257,7 @@ def _held(table: Table, entry: IndexEntry) -> NDArray[np.uint64]:
 
 
 def _outgrown(table: Table, tensor: str, entry: IndexEntry) -> tuple[SegmentEntry, ...]:
-    """Return the segments to merge: if there are many, the small ones and those whose rows are mostly gone."""
+    """Return the segments to merge: none if few were added, else small ones and those with mostly removed rows."""
     if len(entry.segments) < max(0, entry.whole) + _MOST_SEGMENTS:
         return ()
     state = table.reader(tensor).state
@@ -279,5 +280,5 @@ def _prints(table: Table, entry: IndexEntry) -> list[tuple[NDArray[np.uint64], N
 
 
 def _printed(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Return the prints and counts of the chunks of a segment of either kind, without keeping the segment."""
+    """Return copies of the prints and counts of a segment's chunks, so that the segment can be released."""
     return segment.arrays["prints"].copy(), segment.arrays["counts"].copy()

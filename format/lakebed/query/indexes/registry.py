@@ -66,9 +66,9 @@ class IndexEntry:
     Attributes
     ----------
     tensor
-        Key of the tensor, which renaming does not change.
+        Key of the tensor; renaming the tensor does not change its key.
     whole
-        Number of segments when it was last complete; 0 if it is not complete yet, -1 if it is not registered yet.
+        Number of segments when the index last covered all rows; 0 if it never did, -1 if it is not registered yet.
     """
 
     name: str
@@ -82,11 +82,11 @@ class IndexEntry:
 Registry = dict[str, IndexEntry]
 
 _read: WeakKeyDictionary[Storage, tuple[str, Registry]] = WeakKeyDictionary()
-"""Registry of each open storage, and the etag of its file, which every search compares."""
+"""Etag and contents of the registry of each open storage; every search compares the etag with that of the file."""
 
 
 def read_registry(storage: Storage) -> Registry:
-    """Return the indexes of a dataset by name; none without the file.
+    """Return the indexes of a dataset by name; an empty dictionary if the file does not exist.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def read_registry(storage: Storage) -> Registry:
             "exact=True, or remove the file to continue without indexes",
             dataset=storage.url,
         ) from error
-    # The file is at least as new as this etag; if it is newer, it is only read once more.
+    # The etag was taken before the file was read. If the file changed in between, the next search just reads it again.
     if _has_place(storage):
         _read[storage] = stat.etag, found
     return found
@@ -160,7 +160,7 @@ def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry
     Raises
     ------
     CommitFailed, CommitStateUnknown
-        If the file could not be replaced, or whether it was is unknown.
+        If the file could not be replaced, or if it is unknown whether it was replaced.
     DatasetCorruptError
         If the file is damaged.
     """
@@ -182,8 +182,8 @@ def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None
     dropped = {segment.key for entry in before.values() for segment in entry.segments} - named
     limit = (clock.now() - _GRACE) * 1e9
     for key, stat in list(storage.list(FOLDER)):
-        # The clock of the store may differ from ours, so keep files unless they are certainly old, or were dropped
-        # just now.
+        # The clock of the store may differ from that of this machine, so remove a file only if it is certainly old, or
+        # if this change dropped it.
         if key not in named and (key in dropped or 0 < stat.modified < limit):
             storage.delete(key)
             with _kept_lock:
@@ -195,7 +195,7 @@ def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None
 
 
 def write_segment(storage: Storage, segment: Segment, rows: int, facts: Mapping[str, Any]) -> SegmentEntry:
-    """Write a segment under a new key, which the caller registers."""
+    """Write a segment under a new key, and return its entry for the caller to register."""
     parts = segment.to_pieces()
     key = f"{FOLDER}{secrets.token_hex(16)}"
     storage.put(key, parts)
@@ -212,14 +212,14 @@ _kept_lock = Lock()
 def read_segment(
     storage: Storage, index: IndexEntry, entry: SegmentEntry, made: Callable[[Segment], Any]
 ) -> Any:
-    """Return the object that `made` makes from a segment; from memory if it was made recently.
+    """Return the object that `made` makes from a segment; a recently made object is kept in memory and reused.
 
     Raises
     ------
     DatasetCorruptError
-        If the segment is damaged, or gone.
+        If the segment is damaged or missing.
     KeyNotFound
-        If it is gone because the index has changed.
+        If the segment is missing because the index has changed.
     """
     place = entry.key, entry.sum, made.__qualname__
     with _kept_lock:
@@ -227,7 +227,7 @@ def read_segment(
             _kept.move_to_end(place)
             return _kept[place][0]
     try:
-        # Map the file: its pages are read when they are used, and released when memory is short.
+        # Map the file into memory: its pages are read when they are used, and released when memory is short.
         data = storage.map(entry.key) if is_mappable(storage) else storage.get(entry.key)
     except KeyNotFound:
         if entry in read_registry(storage).get(index.name, replace(index, segments=())).segments:

@@ -1,6 +1,6 @@
 """Searches of ORDER BY: by words, by vectors with an index, and by fused ranks.
 
-An index only proposes rows; their stored values decide the order. All rows that no segment covers are read.
+An index only proposes rows; the stored values of these rows decide the order. Rows that no segment covers are all read.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 Computed = Callable[[Relation, Bound], Column]
-"""Computes an expression for all rows of a relation."""
+"""Function that computes an expression for all rows of a relation."""
 
 RRF = 60
 """Constant of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)."""
 
 _FEW = 1_000
 _FEW_OF = 0.02
-"""Rows that are read without a search: up to this number, or this share of all."""
+"""If a query has at most this number of rows, or this share of the covered rows, read them without a search."""
 
 _LEAST_BEST = 10
 _MOST_FETCHED = 1 << 13
@@ -54,13 +54,13 @@ class Order:
     Attributes
     ----------
     best
-        Number of rows from the first on; None for all.
+        Number of rows to return, from the start of the order; None for all.
     is_exact
-        Use no index.
+        True to use no index.
     computed
-        Computes expressions for all rows.
+        Function that computes an expression for all rows.
     told
-        Description of the search, for explanations.
+        Description of the search, for EXPLAIN.
     """
 
     relation: Relation
@@ -78,7 +78,7 @@ class Order:
         Parameters
         ----------
         is_dry
-            Only describe the search.
+            True to only describe the search, in `told`.
         """
         node = self.node
         if not isinstance(node, Apply):
@@ -122,7 +122,10 @@ class Order:
         self.told = "; ".join(told)
 
     def _fused(self, node: Apply) -> NDArray[np.float64]:
-        """Return the sum of 1 / (60 + rank) over the operands; equal values share a rank, wordless texts add 0."""
+        """Return the sum of 1 / (60 + rank) over the operands.
+
+        Equal values have the same rank; a text with none of the searched words adds 0.
+        """
         whole = np.zeros(len(self.relation))
         for operand in node.operands:
             if isinstance(operand, Apply) and operand.name == "BM25_SIMILARITY":
@@ -165,7 +168,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class _Nearest:
-    """A search for the vectors nearest to one."""
+    """A search for the vectors nearest to a query vector."""
 
     order: Order
     relation: Stored
@@ -183,7 +186,7 @@ class _Nearest:
         if not covered or total <= max(_FEW, _FEW_OF * covered, 2 * best):
             return None
         places = self._places()
-        # A graph also finds rows that were removed or that the query does not read; count the rows that remain.
+        # A graph also finds rows that were removed or that the query does not read; count the other rows.
         kept = sum(int(np.count_nonzero(self._kept(rows, places))) for rows in self.held.rows)
         rest = self._uncovered(places)
         fetched = -(-max(best, _LEAST_BEST) * hnsw.FETCHED * everything // max(1, kept))
@@ -197,7 +200,7 @@ class _Nearest:
         return None
 
     def _places(self) -> Rows | None:
-        """Return the position of each row of the table, -1 for rows that are not queried; None if all are."""
+        """Return the position in the query of each row of the table, -1 for rows not in the query; None if all are."""
         places = self.relation.places
         length = self.held.uncovered_count + sum(self.held.alive)
         if isinstance(places, range) and places.start == 0 and places.step == 1 and len(places) >= length:
@@ -234,7 +237,7 @@ class _Nearest:
         return near
 
     def _ordered(self, chosen: Rows, best: int) -> Rows | None:
-        """Return the best of some positions by their stored values; None if too few of them have a value."""
+        """Return the `best` first of the chosen positions, ordered by stored values; None if too few have a value."""
         order = self.order
         column = order.computed(self.relation.select(chosen), order.node)
         if len(chosen) - int(np.count_nonzero(np.isnan(_floats(column)))) < best:
@@ -243,7 +246,7 @@ class _Nearest:
 
 
 _coverage: WeakKeyDictionary[SampleReader, tuple[tuple[SegmentEntry, ...], Coverage]] = WeakKeyDictionary()
-"""Rows that an index covers, by reader; each reader reads one state of the tensor."""
+"""Reader of a tensor, which reads one state of it -> segments of its index, and the rows that they cover."""
 
 
 def _covered(
@@ -274,7 +277,7 @@ def _covered(
 
 
 def _floats(column: Column) -> NDArray[np.float64]:
-    """Return one number for each row, NaN for missing ones."""
+    """Return one number for each row, NaN for missing values."""
     found = scalars(column)
     if found is None:
         raise QueryError("RRF ranks by single numbers", kind="type")

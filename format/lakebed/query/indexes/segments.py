@@ -28,7 +28,7 @@ _DTYPES = frozenset(("|u1", "<u2", "<u4", "<u8", "<i8", "<f4"))
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Contents of a segment: facts, and arrays of one axis."""
+    """Contents of a segment: facts by name, and one-dimensional arrays by name."""
 
     facts: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
@@ -50,7 +50,7 @@ class Segment:
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Segment:
-        """Parse a segment, whose arrays are views of the bytes.
+        """Parse a segment; its arrays are views of the bytes.
 
         Raises
         ------

@@ -15,16 +15,16 @@ _SHOWN = 100
 _LISTED = 12
 _LONGEST = 1000
 _COMPARED = 200
-"""Maximum length of names for which similar names are looked up, since the time grows with the product of lengths."""
+"""Maximum length of names for which similar names are searched: the time grows with the product of both lengths."""
 
 
 def syntax_error(text: str, at: int, message: str) -> QuerySyntaxError:
-    """Return an error of the syntax, with the line and a caret below the place."""
+    """Return a syntax error with the line of the text, and a caret below position `at`."""
     return _located(QuerySyntaxError, text, at, "syntax", message)
 
 
 def query_error(text: str, at: int, kind: str, message: str) -> QueryError:
-    """Return an error of a query that does not fit the data, with the line and a caret below the place."""
+    """Return an error for a query that does not fit the data, with the line of the text and a caret below `at`."""
     return _located(QueryError, text, at, kind, message)
 
 
@@ -38,7 +38,7 @@ def _located(error: type[_E], text: str, at: int, kind: str, message: str) -> _E
 
 @contextmanager
 def placed(text: str, at: int) -> Iterator[None]:
-    """Add a place in the text to query errors that have none and are raised inside a ``with``."""
+    """Add a position of the text to query errors that are raised inside a ``with`` without one."""
     try:
         yield
     except QueryError as error:
@@ -48,7 +48,7 @@ def placed(text: str, at: int) -> Iterator[None]:
 
 
 def place(text: str, at: int) -> tuple[int, int, str]:
-    """Return the line and column of a place, counted from 1, and the line with a caret below the place."""
+    """Return line and column of position `at`, counted from 1, and the text of the line with a caret below `at`."""
     at = min(at, len(text))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)

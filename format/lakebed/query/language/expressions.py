@@ -66,7 +66,7 @@ def _strength(tokens: TokenStream) -> int:
 
 
 def _continued(tokens: TokenStream, left: Expression, strength: int) -> Expression:
-    """Read an operator and its right operand."""
+    """Read an operator and its right operand; return the expression that they form with `left`."""
     token = tokens.take()
     if strength in (_OR, _AND):
         name = token.text.lower()
@@ -106,7 +106,7 @@ def _relation(tokens: TokenStream, left: Expression, token: Token) -> Expression
 
 def _in(tokens: TokenStream, left: Expression, negated: bool, at: int) -> Expression:
     if isinstance(left, syntax.Literal) and not tokens.is_operator("(", "["):
-        # filters of 3.x may say 'cat' in labels
+        # a filter of 3.x may be written as 'cat' in labels
         right = expression(tokens, _RELATION + 1)
         found = syntax.Call("CONTAINS", (right, left), False, False, at)
         return syntax.Unary("not", found, at) if negated else found
@@ -213,7 +213,7 @@ def _unquoted(tokens: TokenStream) -> Expression:
 
 
 def _named(tokens: TokenStream, token: Token) -> Expression:
-    """Read the rest of a function call or a column, which may have a table."""
+    """Read the rest of a function call, or of a column, which may have a table before it."""
     if tokens.is_operator("("):
         return _call(tokens, token)
     if not tokens.is_operator(".") or tokens.ahead(1).kind not in ("name", "quoted"):
@@ -222,7 +222,7 @@ def _named(tokens: TokenStream, token: Token) -> Expression:
     column = tokens.take()
     if not tokens.is_operator("("):
         return syntax.Name(token.text, column.text, token.at)
-    # Filters of 3.x may say images.contains(3), which means contains(images, 3).
+    # A filter of 3.x may be written as images.contains(3), which means contains(images, 3).
     call = _call(tokens, column)
     if not isinstance(call, syntax.Call):
         return call

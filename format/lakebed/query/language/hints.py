@@ -1,4 +1,4 @@
-"""Hints for words and operators of other languages that this one does not have."""
+"""Hints for words and operators of other languages that the query language does not have."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def advice(tokens: Sequence[Token], at: int, wanted: str) -> str:
     Parameters
     ----------
     at
-        Number of the token.
+        Index of the unexpected token.
     wanted
-        What the error says is expected.
+        Description of the expected token in the error.
     """
     token, after = tokens[at], tokens[min(at + 1, len(tokens) - 1)]
     text = token.text.lower()

@@ -12,7 +12,8 @@
     end        end of the query                                  empty
 
 White space is space, tab, line feed and carriage return; a comment goes from ``--`` to the end of its line. Any other
-character is an error. (The engines that this language comes from silently end the query there.)
+character is an error. (Deep Lake's engines, from which this language comes, silently end the query at such a
+character.)
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ OPERATORS = (
 """Operators in the order in which they are tried, longest first."""
 
 MAX_LENGTH = 1 << 22
-"""Maximum number of characters in a query: parsing them takes seconds, during which the clock is not checked."""
+"""Maximum number of characters in a query: parsing a longer one would take many seconds without checking the clock."""
 
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|--[^\n]*)*")
 _NAME = re.compile(r"[^\W\d_]\w*")
@@ -84,7 +85,7 @@ HALF = "has half of a character, a lone surrogate, which no text can hold"
 
 
 def is_writable(text: str) -> bool:
-    """Return whether UTF-8 can encode a text: Python's texts may have lone surrogates."""
+    """Return whether UTF-8 can encode a text; it cannot encode lone surrogates, which Python's texts may contain."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -98,7 +99,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _token(text: str, at: int) -> tuple[Token, int]:
-    """Return the token at a place, and the place after it."""
+    """Return the token at a position, and the position after the token."""
     character = text[at]
     if character == "'":
         return _string(text, at)

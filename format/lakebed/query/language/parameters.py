@@ -24,7 +24,7 @@ def values_of(text: str, query: syntax.Query, given: Given) -> Sequence[Any]:
     Raises
     ------
     QueryError
-        If there are too few or too many, or a text cannot be encoded.
+        If the number of values is wrong, or UTF-8 cannot encode a text.
     """
     values = _named(text, query, given) if query.named else _counted(query, given)
     for number, value in enumerate(values):

@@ -11,7 +11,7 @@ from lakebed.query.language.expressions import expression, expressions, subscrip
 from lakebed.query.language.token_stream import RESERVED, TokenStream
 
 _KEPT = 4096
-"""Keep the syntax of texts up to this length for later queries; some texts have millions of tokens."""
+"""Maximum length of texts whose syntax is kept for later queries; some longer texts have millions of tokens."""
 
 _JOINS = {
     "join": "inner", "inner": "inner", "left": "left", "right": "right", "full": "full", "outer": "full",
@@ -31,7 +31,7 @@ def parse(text: str) -> syntax.Query:
     Raises
     ------
     QuerySyntaxError
-        If the text is not a query; the message points at the place.
+        If the text is not a query; the message shows the position of the problem.
     """
     return _parse_kept(text) if len(text) <= _KEPT else parse_uncached(text)
 
@@ -106,7 +106,7 @@ _Body = syntax.Select | syntax.Combined | syntax.Query
 
 
 def _combined(tokens: TokenStream) -> _Body:
-    """Read queries with UNION and EXCEPT between them, from the left; INTERSECT binds more strongly."""
+    """Read queries joined by UNION and EXCEPT, from left to right; INTERSECT binds more strongly."""
     return _chain(tokens, ("union", "except"), lambda tokens: _chain(tokens, ("intersect",), _term))
 
 

@@ -1,4 +1,4 @@
-"""Translation of filters in Python, as in 3.x, to the query language; no part of them is ever run.
+"""Translation of filters that are Python expressions, as in 3.x, to the query language; no filter is run as Python.
 
 Python                                   query language
 3 < age < 7                              3 < age AND age < 7
@@ -41,12 +41,12 @@ class _Foreign(Exception):
 
 
 def translated(text: str) -> str | None:
-    """Translate a Python expression; None if the text is not one.
+    """Translate a Python expression; return None if the text is not a Python expression.
 
     Raises
     ------
     QuerySyntaxError
-        If it has parts of Python that filters do not have.
+        If the expression contains Python syntax that filters do not support.
     """
     if len(text) > _LONGEST:
         return None
@@ -119,14 +119,14 @@ def _compared(node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr)
         case (ast.In() | ast.NotIn(), ast.List(elts=items) | ast.Tuple(elts=items)) if items:
             return f"{_written(left)} {_SIGNS[type(op)]} ({', '.join(map(_written, items))})"
     are_constants = all(isinstance(each, ast.Constant) for each in (node.left, *node.comparators))
-    # If both sides are constants, a text in double quotes would be taken for a name: refuse.
+    # Refuse a comparison of constants: the query language would read a text in double quotes as a name.
     if type(op) not in _SIGNS or are_constants:
         raise _Foreign(node)
     return f"{_written(left)} {_SIGNS[type(op)]} {_written(right)}"
 
 
 def _is_plain(op: ast.AST, *operands: ast.expr) -> bool:
-    """Return whether the language has an operator; it has &, | and ~ for conditions, but not for bits."""
+    """Return whether the query language has an operator; &, | and ~ are supported for conditions, not for bits."""
     if not isinstance(op, ast.BitAnd | ast.BitOr | ast.Invert):
         return type(op) in _SIGNS
     joining = (ast.BitAnd, ast.BitOr, ast.Invert, ast.Not)

@@ -63,7 +63,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """``a AND b AND c`` or ``a OR b OR c``; one node for a long chain, so that it is not deep."""
+    """``a AND b AND c`` or ``a OR b OR c``; a chain is one node, so that long chains do not make deep trees."""
 
     operator: str
     operands: tuple[Expression, ...]
@@ -377,9 +377,9 @@ class Query:
     Attributes
     ----------
     parameters
-        Number of values that it takes.
+        Number of parameter values that the statement takes.
     named
-        Names of ``$name`` parameters and the place where each comes first.
+        Name of each ``$name`` parameter -> its first position in the text.
     """
 
     body: Select | Combined | Query
@@ -394,7 +394,7 @@ class Query:
 
 
 def conjuncts(node: Expression | None) -> Iterator[Expression]:
-    """Yield the conditions that AND joins."""
+    """Yield the conditions that are joined by AND; a condition without AND is yielded unchanged."""
     if isinstance(node, Logical) and node.operator == "and":
         for operand in node.operands:
             yield from conjuncts(operand)
@@ -415,7 +415,7 @@ def parts(node: object) -> Iterator[object]:
 
 
 def columns_of(query: Query) -> set[str] | None:
-    """Return all names of columns and results in a query; None if it requests all columns."""
+    """Return all names of columns and aliases in a query; None if the query selects all columns."""
     found: set[str] = set()
     waiting: list[object] = [query]
     while waiting:

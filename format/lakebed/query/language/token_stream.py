@@ -1,4 +1,4 @@
-"""Stream of the tokens of a query, with the position of a parser."""
+"""Stream of the tokens of a query, with the current position of the parser."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lakebed.query.language.lexer import Token, tokens
 _T = TypeVar("_T")
 
 _LONGEST = 20
-"""Maximum length of words that are compared with the keywords."""
+"""Maximum length of words that can be keywords."""
 
 MAX_DEPTH = 100
 """Maximum nesting depth of expressions and queries."""
 
 
 class TokenStream:
-    """The tokens of a query and the number of the next one.
+    """The tokens of a query and the index of the next token.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class TokenStream:
         self.depth = 0
         self.parameters = 0
         self.named: dict[str, int] = {}
-        # Set by the parser of statements; expressions need it, because they contain subqueries.
+        # The parser of statements sets this function; the parser of expressions calls it for subqueries.
         self.parse_query: Callable[[], syntax.Query] | None = None
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class TokenStream:
         return self.tokens[self.next]
 
     def ahead(self, count: int) -> Token:
-        """Return a token further ahead, or the last one."""
+        """Return the token `count` places after the next one; the last token if there are fewer."""
         return self.tokens[min(self.next + count, len(self.tokens) - 1)]
 
     def keyword(self) -> str:
@@ -126,7 +126,7 @@ class TokenStream:
         return self.parse_query()
 
     def take_flag(self) -> bool:
-        """Read TRUE or FALSE, which may be missing; return True unless FALSE was read."""
+        """Read TRUE or FALSE if one of them is next; return False only if FALSE was read."""
         if self.take_keyword("false"):
             return False
         self.take_keyword("true")
@@ -135,7 +135,7 @@ class TokenStream:
     # -- errors ----------------------------------------------------------------------------------------------------
 
     def error(self, message: str, at: int | None = None) -> QuerySyntaxError:
-        """Return an error at a place, by default at the next token."""
+        """Return an error at a position of the text, by default at the next token."""
         return syntax_error(self.text, self.token.at if at is None else at, message)
 
     def unexpected(self, wanted: str) -> QuerySyntaxError:
@@ -150,7 +150,7 @@ class TokenStream:
         return self.error(f"{shown(token)} stands where {wanted} is expected{'; ' * bool(hint)}{hint}")
 
     def deeper(self) -> None:
-        """Count one more level of nesting; raise an error if there are too many."""
+        """Count one more level of nesting; raise an error if the maximum depth is exceeded."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.error(f"expressions are nested deeper than {MAX_DEPTH} levels")

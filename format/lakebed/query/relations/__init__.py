@@ -1,1 +1,1 @@
-"""Relations: named columns over rows, the expressions that are computed over them, and how both are read."""
+"""Relations, which are named columns over rows; expressions over their columns; reading and computing of both."""

@@ -24,7 +24,7 @@ class Value:
     exact
         Numbers of an array literal before `value` rounded them to float32.
     is_read
-        True if the value was read from a dataset: a text then need not name a class or a date.
+        True if the value was read from a dataset. Such a text need not name a class or a date to be compared with one.
     """
 
     value: Any
@@ -35,7 +35,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A constant whose value is not known while a query is only checked."""
+    """A constant whose value is unknown, because the query is only checked, not run."""
 
     info: Info = ANY
 
@@ -166,13 +166,13 @@ def values_read(node: Bound) -> dict[str, Info]:
 
 
 def on_record(node: Missing) -> str | None:
-    """Return the column if its missing values are recorded separately; None if only reading finds them."""
+    """Return the column of IS NULL if its missing values are recorded separately; None if its values must be read."""
     operand = node.operand
     return operand.name if isinstance(operand, Input) and operand.info.are_nulls_apart else None
 
 
 def column_and_vector(node: Apply) -> tuple[Input | None, Value | None]:
-    """Return the column and the constant array among the operands of a function, in any order; None where absent."""
+    """Return the column and the constant array among the operands of a function; None for each that is absent."""
     operands = node.operands if len(node.operands) == 2 else (node, node)
     first, second = operands if isinstance(operands[0], Input) else operands[::-1]
     if (
@@ -185,14 +185,14 @@ def column_and_vector(node: Apply) -> tuple[Input | None, Value | None]:
 
 
 def is_by_place(node: Bound) -> bool:
-    """Return whether an expression depends on the position of a row."""
+    """Return whether an expression depends on the position of the row in the relation."""
     return isinstance(node, RowNumber | Chance) or any(map(is_by_place, parts(node)))
 
 
 def is_dear(node: Bound) -> bool:
-    """Return whether computing a row takes longer than arithmetic, not counting the time to read it.
+    """Return whether computing the expression for a row takes longer than arithmetic, without the time to read the row.
 
-    Lookups in a table that is made once for many rows are not counted as expensive: splitting the rows slows them.
+    Lookups in a table that is made once for many rows do not count as expensive: splitting the rows would slow them.
     """
     if isinstance(node, Apply) and node.cost >= 1.0 and node.name not in _LOOKUPS:
         return True
@@ -203,7 +203,7 @@ _LOOKUPS = ("IN", "IN SELECT", "EXISTS", "SELECT")
 
 
 def cost(node: Bound) -> float:
-    """Return the relative cost of an expression for one row, to read and to compute."""
+    """Return the relative cost of an expression per row, for reading and computing."""
     found = sum(info.cost for info in values_read(node).values())
     return found + 0.5 * len(inputs(node)) + _computing(node)
 

@@ -44,7 +44,7 @@ from lakebed.query.values.elementwise import mapped, on_numbers
 from lakebed.query.values.info import Given
 
 _NARROW_BELOW = 0.5
-"""Share of undecided rows below which an expensive condition is computed for these alone."""
+"""Share of undecided rows below which an expensive condition is computed for the undecided rows only."""
 
 _DEAR = 4.0
 """Cost at which a condition counts as expensive."""
@@ -63,7 +63,7 @@ class Source(Protocol):
 
 
 class Scope:
-    """Some rows of a relation, and those columns of them that were read.
+    """Some rows of a relation, and the columns that were read for these rows.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def evaluate(node: Bound, scope: Scope) -> Column:
     Raises
     ------
     QueryError
-        If a row cannot be computed; `row` is its place in the scope.
+        If a row cannot be computed; the error's `row` is the position of that row in the scope.
     """
     if isinstance(node, Input):
         return scope.column(node.name)
@@ -153,7 +153,7 @@ def _applied(node: Apply, given: Given) -> Column:
 
 
 def missing(node: Missing, scope: Scope) -> Mask:
-    """Return whether the value of each row is missing; an empty array is not."""
+    """Return whether the value of each row is missing; an empty array does not count as missing."""
     name = on_record(node)
     if name is not None and not scope.has_read(name):
         found = scope.source.missing(name, scope.places)
@@ -186,7 +186,7 @@ def _cases(node: Cases, scope: Scope) -> Column:
 def is_true(node: Bound, scope: Scope) -> Mask:
     """Return for each row whether a condition is true; an array is true if it has values and all of them are true.
 
-    AND, OR and NOT combine whole rows; so NOT of a comparison with a missing value is true.
+    AND, OR and NOT combine the truth of rows, which is never null; so NOT of a comparison with a missing value is true.
     """
     if isinstance(node, Not):
         return ~is_true(node.operand, scope)
@@ -207,7 +207,7 @@ def _is_true(node: Logic, scope: Scope) -> Mask:
         if count == 0:
             break
         if count < _NARROW_BELOW * scope.count and cost(operand) >= _DEAR:
-            told = np.zeros(scope.count, np.bool_)  # rows that are decided already may have any value here
+            told = np.zeros(scope.count, np.bool_)  # decided rows may have any value here
             told[undecided] = is_true(operand, scope.only(undecided))
         else:
             told = is_true(operand, scope)
@@ -229,7 +229,7 @@ def chance(key: int, places: Rows) -> NDArray[np.int32]:
 
 
 def located(error: QueryError, node: Bound, source: Source, places: range) -> QueryError:
-    """Set the row of an error to the first one that cannot be computed, counted in the relation."""
+    """Set the row of an error to the first row that cannot be computed, by its position in the relation."""
     if error.row is not None:
         error.row += places.start
     if error.row is not None or error.kind == "limit":

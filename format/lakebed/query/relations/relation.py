@@ -5,7 +5,7 @@ Projected      expressions over the rows of another relation
 Picked         rows of another relation, in any order
 Combined       rows of several relations side by side, as a join pairs them; -1 stands for no row
 Chained        the rows of several relations, concatenated
-Grouped        runs of rows of another relation, a run for each row
+Grouped        groups of rows of another relation: each group is one row
 Unpacked       items of the groups of another relation
 """
 
@@ -48,7 +48,8 @@ Positions = NDArray[np.int64]
 
 _WINDOW_BYTES = 1 << 26
 _LEAST_MEMBERS = 1 << 4
-# Maximum number of rows per window of groups. It is large, because each window reads rows from all over a column.
+# Maximum number of rows per window of groups. It is large, because a group may have rows from all parts of a column, so
+# each window may read many chunks.
 _MOST_MEMBERS = 1 << 23
 
 
@@ -65,7 +66,7 @@ class Relation(ABC):
         """Return rows of a column by position."""
 
     def below(self, name: str, places: Rows) -> tuple[Relation, str, Rows] | None:
-        """Return the relation, column and rows from which rows of a column are copied; None if they are computed."""
+        """Return (relation, column, rows) from which rows of a column are copied; None if the column is computed."""
         del name, places
         return None
 
@@ -324,7 +325,7 @@ class Combined(Relation):
     sides
         Relations and the positions of their rows, -1 for no row.
     columns
-        Name -> number of the side, and the column's name there.
+        Name of the column -> number of the side, and name of the column on that side.
     """
 
     def __init__(
@@ -393,14 +394,14 @@ class Chained(Relation):
 
 
 class Grouped(Relation):
-    """Runs of rows of another relation.
+    """Groups of rows of another relation: each group is one row.
 
     Parameters
     ----------
     members
         Positions of the rows of all groups, concatenated.
     ends
-        Start of each group in `members`, and the end of the last: shape (groups + 1,).
+        Start of each group in `members`, and the end of the last group: shape (groups + 1,).
     """
 
     def __init__(self, base: Relation, members: Positions, ends: Positions) -> None:
@@ -420,7 +421,7 @@ class Grouped(Relation):
         return self.base.row_bytes([name for name in names if name != COUNT_ALL])
 
     def read(self, name: str, places: Rows) -> Column:
-        """Return the samples of groups: stacked if they have one shape, else lists."""
+        """Return the samples of each group as one value: an array if they have one shape, else a list."""
         sizes = _at(np.diff(self.ends), places)
         if name == COUNT_ALL:
             return Numbers(sizes)
@@ -462,11 +463,11 @@ class Unpacked(Relation):
     Parameters
     ----------
     owners, items
-        For each row, the position of the value and the number of the item in it.
+        For each row, the position of the value in the other relation, and the number of the item in that value.
     split
         Columns whose values are split into items; the values of other columns repeat.
     numbered
-        Name of the column with the number of the item; None for none.
+        Name of the column with the number of the item; None for no such column.
     """
 
     def __init__(

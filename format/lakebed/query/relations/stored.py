@@ -41,18 +41,18 @@ _EVEN_ROWS = 1 << 18
 _GOOD_ROWS = 1 << 14
 _LEAST_ROWS = 1 << 4
 _FIRST_ROWS = 1 << 12
-# Assumed size of a JSON value in memory. With it, 16,384 values are decoded between two checks of the clock, in about
-# 50 ms.
+# Assumed size of a JSON value in memory. With this size, 16,384 values are decoded between two checks of the clock,
+# which takes about 50 ms.
 _DOCUMENT_BYTES = 1 << 12
-# If the range of row numbers is at most this many times their count, remove duplicates by a table; otherwise by
-# sorting.
+# Duplicate row numbers are removed by a table if the range of the numbers is at most this many times their count;
+# otherwise by sorting.
 _SPARSE = 8
 
 _V = TypeVar("_V")
 
 
 class Lazy(Mapping[str, _V]):
-    """A mapping whose values are made on first use: a dataset may have many tensors."""
+    """A mapping whose values are made on first use: a dataset may have many tensors that a query does not use."""
 
     def __init__(self, names: Collection[str], make: Callable[[str], _V]) -> None:
         self._names = names
@@ -127,7 +127,7 @@ class StoredColumn:
 
     @property
     def state(self) -> TensorState:
-        """State of the tensor as the scan reads it, which includes rows that are not published yet."""
+        """State of the tensor as queries read it: it includes rows that are not published yet."""
         return self.scan.reader.state
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class StoredColumn:
         return Objects([companion.value(int(r)) if int(r) < known else {} for r in rows])
 
     def missing(self, rows: Rows) -> Mask | None:
-        """Return the mask of samples that are recorded as missing, None if there are none (`Info.are_nulls_apart`)."""
+        """Return the mask of samples that are recorded as missing (`Info.are_nulls_apart`); None if none is missing."""
         if not len(rows) or not self.scan.has_nulls:
             return None
         wanted = np.asarray(rows, np.int64)
@@ -236,9 +236,9 @@ def windows(
     Parameters
     ----------
     is_soon
-        Begin with few rows, for a reader that may not need all rows.
+        True to begin with few rows, for a reader that may not need all rows.
     ends
-        Ends of chunks, at which ranges end as well if they do not become small by it; None if rows are not consecutive.
+        Ends of chunks. A range also ends at the end of a chunk if it is large enough; None if rows are not consecutive.
     """
     most = _EVEN_ROWS if ends is None else _MOST_ROWS
     most = max(_LEAST_ROWS, min(most, _WINDOW_BYTES // max(1, row_bytes)))
@@ -255,7 +255,7 @@ def windows(
 
 
 def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return the distinct rows, ascending, and the place of each row among them; None if they ascend already."""
+    """Return the distinct rows, ascending, and the index of each row among them; None if `rows` ascend already."""
     if bool((rows[1:] > rows[:-1]).all()):
         return rows, None
     first = int(rows.min())
@@ -292,7 +292,7 @@ def _of_run(run: ChunkRun, dtype: np.dtype[Any], rank: int, mask: NDArray[np.boo
 
 
 def _column(values: Any) -> Column:
-    """Return the result of a scan as a column."""
+    """Convert the result of a scan of a tensor to a column."""
     if isinstance(values, np.ma.MaskedArray):
         mask = np.asarray(np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1))
         return Numbers(np.asarray(values.data), mask if mask.any() else None)
@@ -328,8 +328,8 @@ def _info(scan: ColumnScan) -> Info:
         coords=mode or "LTWH",
         logical=str(info.get("logical_type") or ""),
         cost=_cost(scan),
-        # False for single numbers, for which an empty sample means a null, and for JSON and lists, which may hold
-        # nulls of other programs.
+        # For single numbers an empty sample means null, and JSON and lists may hold nulls that other programs wrote:
+        # such nulls are not recorded separately.
         are_nulls_apart=not reader.is_nullable and reader.storing not in (Storing.JSON, Storing.LIST),
     )
 

@@ -1,4 +1,4 @@
-"""Statistics of the chunks of an open dataset: read from side files, collected by queries, written to side files."""
+"""Statistics of the chunks of an open dataset: read from side files, or collected by queries and written to them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _LEAST_PIECES = 8
 # The file is written again when at least one in this many chunks is new.
 _SHARE = 8
-# Maximum number of chunks of other versions that stay in the file, unless this version has more chunks.
+# Maximum number of chunks of other versions in the file; if this version has more chunks, their number is the maximum.
 _OTHERS = 1024
 
 _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKeyDictionary()
@@ -51,7 +51,7 @@ _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKe
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Smallest and largest number of each piece, in the dtype of the column, and whether the piece has numbers."""
+    """Smallest and largest number of each piece of a chunk, in the dtype of the column, and whether it has numbers."""
 
     low: NDArray[Any]
     high: NDArray[Any]
@@ -59,7 +59,10 @@ class Numbers:
 
     @classmethod
     def of(cls, pieces: Pieces, dtype: np.dtype[Any] | None) -> Numbers | None:
-        """Return the numbers of pieces; None for dtypes without extremes. Rounding preserves their order."""
+        """Return the extremes of pieces; None for dtypes without extremes.
+
+        Extremes are rounded to the dtype of the column, which keeps their order.
+        """
         kind = None if dtype is None else wide(dtype)
         if dtype is None or kind is None:
             return None
@@ -91,7 +94,7 @@ class Aligned:
 
     @property
     def tells(self) -> bool:
-        """True if these statistics can distinguish pieces."""
+        """True if the statistics differ between pieces, so that they can rule out some of them."""
         return len(self.ends) > 1 and (self.is_whole or bool(self.known.any()))
 
 
@@ -104,9 +107,9 @@ class Known:
     chunks
         Pieces of each chunk by its digest.
     unsaved
-        Number of chunks that the side file does not have.
+        Number of chunks whose statistics are not in the side file yet.
     place
-        Chunks of the version that was queried last.
+        Chunks of the version that was queried most recently.
     """
 
     chunks: dict[bytes, Pieces]
@@ -124,7 +127,7 @@ class Place:
     digests
         Digest of the contents of each chunk; None for chunks without checksums.
     aligned, count
-        Statistics of the chunks, and the number of known chunks when they were aligned.
+        Statistics in the order of rows, and the number of chunks with known statistics when `aligned` was made.
     """
 
     of: Known
@@ -194,7 +197,7 @@ def _digests(column: StoredColumn, table: ChunkTable) -> list[bytes | None]:
 
 
 def aligned(column: StoredColumn) -> Aligned | None:
-    """Return the statistics of a column; None if they cannot distinguish rows."""
+    """Return the statistics of a column; None if they cannot rule out any rows."""
     place = _place(column)
     found, count = place.aligned, len(place.of.chunks)
     if place.count != count and len(place.table):
@@ -229,7 +232,7 @@ def _aligned(place: Place, dtype: np.dtype[Any] | None) -> Aligned:
 
 
 def learn(column: StoredColumn, rows: range) -> None:
-    """Collect statistics of the chunks that end in rows which were read just now."""
+    """Collect statistics of the chunks whose last row is in `rows`, which were just read."""
     place, reader = _place(column), column.scan.reader
     if place.is_known:
         return
@@ -244,7 +247,7 @@ def learn(column: StoredColumn, rows: range) -> None:
 
 
 def _note(column: StoredColumn, place: Place, row: int, *, keep: bool) -> None:
-    """Collect statistics of the chunk in a row of the table, unless they are known or it has no digest."""
+    """Collect statistics of the chunk in a row of the chunk table, unless they are known or the chunk has no digest."""
     digest, of, reader = place.digests[row], place.of, column.scan.reader
     if digest is None or digest in of.chunks:
         return
@@ -295,7 +298,7 @@ def save(column: StoredColumn) -> None:
 
 
 def _write(column: StoredColumn, place: Place) -> None:
-    """Write the side file of a tensor, with all chunks of this version and the latest ones of others."""
+    """Write the side file of a tensor, with all chunks of this version and the latest chunks of other versions."""
     of = place.of
     mine = {digest for digest in place.digests if digest is not None}
     others = [digest for digest in of.chunks if digest not in mine]
@@ -327,12 +330,13 @@ class TensorStatistics(NamedTuple):
 def gathered(table: Table, *, is_chosen: bool, progressbar: bool) -> list[TensorStatistics]:
     """Read all chunks whose statistics are unknown, and write side files.
 
-    This is for programs that query a dataset which they may not write to.
+    Programs that may only read the dataset use these files when they query it.
 
     Parameters
     ----------
     is_chosen
-        True if the caller named each tensor: it is an error if one has no statistics, and otherwise skipped.
+        True if the caller named the tensors. A named tensor that cannot have statistics is an error; otherwise such a
+        tensor is skipped.
 
     Raises
     ------

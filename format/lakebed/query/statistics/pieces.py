@@ -18,14 +18,14 @@ _LARGEST = (1 << 32) - 1
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Return the 64-bit dtype that holds the values of another exactly; None if there is none."""
+    """Return the 64-bit dtype that holds all values of `dtype` exactly; None if no such dtype exists."""
     if dtype.kind == "f" and dtype.itemsize <= 8:
         return np.dtype(np.float64)
     return {"i": np.dtype(np.int64), "u": np.dtype(np.uint64), "b": np.dtype(np.uint64)}.get(dtype.kind)
 
 
 def of_arrays(chunk: Chunk, dtype: np.dtype[Any]) -> Pieces | None:
-    """Return the statistics of a chunk of uncompressed numbers; None if its bytes are not a run of such numbers.
+    """Return the statistics of a chunk of uncompressed numbers; None if its bytes are not a sequence of such numbers.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def of_arrays(chunk: Chunk, dtype: np.dtype[Any]) -> Pieces | None:
 
 
 def of_texts(chunk: Chunk) -> Pieces | None:
-    """Return the statistics of a chunk of texts; None if its bytes are not a run of texts."""
+    """Return the statistics of a chunk of texts; None if its bytes are not a sequence of texts."""
     offsets = _offsets(chunk)
     if offsets is None or chunk.is_unwritten:
         return None
@@ -105,7 +105,7 @@ def _lengths(offsets: NDArray[np.int64]) -> Pieces:
 
 
 def _bits(values: NDArray[Any]) -> int:
-    """Return the remainders modulo 64 that occur, a bit each."""
+    """Return a 64-bit mask: bit r is set if a value has the remainder r modulo 64."""
     seen = np.zeros(64, np.bool_)
     seen[values.astype(np.uint8) & 63] = True
     return int.from_bytes(np.packbits(seen, bitorder="little").tobytes(), "little")

@@ -1,8 +1,8 @@
-"""Pruning: the rows for which a condition may be true by the statistics of chunks; other rows are not read.
+"""Pruning: statistics of chunks rule out rows for which a condition cannot be true; these rows are not read.
 
-A condition is decided for whole stretches of rows, by two questions: may it be true for a row, and may it be false for
-a row. Without statistics, both answers are yes. NOT exchanges the questions; so rows that are missing, empty or NaN
-count as rows for which a comparison is false.
+Two questions are answered for each stretch of rows: may the condition be true for some row, and may it be false for
+some row. Without statistics, both answers are yes. For NOT the two answers are exchanged. A comparison is false, not
+unknown, for rows that are missing, empty or NaN.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from lakebed.storage.stores.traffic import Counts
 Mask = NDArray[np.bool_]
 
 _EXACT = 1 << 53
-"""Integers below this are distinct float64."""
+"""Integers below this limit convert to float64 without rounding."""
 
 _64_BITS = 1 << 63
 
 _MANY = 1000
-"""Maximum number of values in an IN that are compared with extremes: comparing more takes longer than pruning saves."""
+"""Maximum number of values of an IN that is decided by extremes: comparing more takes longer than pruning saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Bounds:
 
 
 def bounds(node: Bound) -> Bounds | None:
-    """Return the comparison of a condition; None for conditions that extremes do not decide."""
+    """Return a condition as a comparison of a column with a constant; None if extremes cannot decide the condition."""
     if isinstance(node, Apply) and node.name in ("ANY", "ALL") and len(node.operands) == 1:
         node = node.operands[0]
     if not isinstance(node, Apply) or len(node.operands) != 2:
@@ -84,12 +84,12 @@ def bounds(node: Bound) -> Bounds | None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Statistics of a column for each stretch.
+    """Statistics of a column for each stretch of rows.
 
     Attributes
     ----------
     unknown
-        Mask of stretches without statistics; None for none.
+        Mask of the stretches without statistics; None if all have statistics.
     """
 
     column: StoredColumn
@@ -99,7 +99,7 @@ class _Known:
     numbers: Numbers | None
 
     def or_unknown(self, told: Mask) -> Mask:
-        """Return answers for stretches, with True for stretches without statistics."""
+        """Set the answers in `told` to True for stretches without statistics, and return them."""
         return told if self.unknown is None else told | self.unknown
 
     @property
@@ -111,14 +111,14 @@ class _Known:
 
 @dataclass(frozen=True)
 class Kept:
-    """The rows of a table that pruning leaves.
+    """The rows of a table that must be read after pruning.
 
     Attributes
     ----------
     ends
         End of each stretch of rows: int64.
     kept
-        Mask of the stretches that are left; rows after the last stretch are left as well.
+        Mask of the stretches that must be read; rows after the last stretch must be read too.
     """
 
     ends: NDArray[np.int64]
@@ -126,7 +126,7 @@ class Kept:
 
     @cached_property
     def runs(self) -> list[range]:
-        """The rows that are left, as ranges; the last range has no end."""
+        """Ranges of the rows that must be read; the last range has no end."""
         kept = np.append(self.kept, True)
         starts = np.append(0, self.ends)
         stops = np.append(self.ends, sys.maxsize)
@@ -136,7 +136,7 @@ class Kept:
         return [range(start, stop) for start, stop in pairs if start < stop]
 
     def of(self, rows: NDArray[np.int64]) -> Mask:
-        """Return whether rows are left."""
+        """Return for each row whether it must be read."""
         return np.append(self.kept, True)[np.searchsorted(self.ends, rows, side="right")]
 
 
@@ -188,7 +188,7 @@ def _spread(column: StoredColumn, found: Aligned, edges: NDArray[np.int64]) -> _
 
 
 def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]) -> Iterator[range]:
-    """Yield the parts of windows that hold rows which are left."""
+    """Yield the parts of the windows that contain rows to be read."""
     if found is None or not isinstance(relation, Stored):
         yield from all_windows
         return
@@ -219,9 +219,9 @@ def _consecutive(relation: Relation) -> range | None:
 
 
 def ahead(found: Kept | None, relation: Relation, node: Bound) -> AbstractContextManager[object]:
-    """Return a context that prefetches the chunks that a condition reads first, if they are remote.
+    """Return a context that prefetches the remote chunks of the condition that is computed first.
 
-    Later conditions of AND and OR may not need their chunks, which are not prefetched.
+    Chunks of later conditions of AND and OR are not prefetched, because they may not be needed.
     """
     while isinstance(node, Logic | Not):
         node = node.operands[0] if isinstance(node, Logic) else node.operand
@@ -258,7 +258,7 @@ def save(relation: Relation, names: Sequence[str]) -> None:
 
 
 def expected(found: Kept | None, relation: Relation, names: Sequence[str]) -> list[str]:
-    """Describe the chunks that a condition reads, a line for each column; each remote chunk takes a request."""
+    """Describe the chunks that a condition reads, one line per column; reading a remote chunk takes one request."""
     if not isinstance(relation, Stored):
         return []
     lines = []
@@ -299,7 +299,7 @@ class _Judge:
         self._count = count
 
     def may_be(self, node: Bound, truth: bool) -> Mask:
-        """Return whether a condition may have a truth value for a row of each stretch."""
+        """Return for each stretch whether the condition may have the value `truth` for some row."""
         if isinstance(node, Logic):
             join = np.logical_and if (node.operator == "and") is truth else np.logical_or
             return np.asarray(join.reduce([self.may_be(operand, truth) for operand in node.operands]))
@@ -360,9 +360,10 @@ _IS_SURE: Mapping[str, _Comparison] = {
 
 
 def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:
-    """Return whether any value of each stretch may fit, or whether all do; None if statistics cannot tell.
+    """Return for each stretch whether a value may satisfy the comparison, or, if `surely`, whether all values do.
 
-    Extremes are compared in the dtype of the column, as its values are; rounding keeps their order.
+    Return None if the statistics cannot decide it. Extremes are rounded to the dtype of the column, in which its values
+    are compared too; rounding keeps their order.
     """
     if of.numbers is None:
         return None
@@ -376,7 +377,7 @@ def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:
                 one = _compared("=", of.numbers, of.pieces, value, surely=surely)
                 if one is None:
                     return None
-                if not surely or abs(value) < _EXACT:  # IN compares integers exactly rather than as float64
+                if not surely or abs(value) < _EXACT:  # extremes may be rounded; IN compares exactly
                     told = told | one
     else:
         told = _compared(asked.sign, of.numbers, of.pieces, asked.value, surely=surely)
@@ -404,7 +405,10 @@ def _compared(sign: str, numbers: Numbers, pieces: Pieces, value: Any, *, surely
 
 
 def _of_texts(asked: Bounds, of: _Known) -> Mask | None:
-    """Return whether a text of each stretch may fit, by first bytes and lengths; None if they cannot tell."""
+    """Return for each stretch whether a text may satisfy the comparison; None if the statistics cannot decide it.
+
+    The statistics are the first bytes and the lengths of texts.
+    """
     pieces = of.pieces
     if asked.sign == "in":
         if not isinstance(asked.value, list):
@@ -431,7 +435,7 @@ def _of_texts(asked: Bounds, of: _Known) -> Mask | None:
 
 
 def _equal(value: str, of: _Known) -> Mask:
-    """Return whether each stretch may have a text; a missing text equals the empty one."""
+    """Return for each stretch whether it may contain the text `value`; a missing text counts as an empty one."""
     text, pieces = value.encode(), of.pieces
     if not text and of.has_nulls:
         return np.ones(len(pieces), np.bool_)
