@@ -10,8 +10,8 @@
     BASE64 alone                   BYTES                  generic uint8, one sample per value
     URL                            TEXT                   link[image], link[audio] ...
 
-An htype that allows one way only implies it: `embedding` reads arrays of numbers, `image` of a text column base64,
-`link[image]` addresses.
+An htype that allows only one choice implies this choice: `embedding` reads arrays of numbers, `image` of a text column
+base64, `link[image]` addresses.
 """
 
 from dataclasses import replace
@@ -51,7 +51,7 @@ def chosen(path: tuple[str, ...], kind: Kind, choice: ColumnChoice | None) -> tu
     Parameters
     ----------
     path : tuple of str
-        Properties that lead to it.
+        Properties that lead to the column.
     kind : Kind
         Kind of its values by the schema of the source.
     choice : ColumnChoice or None

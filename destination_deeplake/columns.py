@@ -99,7 +99,7 @@ class Column:
     Raises
     ------
     ValueError
-        If the path is empty or too long, the shape is not positive or the dtype is another one.
+        If the path is empty or too long, the shape is not positive or the dtype is neither "float32" nor "float64".
     """
 
     path: tuple[str, ...]
@@ -132,7 +132,7 @@ class Column:
 
     @property
     def key(self) -> str:
-        """Key of its values in the result of `RecordTable.take`: the field, past the names of `OWN_COLUMNS`."""
+        """Key of its values in the result of `RecordTable.take`: the field, changed if `OWN_COLUMNS` has that name."""
         field = self.field
         return f"{field}_" if field.rstrip("_") in OWN_COLUMNS else field
 
@@ -196,9 +196,9 @@ class Batch:
     misfits : dict of str to Refused
         Values that did not fit since the sync began, these rows included, by key of their column.
     refused : pyarrow.Table or None
-        Those of these rows: `row` of the value in the batch and `line_number` in the input (int64), the `field` that
-        the row's meta names (dictionary of string), the JSON `text` of the value up to 64 KiB (string) and its `bytes`
-        in all. None if they are not kept.
+        The values of these rows that did not fit: `row` of the value in the batch and `line_number` in the input
+        (int64), the `field` that the row's meta names (dictionary of string), the JSON `text` of the value up to 64 KiB
+        (string) and its `bytes` in all. None if they are not kept.
     numbers : pyarrow.Table or None
         Numbers, dates and times that their column may have rounded or refused, in the same form but with whole texts;
         None if there are none. They include all values that columns in `exact` do not hold exactly, and some that they
@@ -374,7 +374,7 @@ class RecordTable:
         return sum(lane.builder.nulled for lane in self.lanes)
 
     def _misfits(self, found: Iterable[Iterable[tuple[int, int, int]]]) -> dict[str, Refused]:
-        """Return the values that did not fit, by key of their column, of those columns that have any."""
+        """Return the values that did not fit, by key of their column; leave out columns without such values."""
         return {
             self._keys[number]: refused
             for number, refused in _summed(found).items()
@@ -382,7 +382,7 @@ class RecordTable:
         }
 
     def broken_objects(self) -> dict[str, Refused]:
-        """Return the values in the place of objects with columns inside that are not objects, by the object's name."""
+        """Return the values that are not objects although their place has columns inside, by the place's name."""
         found = _summed(lane.builder.misfits() for lane in self.lanes)
         return {
             self._names[number]: refused for number, refused in found.items() if number >= len(self._columns)

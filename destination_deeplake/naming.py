@@ -142,8 +142,8 @@ def tensor_names(
     Returns
     -------
     dict of str to str
-        All of `known` and all of `columns`; no two tensors are equal, also without regard to case, and none is a
-        group of another.
+        All of `known` and all of `columns`; no two tensors are equal, even without regard to case, and no tensor has
+        the name of a group of another tensor.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def _component(name: str) -> str:
 
 
 def _tensor(column: str) -> str:
-    """Return the tensor name of a column if that is free."""
+    """Return the name that the tensor of a column gets if the name is free."""
     if not column:
         return _EMPTY
     name = _encoded(column, _IN_TENSORS)
@@ -261,7 +261,7 @@ def _joined(name: str, keep: list[bool]) -> str:
 
 
 def _is_letter(character: str) -> bool:
-    """Tell whether it is a letter, mark or digit beyond ASCII."""
+    """Tell whether a character is a letter, mark or digit beyond ASCII."""
     return character > "\x7f" and unicodedata.category(character)[0] in "LMN"
 
 

@@ -28,7 +28,7 @@ _FIRST_STATES = 8
 
 @dataclass(slots=True)
 class StateNumbers:
-    """The number of a stream's states, and of the records before some of them."""
+    """The number of a stream's states, and the number of records before each of some states."""
 
     count: int = 0
     last: int = 0
@@ -183,7 +183,7 @@ def named(writers: Sequence[StreamWriter]) -> str:
 
 
 def lost_streams(lost: Lost, writers: Sequence[StreamWriter]) -> str:
-    """Return the streams with records that are not in the catalog, and similar ones that are.
+    """Return the streams that have records but are not in the catalog, and similar streams of the catalog.
 
     Most often, a stream of the same name in another namespace was meant.
     """

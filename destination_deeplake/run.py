@@ -1,9 +1,9 @@
 """Console entry: `destination-deeplake spec | check --config F | write --config F --catalog F`.
 
-The connector has two entry points and one implementation. This one parses the command line of the CDK itself, because
-importing airbyte-cdk takes more than a second of CPU and 75 MB in every command, and a sync needs nothing of it.
-`destination.DestinationDeeplake` is the standard class based on the CDK, for programs that expect one (`launch`, test
-suites, PyAirbyte in process). Both call the functions below and in `sync`, `probe` and `failures`; a test compares
+The connector has two entry points and one implementation. This module parses the command line of the CDK itself,
+because importing airbyte-cdk takes more than a second of CPU and 75 MB in every command, and a sync needs nothing of
+it. `destination.DestinationDeeplake` is the standard class based on the CDK, for programs that expect one (`launch`,
+test suites, PyAirbyte in process). Both call the functions below and in `sync`, `probe` and `failures`; a test compares
 their output.
 
 `destination-deeplake import FORMAT SRC DEST` and `export` are commands of `lakebed`, so that the connector's image can

@@ -150,7 +150,7 @@ def blocks(
 ) -> Iterator[memoryview | None]:
     """Yield blocks of input as they come; None each time a deadline passes without any.
 
-    They end with the input, or with a signal to stop.
+    The blocks end with the input, or with a signal to stop.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ its messages do not tell what to change.
     configuration   the whole: `DestinationConfig`
     place           where the datasets lie
     credentials     what opens that place
-    streams         which streams a choice is for, and what several choices come to
+    streams         the streams that a choice is for, and how several choices combine
     columns         one column of a stream
     values          reading one field: its type, its bounds, its name in messages
     files           reading the files that the platform hands over

@@ -4,7 +4,7 @@
     environment             every one    -                                  what the machine has
     aws_keys                s3           access key, perhaps a session token
     aws_profile             s3           a profile of the AWS configuration
-    aws_role                s3           a role, perhaps an external id, perhaps keys that ask for it
+    aws_role                s3           a role, perhaps an external id, perhaps keys that request it
     gcs_service_account     gs           the JSON key of a service account
     azure_key               az           account and its key
     azure_sas               az           account and a shared access signature
@@ -76,7 +76,7 @@ SECRETS = frozenset(
 """Secret fields; the last one only by Airbyte's rules."""
 
 _FIELDS = frozenset(field for method in METHODS.values() for field in (*method.required, *method.optional))
-"""Fields of all methods. A form may still hold those of a method that was chosen earlier."""
+"""Fields of all methods. A form may still hold the fields of a method that was chosen earlier."""
 
 ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse")
 
@@ -84,7 +84,8 @@ ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse")
 def credentials(form: Section, url: str) -> "Credentials | None":
     """Return the credentials of a bucket; None for a folder.
 
-    With the method "environment" they are empty, but not None, so that datasets share connections by sharing them.
+    With the method "environment" the credentials are empty, but not None, because datasets that share credentials share
+    connections.
 
     Raises
     ------

@@ -66,7 +66,7 @@ class Decision:
 
 
 def decide(old: Column, stored: TensorType, new: Column, wanted: TensorType) -> Decision:
-    """Return the change of a column with the type `stored` that is now `wanted`."""
+    """Return the change of a column that is stored as `stored` and should be stored as `wanted`."""
     if stored.htype == "class_label" and wanted.htype in ("text", "json"):
         return Decision(Step.WIDEN, new, wanted)
     if not (is_plain(stored) and is_plain(wanted)):

@@ -8,7 +8,7 @@ The record of the stream in the dataset has:
 
     columns     column -> tensor
     kinds       column -> kind of its tensor
-    types       column -> type of its tensor, where it is not what the kind alone would be stored as
+    types       column -> type of its tensor, if it is not the default type of the kind
     former      tensor -> column, kind and type, of tensors that a column has left
 """
 
@@ -51,7 +51,7 @@ def prepare(
     Raises
     ------
     ConfigError
-        If the choices for a column contradict each other, or it is a key that cannot identify rows.
+        If the choices for a column contradict each other, or a column of the key cannot identify rows.
     """
     before = dataset.info.get(INFO_KEY) or {}
     layout = _Layout(dataset, before)

@@ -54,7 +54,7 @@ class Misfit:
     values : int or None
         Number of all values except nulls; None if not counted.
     first : int
-        Number of the first record with one, from 1.
+        Number of the first record with such a value, from 1.
     reason : str
         Reason, as the end of a sentence after `values`.
     """

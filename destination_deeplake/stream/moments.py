@@ -48,7 +48,7 @@ def as_numbers(texts: pa.Array, cells: pa.Array, kind: Kind) -> pa.Array:
 def refitted(
     numbers: Sequence[str], stored: pa.Array, before: Kind, kind: Kind
 ) -> tuple[list[int | str], list[str | None]]:
-    """Return the cells of a wider column for moments, and the numbers of moments that these do not represent exactly.
+    """Return the cells of a wider column for moments, and the numbers of moments that the cells do not hold exactly.
 
     Parameters
     ----------

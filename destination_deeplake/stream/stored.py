@@ -42,7 +42,7 @@ from destination_deeplake.stream.samples import (
 from destination_deeplake.tensors import META_KINDS, TENSOR_TYPES, UNSPECIFIED, TensorType
 
 EXACT_FIELD = "_airbyte_exact/"
-"""Prefix of the fields of exact-number tensors in the record of a stream; the tensor of numbers follows."""
+"""Prefix of the fields of exact-number tensors in the record of a stream; the name of the rounded tensor follows."""
 EXACT_GROUP = "_airbyte_exact"
 
 _PADDING_BYTES = 8_000_000
@@ -64,7 +64,7 @@ class StoredColumn:
     current : bool
         Whether rows of this sync have values for it.
     before : StoredColumn or None
-        The column before, if its tensor must be rewritten.
+        The column with its old type, if its tensor must be rewritten.
     """
 
     column: Column

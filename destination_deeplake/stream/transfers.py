@@ -126,7 +126,7 @@ def parts(urls: pa.Array, sizes: NDArray[np.int64], stream: str) -> Iterator[Par
     Raises
     ------
     StagedFileError, ConfigError
-        As `sizes_of`.
+        As in `sizes_of`.
     """
     paths = urls.to_pylist()
     sizes = np.where(sizes > MOST_BYTES, -1, sizes)

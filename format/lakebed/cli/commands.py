@@ -153,7 +153,7 @@ class Loaded(UserDict[str, Any]):
 
 
 class Commands(click.Group):
-    """A group of commands whose errors and warnings are escaped, so that they leave the terminal alone."""
+    """A group of commands whose errors and warnings are escaped, so that they cannot control the terminal."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands with whole sentences, which click would cut off; load no command."""

@@ -105,7 +105,7 @@ def state_of(source: Storage, before: FileList | None) -> Iterator[State]:
     DatasetNotFoundError, DatasetCorruptError
         If no dataset exists, or its version tree, tags or views cannot be read.
     CommitFailed
-        If it is written too fast to be read.
+        If the dataset is written too fast to be read.
     """
     for _ in range(_TRIES):
         documents, tree, now = _documents(source)

@@ -89,7 +89,7 @@ def _copy_objects(
     *,
     progressbar: bool,
 ) -> tuple[bytes, _Plan, dict[str, Sums]]:
-    """Copy everything but the version tree; return that, the plan, and the known checksums of chunks."""
+    """Copy everything but the version tree; return the tree, the plan, and the known checksums of chunks."""
     transfer = partial(Transfer, source, target)
     for _ in range(_ROUNDS):
         # Read the tree before the folders, because the versions that it names do not change afterwards.

@@ -116,7 +116,7 @@ def _sync_folder(folder: FilePath) -> None:
 
 
 def check_packed(path: Path) -> None:
-    """Refuse a source of :func:`lakebed.unpack` that is something else.
+    """Refuse a source of :func:`lakebed.unpack` that is not a packed dataset.
 
     Raises
     ------

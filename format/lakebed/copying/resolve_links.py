@@ -62,7 +62,7 @@ class LinkResolver:
     reader
         Reads the tensor of links.
     broken
-        List to which broken links are added; they become empty samples. None: their errors are raised.
+        List to which broken links are added; they become empty samples. If None, the error of a broken link is raised.
     """
 
     reader: SampleReader
@@ -76,7 +76,7 @@ class LinkResolver:
         Parameters
         ----------
         state
-            Returns the present state of the tensor that receives them.
+            Returns the present state of the tensor that receives the data.
 
         Raises
         ------

@@ -208,9 +208,9 @@ def look_up(key: str) -> Entry:
     Raises
     ------
     ManagedCredentialsNotFoundError
-        If none knows it.
+        If no provider knows the name.
     InvalidInputError, StoragePermissionError, StorageUnavailableError
-        If its entry is unusable, or it cannot be asked.
+        If the entry is unusable, or a provider cannot be asked.
     """
     for provider in PROVIDERS:
         found = provider.find(key)

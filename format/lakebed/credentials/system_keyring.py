@@ -49,7 +49,7 @@ class SystemKeyring:
         return f"keyring {type(keyring.get_keyring()).__module__}"
 
     def store(self, key: str, values: Given | None) -> None:
-        """Put an entry into the keyring, replacing any before it; None removes it.
+        """Put an entry into the keyring, replacing an existing one; None removes it.
 
         Raises
         ------

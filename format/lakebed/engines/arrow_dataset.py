@@ -189,7 +189,7 @@ Keep = Callable[[Table], Table] | None
 
 
 def filtering(table: Table, condition: pads.Expression | None) -> Keep:
-    """Return the function that leaves the rows that match of tables of the same dataset.
+    """Return a function that reduces a table of the dataset to the rows that match; None without a condition.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ class _Told:
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """End of each piece in rows."""
+        """Number of rows up to the end of each piece to which the statistics belong."""
         return self.statistics.ends
 
     def facts(self, edges: NDArray[np.int64]) -> list[pads.Expression | None]:

@@ -222,7 +222,7 @@ class DocumentCheck:
     def _opening(self, node: CommitNode) -> None:
         """Open the version as a reader does, to report errors that only opening finds."""
         try:
-            # Forces every tensor to be parsed.
+            # The tensors are parsed when they are read, so read them all.
             list(open_version(self._storage, self._tree, node.id).tensors.values())
         except (FormatError, LimitError) as error:
             self._damaged(str(error), node)
@@ -279,11 +279,11 @@ class DocumentCheck:
 
     def _read_manifest(self, data: bytes) -> Manifest:
         found = parse_manifest(self._storage, data).manifest
-        dict(found.chunks)  # forces every entry to be checked
+        dict(found.chunks)  # an entry is checked when it is read, so read them all
         return found
 
     def _is_current(self, manifest: Manifest) -> bool:
-        """Tell whether the manifest is still valid; true for one that contradicts itself, so that it is reported."""
+        """Tell whether a manifest is still valid; True if it contradicts itself, so that this is reported."""
         try:
             return is_unmodified(self._storage, self._tree, manifest)
         except (FormatError, KeyError):

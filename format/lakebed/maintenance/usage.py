@@ -73,11 +73,11 @@ class Usage:
     dataset, branch : str
         Address of the dataset, and the branch described by ``tensors``.
     tensors, branches, versions : dict
-        By name, and by id.
+        Use of each tensor and branch, by name, and of each version, by id.
     data, metadata : Used
         Chunks, and everything else, of the whole dataset.
     unreferenced : Used or None
-        Files that no branch, commit, tag or view needs, included in the other two; None if unknown.
+        Files that no branch, commit, tag or view needs, which ``data`` and ``metadata`` include; None if unknown.
     """
 
     dataset: str

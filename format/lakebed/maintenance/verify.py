@@ -144,7 +144,7 @@ class _ChunkCheck:
         return None
 
     def _decode(self, version: CheckedVersion, reader: SampleReader, ordinals: range, rows: range) -> None:
-        """Decode the samples of one chunk, or one sample of several; report damaged neighbours together."""
+        """Decode the samples of one chunk, or the one sample of several chunks; report damaged neighbours together."""
         state = reader.state
         keys = tuple(state.table.key(ordinal) for ordinal in ordinals)
         identity = ("samples", keys, len(rows), *_settings(reader))

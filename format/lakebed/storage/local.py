@@ -216,7 +216,7 @@ class LocalStorage(Storage):
     # -- writing ---------------------------------------------------------------------------------------------
 
     def put(self, key: str, data: Data) -> str:
-        """Write an object durably, replacing any before it, and return its etag."""
+        """Write an object durably, replacing an existing one, and return its etag."""
         return self._replace(key, data, time.time_ns())
 
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
@@ -375,7 +375,7 @@ class LocalStorage(Storage):
             self._replace(key, content, later_than(self._present(path)))
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object durably only if the present one has this etag (None: only if none exists)."""
+        """Write an object durably only if the existing object has this etag (None: only if no object exists)."""
         path = self._path(key)
         with self._publishing():
             present = self._present(path)
@@ -466,7 +466,8 @@ class LocalStorage(Storage):
         if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
             made = self._folders.make_inside(folder)
             if not made:
-                # If nothing was made, another process created the folder first and shares it.
+                # The folder exists already: another process made it, or it is one of `fresh` under another spelling,
+                # which is refused.
                 check_apart(folder, fresh)
             fresh.update(made)
         new = fresh is not None and folder in fresh
@@ -525,7 +526,7 @@ def _writer(*, is_cached: bool) -> _Write:
 
 
 class _Unsynced:
-    """Files that were written without being forced to disk, and those that may be missing there after a failure.
+    """Files that were written without being forced to disk, and files that may be missing on disk after a failure.
 
     After a forced write has failed, the system may have dropped the data and report success for the next one. Such
     files are rewritten from their present content, if checksums show that it is unchanged.

@@ -78,7 +78,7 @@ class Asked:
         Raises
         ------
         InvalidInputError
-            If one has a wrong type or value.
+            If a parameter has a wrong type or value.
         """
         found = dict(path)
         for name, (read, what) in _PARAMETERS.items():

@@ -1,6 +1,6 @@
 """Values of rows as JSON for the table of the page (`Rows` of types.ts).
 
-A sample that cannot be read costs its cell only.
+A sample that cannot be read affects only its cell.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _numbers(opened: Opened, name: str, row: int, asked: Asked) -> NDArray[Any]:
 def _layer(
     opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked, whole: list[int]
 ) -> tuple[lakebed.Tensor, Asked]:
-    """Return the tensor with the smallest stored copies that are fine enough for a request, and the part of them."""
+    """Return the tensor with the smallest stored copies that are fine enough, and the request in their coordinates."""
     part = _part(whole, asked)
     for name in reversed(layers(opened, tensor.key)):
         layer: lakebed.Tensor = opened.ds[name]

@@ -2,7 +2,7 @@
 
     file       slice n                              window
     DICOM      frame n                              WindowCenter and WindowWidth, in the values that are stored
-    NIfTI      n along the third axis; of what has  cal_min and cal_max
+    NIfTI      n along the third axis; if there are  cal_min and cal_max
                more axes, one volume after another
 
 If a file records no window, it is the range from the 1st to the 99th percentile of the middle slice. It is the same for

@@ -301,7 +301,8 @@ def _boxes(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count
 def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int) -> _Values:
     """Return the points of the objects; for fewer than three, the corners of their boxes.
 
-    An object that was imported as a box among polygons, and so is the rectangle of its box, is written as a box again.
+    If an object was imported as a box among polygons, its polygon is the rectangle of the box; such an object is
+    written as a box again.
     """
     boxes = None
     if context.boxes is not None and context.parts is None:

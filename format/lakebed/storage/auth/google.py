@@ -108,7 +108,7 @@ def _anonymous(label: str, config: Mapping[str, Any], options: Mapping[str, Any]
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
-    """Return the source of the token in a dictionary that :func:`settings` checked; None if it has none."""
+    """Return the source of the token in a dictionary that :func:`settings` checked; None if it has no token."""
     if not plain(chosen, "bearer_token"):
         return None
     token = Secret(plain(chosen, "bearer_token") or "")

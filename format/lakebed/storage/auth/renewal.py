@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 MARGIN = 300.0
 _SHARE = 0.25
 
-# If credentials are expired on arrival, the clock of this machine is fast: they are used for this many seconds.
+# If credentials have expired when they arrive, the clock of this machine is fast; use them for this number of seconds.
 _AHEAD = 30.0
 
 # Seconds until the next attempt if a renewal fails while the old credentials are still valid.

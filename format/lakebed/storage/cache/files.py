@@ -5,7 +5,7 @@ counts as missing. If the folder cannot be written or the disk is full, this pro
 still reads existing files.
 """
 
-# Paths are strings: this runs for everything that is read from a store.
+# Paths are strings, because this code runs for every read from a store and pathlib is slower.
 # ruff: noqa: PTH103, PTH108, PTH116
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class CacheFiles:
     def _read(
         self, name: bytes, first: int, last: int, least: int, read: Callable[[_BlockRun], T | None]
     ) -> T | None:
-        """Read a run of blocks of one file, at least `least` bytes of the last one; None if any are missing."""
+        """Read a run of blocks of one file, at least `least` bytes of the last one; None if any bytes are missing."""
         try:
             fd = os.open(self._path(name), _READ)
         except OSError:  # the file is missing or not readable

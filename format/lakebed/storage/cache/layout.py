@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 18
 BLOCKS = 252
-"""Blocks of one file."""
+"""Number of blocks in one file."""
 HEAD = 4096
 UNKNOWN = (1 << 64) - 1
 

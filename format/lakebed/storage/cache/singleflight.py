@@ -29,7 +29,7 @@ class SingleFlight:
         self._pid = os.getpid()
 
     def join(self, names: Iterable[Name]) -> tuple[dict[Name, Download], dict[Name, Download]]:
-        """Begin the downloads that no other thread has begun; return these, and those under way.
+        """Begin the downloads that no other thread has begun; return them, and the downloads of other threads.
 
         Returns
         -------

@@ -133,8 +133,8 @@ def write_file(fd: int, views: Sequence[memoryview]) -> None:
 def _write_from_pages(fd: int, views: Sequence[memoryview]) -> None:
     """Write byte views from a buffer in which each byte has the place in its page that it will have in the file.
 
-    Processors copy slowly to a place a few bytes beyond the source, modulo 4096, as NumPy arrays lie behind the header
-    of a chunk; the copy into the buffer is fast.
+    A direct copy is slow, because processors copy slowly if the target is a few bytes beyond the source, modulo 4096:
+    in a file, a NumPy array comes after the header of its chunk. The copy into the buffer is fast.
     """
     from lakebed.storage.files.page_buffers import buffers
 
@@ -236,8 +236,8 @@ class OpenFiles:
     harmless
         Error numbers of fsync(2) that do not matter.
     at_once
-        Forces the whole disk of the files if that may pay, and tells whether it did. Only for files that were opened
-        before they were written: such a call reports errors since then.
+        Function that forces the whole disk of the files if that may be faster, and returns whether it did. The files
+        must have been opened before they were written: the system reports only errors since the opening.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class OpenFiles:
         os.close(self._opened.pop())
 
     def flush(self) -> bool:
-        """Force all to disk and close them; see :func:`flush_files`.
+        """Force all files to disk and close them; see :func:`flush_files`.
 
         Returns
         -------

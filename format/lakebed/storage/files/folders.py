@@ -162,7 +162,7 @@ class Folders:
         Parameters
         ----------
         before
-            Value of `changes` just before.
+            Value of `changes` just before the disk was forced.
 
         Returns
         -------

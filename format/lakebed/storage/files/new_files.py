@@ -137,7 +137,7 @@ class NewFiles:
     def _inside_of_new(self, folder: str) -> str | None:
         """Return the path, with a trailing slash, of a key folder below a new one; None for other folders.
 
-        No link can lead out of it.
+        No link can lead out of such a folder.
         """
         above = folder
         while above:
