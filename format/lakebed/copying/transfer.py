@@ -225,7 +225,7 @@ def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
 
 
 def _batches(items: Sequence[Item], *, near: bool) -> Iterator[list[Item]]:
-    """Yield batches of objects, over a network one object each; large objects first, to avoid a long wait for the last."""
+    """Yield batches of objects, over a network one object each; large ones first, to avoid a long wait at the end."""
     batch: list[Item] = []
     size = 0
     for item in sorted(items, key=lambda item: -item.stat.size):
