@@ -109,7 +109,8 @@ def columns(
         What the user chose for the stream. With ``flatten``, objects with declared properties become groups of tensors;
         an object whose columns would have the names of other columns stays one column.
     keys : sequence of paths
-        Paths such as the primary key's: always kept, and columns of their own if they lie in objects.
+        Paths, such as those of the primary key, whose columns are always kept, and are separate columns even in
+        objects.
     cursor : path
         Path of the cursor, kept like the keys. Its values are never stored as digits in text, because texts and numbers
         have different orders. Empty without a cursor.
@@ -117,8 +118,8 @@ def columns(
     Raises
     ------
     ConfigError
-        If the choices for a column do not go together, the cursor would be stored as digits in text, or a chosen tensor
-        is that of another column.
+        If the choices for a column contradict each other, the cursor would be stored as digits in text, or a chosen
+        tensor is that of another column.
     """
     properties = _properties(json_schema)
     keys = [*keys, cursor] if cursor else keys

@@ -37,7 +37,7 @@ class Decoding(StrEnum):
 
 
 class Compression(StrEnum):
-    """New tensors whose chunks are compressed by LZ4; existing tensors stay as they are."""
+    """New tensors whose chunks are compressed by LZ4; existing tensors are not changed."""
 
     AUTO = "auto"
     """Texts, JSON and the columns of the connector; not numbers, so that readers can map them into memory."""

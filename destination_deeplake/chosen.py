@@ -60,7 +60,7 @@ def chosen(path: tuple[str, ...], kind: Kind, choice: ColumnChoice | None) -> tu
     Raises
     ------
     ConfigError
-        If the choices do not go together; the message names the column.
+        If the choices contradict each other; the message names the column.
     """
     if choice is None:
         return Column(path, kind), TENSOR_TYPES[kind]

@@ -23,7 +23,7 @@ are cut to microseconds. Years are astronomical (1 BC is 0, also written "0001-0
 of days or 64 bits of microseconds reach; a second 60 is the first moment of the next minute. Padding of base64 may be
 missing and white space stand in it. An array of numbers has the shape of its column and no null in it.
 
-A column may lie inside of objects. Any other value in the place of such an object makes its columns null, and an entry
+A column may be inside of objects. Any other value in the place of such an object makes its columns null, and an entry
 of `changes` names the object, unless it is itself a column, which keeps the value.
 
 Source: Airbyte protocol, supported data types and meta columns.
@@ -63,9 +63,9 @@ class Kind(enum.IntEnum):
 
 
 MAX_PATH = 16
-"""Longest path of a column."""
+"""Maximum number of properties in the path of a column."""
 MAX_DIMENSIONS = 16
-"""Most dimensions of an array of numbers."""
+"""Maximum number of dimensions of an array of numbers."""
 
 _INTEGERS = (Kind.INT64, Kind.TIMESTAMP_TZ, Kind.TIMESTAMP, Kind.TIME_TZ, Kind.TIME)
 _ARROW_TYPES = {
@@ -192,7 +192,7 @@ class Batch:
     rows : int
         Their number.
     columns : dict of str to pyarrow.Array
-        Every column by its key, then those of the file, then the four meta columns, all of the same length.
+        Every column by its key, then the columns of the file, then the four meta columns, all of the same length.
     misfits : dict of str to Refused
         Values that did not fit since the sync began, these rows included, by key of their column.
     refused : pyarrow.Table or None
@@ -271,7 +271,7 @@ class RecordTable:
     generation_id : int or None
         Value for every row's `_airbyte_generation_id`.
     files : bool
-        Whether records come with files; adds `FILE_COLUMNS`.
+        Whether records have files; adds `FILE_COLUMNS`.
     keep_refused : bool
         Whether values that did not fit are kept for `Batch.refused`.
     exact : collection of str
@@ -279,7 +279,7 @@ class RecordTable:
     fields : sequence of str
         Properties of the stream in the order in which records without names have their values.
     lanes : Lanes
-        The ways by which records come.
+        Inputs by which records arrive.
 
     Raises
     ------
@@ -346,7 +346,7 @@ class RecordTable:
 
     @property
     def source_columns(self) -> int:
-        """Number of columns that the source fills, those of its files included."""
+        """Number of columns that the source fills, including the columns of its files."""
         return len(self._columns)
 
     @property
@@ -365,7 +365,7 @@ class RecordTable:
 
     @property
     def unknown_fields(self) -> int:
-        """Number of values of fields outside the schema, which were ignored."""
+        """Number of values that were ignored, because the schema does not have their field."""
         return sum(lane.builder.unknown_fields for lane in self.lanes)
 
     @property

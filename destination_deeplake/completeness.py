@@ -3,7 +3,7 @@
     last status of the stream                         complete
     COMPLETE                                          yes
     any other                                         no
-    none, but some other stream has one               no: the source failed before it came to this one
+    none, but some other stream has one               no: the source failed before it read this one
     none at all, and the sync removes no rows         yes: this removes nothing
     none at all, refresh by generations               no: the platform then sends COMPLETE if the source succeeds
     none at all, overwrite                            as configured, see `WithoutStatus`

@@ -3,9 +3,9 @@
 A record is read in one pass, so the reader must know which objects have columns inside. Such an object is a group:
 number 0 is the data of the record, the others count from 1. A group can also be a column, which keeps the whole object.
 
-The file of a record stands beside its data, in one of two members (`FILE_MEMBERS`). Each is a group without a key.
-Columns have the names of the members of the first; every member of the second is a group with a single column, which
-keeps its value.
+The file of a record is described beside its data, in one of two members (`FILE_MEMBERS`). Each is a group without a
+key. Columns have the names of the members of the first; every member of the second is a group with a single column,
+which keeps its value.
 """
 
 import json
@@ -78,7 +78,7 @@ def layout(columns: Sequence[Leaf], files: Sequence[Leaf], fields: Sequence[str]
     columns : sequence of Leaf
         Columns of the data.
     files : sequence of Leaf
-        Columns of the file, as many as each entry of `FILE_MEMBERS` has; or none.
+        Columns of the file, one for each member of an entry of `FILE_MEMBERS`; or none.
     fields : sequence of str
         Properties of the stream, in the order in which records without names have their values.
     """

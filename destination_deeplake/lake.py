@@ -53,8 +53,8 @@ class Lake:
     def open(self, plan: StreamPlan) -> lakebed.Dataset:
         """Open the dataset of a stream for writing, or create it.
 
-        A missing branch begins as a copy of the main branch. In a bucket, an active sync cannot be told from a killed
-        one, so this waits until the lease of a killed sync expires.
+        A missing branch begins as a copy of the main branch. In a bucket, an active sync cannot be distinguished from a
+        killed one, so this waits until the lease of a killed sync would expire.
 
         Raises
         ------

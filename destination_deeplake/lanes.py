@@ -184,7 +184,7 @@ class SocketLanes:
 
 
 def _received(one: socket.socket, buffer: memoryview, seconds: float | None) -> int | None:
-    """Receive bytes and return their number: 0 at the end, None if none came in time."""
+    """Receive bytes and return their number: 0 at the end, None if no bytes arrived in time."""
     one.settimeout(seconds)
     try:
         return one.recv_into(buffer)

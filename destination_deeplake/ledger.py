@@ -34,11 +34,11 @@ class Scope(Protocol):
 
     @property
     def namespace(self) -> str | None:
-        """Namespace of the stream, if any; None for the other kinds."""
+        """Namespace of the stream; None if the state names no stream, or the stream has no namespace."""
 
     @property
     def name(self) -> str | None:
-        """Name of the stream, which a LEGACY state may have, too; None for the others."""
+        """Name of the stream, which a LEGACY state may have, too; None if the state names no stream."""
 
 
 class State(Protocol):
@@ -71,7 +71,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Section:
-    """States of streams, and the GLOBAL or LEGACY one that came after them and ended the section."""
+    """States of streams, and the GLOBAL or LEGACY state that arrived after them and ended the section."""
 
     streams: dict[StreamKey, deque[_Waiting]] = field(default_factory=dict)
     last: _Waiting | None = None

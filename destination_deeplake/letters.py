@@ -1,4 +1,4 @@
-r"""Dead letters: invalid lines, and values that do not fit, in a dataset beside those of the streams.
+r"""Dead letters: invalid lines, and values that do not fit, in a dataset beside the datasets of the streams.
 
     sync_id        of the sync that rejected it
     line_number    in the input of that sync, from 1
@@ -36,7 +36,7 @@ _UNFIT = "does not fit its column"
 _LOCK_SECONDS = 30.0
 _ATTEMPTS = 5
 _ROW_BYTES = 200
-"""Approximate bytes of a letter beside its text."""
+"""Approximate bytes of a letter without its text."""
 
 SCHEMA = pa.schema(
     {

@@ -132,7 +132,7 @@ def _whole(value: object) -> int | None:
 
 
 def _partitions(body: Mapping[str, Any]) -> frozenset[str]:
-    """Return the partitions that a state names: its own, and those of the stream states in a global one."""
+    """Return the partitions that a state names: its own, and those of the stream states in a global state."""
     shared = body.get("global")
     states = shared.get("stream_states") if isinstance(shared, dict) else None
     named = [body, *(states if isinstance(states, list) else ())]

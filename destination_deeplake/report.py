@@ -185,7 +185,7 @@ def named(writers: Sequence[StreamWriter]) -> str:
 def lost_streams(lost: Lost, writers: Sequence[StreamWriter]) -> str:
     """Return the streams that have records but are not in the catalog, and similar streams of the catalog.
 
-    Most often, a stream of the same name in another namespace was meant.
+    A similar stream often has the same name in another namespace.
     """
     parts = []
     for (namespace, name), count in itertools.islice(lost.streams.items(), _STREAMS_IN_MESSAGE):

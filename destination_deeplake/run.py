@@ -94,13 +94,13 @@ def _failed(error: BaseException, out: Output) -> int:
 
 
 def _unread() -> int:
-    """Report on standard error that standard output is gone, and return the exit status."""
+    """Report on standard error that nobody reads standard output any more, and return the exit status."""
     sys.stderr.write("Nobody reads the output any more; what came before is written.\n")
     return 1
 
 
 def _ordinary(args: Sequence[str]) -> SimpleNamespace | None:
-    """Read a command line as platforms send it; None for others, which `parse_args` reads or refuses."""
+    """Read a command line as platforms send it; None for other command lines, which `parse_args` reads or refuses."""
     if not args or args[0] not in _FILES:
         return None
     files: dict[str, str | None] = dict.fromkeys(_FILES[args[0]])

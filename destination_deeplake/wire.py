@@ -154,7 +154,7 @@ class Rejected:
     raw : bytes
         The beginning of the line, up to 1 MiB, without its newline.
     size : int
-        Bytes of the line; for one that is too long, bytes that were read.
+        Number of bytes of the line; for a line that is too long, number of bytes that were read.
     partition : str or None
         The partition of the record, if known; else None.
     """

@@ -148,7 +148,7 @@ def write(
 def blocks(
     descriptor: int, stop: Stop, seconds_left: Callable[[], float | None]
 ) -> Iterator[memoryview | None]:
-    """Yield blocks of input as they come; None each time a deadline passes without any.
+    """Yield blocks of input as they arrive; None each time a deadline passes without input.
 
     The blocks end with the input, or with a signal to stop.
 

@@ -172,7 +172,7 @@ def _service_account(chosen: Section, text: str) -> str:
 
 
 def _server(form: Section, scheme: str) -> dict[str, Any]:
-    """Return the settings of the store's server beside credentials."""
+    """Return the settings of the store's server other than credentials."""
     endpoint, region = form.text("endpoint_url"), form.text("region")
     encryption, key = form.choice("encryption", ENCRYPTIONS), form.text("kms_key_id")
     _check_url(form, "endpoint_url", endpoint)

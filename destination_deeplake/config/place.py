@@ -21,7 +21,7 @@ BUCKETS = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder, or a prefix of a bucket, below which the datasets lie.
+    """A folder, or a prefix of a bucket, below which the datasets are stored.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Exact numbers of keys and cursors: those that their tensor would round are stored in a second tensor.
+"""Exact numbers of keys and cursors: numbers that their tensor would round are stored in a second tensor.
 
     id                    generic float64     9007199254740992.0, the nearest double
     _airbyte_exact/id     text                9007199254740993; null where `id` is exact

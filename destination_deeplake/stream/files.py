@@ -44,7 +44,7 @@ def fit_files(array: pa.Array, of_type: TensorType) -> tuple[Fitted, str | None]
     Raises
     ------
     ConfigError
-        If a package for such files is missing.
+        If the package that reads or writes the tensor's kind of files is missing.
     """
     compression = of_type.sample_compression
     there = present(array)

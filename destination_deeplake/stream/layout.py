@@ -1,8 +1,8 @@
 """Tensors for the columns of a stream, all of the same length.
 
-A column that the schema no longer has gets nulls for new rows, a new one nulls for old rows; one whose type changes is
-rewritten or gets another tensor (`evolution`). A tensor of files is created with the first file, which decides its
-compression.
+A column that the schema no longer has gets nulls for new rows, a new column gets nulls for old rows; a column whose
+type changes is rewritten or gets another tensor (`evolution`). A tensor of files is created with the first file, which
+decides its compression.
 
 The record of the stream in the dataset has:
 
@@ -253,7 +253,7 @@ class _Layout:
             self._placed[field] = StoredColumn(new.column, names[field], new.type)
 
     def columns(self) -> list[StoredColumn]:
-        """Return the columns of this sync, those that only the dataset has, and former tensors."""
+        """Return the columns of this sync, the columns that only the dataset has, and former tensors."""
         lost = [stored for field, stored in self._stored.items() if field not in self._placed]
         return [*(self._placed[field] for field in self.wanted), *lost, *self.former.values()]
 

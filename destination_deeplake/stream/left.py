@@ -34,7 +34,7 @@ _TEXTS = (META_COLUMNS[0], META_COLUMNS[2])
 
 
 def left_rows(target: lakebed.Dataset, plan: StreamPlan) -> lakebed.Dataset | None:
-    """Return the side branch whose rows a sync without replacement must add to its own; None if there is none.
+    """Return the side branch with rows that a sync without replacement must add to its own rows; None if none exists.
 
     Raises
     ------

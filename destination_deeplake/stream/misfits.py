@@ -73,7 +73,7 @@ class Misfit:
 
 
 class Tally:
-    """Counts of the values of one column that fitted, and of those that did not.
+    """Counts of the values of one column that fitted, and of the values that did not fit.
 
     Attributes
     ----------

@@ -6,9 +6,9 @@ columns               column -> tensor, kept for ever, so that a tensor never ch
 kinds                 column -> kind of its tensor; later syncs coerce their values to it
 key                   tensors whose values together are unique in each row; absent if that is not guaranteed
 generation_id         generation of the oldest rows, null where the runner has none
-brought_in            version of the side branch whose rows were added, until that branch is gone
+brought_in            version of the side branch whose rows were added, until that branch is deleted
 
-Further members are those of `layout`.
+`layout` describes the other members.
 """
 
 from collections.abc import Mapping

@@ -101,7 +101,7 @@ def deleted_branches(target: lakebed.Dataset, *, staged: bool) -> list[str]:
 
 
 def forget_others(target: lakebed.Dataset) -> None:
-    """Drop branches of deletions that the dataset does not name: those of replaced or abandoned contents."""
+    """Drop branches of deletions that the dataset does not name, which belong to replaced or abandoned contents."""
     for name in deleted_branches(target, staged=False):
         if name in target.branches and name != target.info.get(DELETED_KEY):
             target.delete_branch(name, force=True)

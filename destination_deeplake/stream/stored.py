@@ -152,7 +152,7 @@ class StoredColumns:
 
     @property
     def exact(self) -> list[str]:
-        """Fields of exact numbers, dates and times: those of primary key and cursor."""
+        """Fields of primary key and cursor whose numbers, dates and times are kept exactly."""
         return [stored.field for stored in self._columns if stored.current and stored.tensor in self._exact]
 
     @property
@@ -429,7 +429,7 @@ class StoredColumns:
         self._too_large = Misfit(transfers.GROUP, count, None, first, reason)
 
     def take_refused(self, before: pa.Table) -> pa.Table:
-        """Remove and return the values of the last batches that did not fit, after those that the table refused."""
+        """Remove and return the values of the last batches that did not fit; values refused by the table come first."""
         refused, self._refused = self._refused, []
         return pa.concat_tables([before, *refused]).unify_dictionaries().combine_chunks()
 

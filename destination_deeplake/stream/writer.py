@@ -457,7 +457,7 @@ def open_stream(
     Raises
     ------
     ConfigError
-        If the folder has the dataset of another stream, or one that this connector did not write.
+        If the folder has the dataset of another stream, or a dataset that this connector did not write.
     MergePutOffError
         If the time is too short for that merge.
     lakebed.errors.LakebedError, OSError

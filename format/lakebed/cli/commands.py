@@ -49,7 +49,7 @@ def tensor_option(help: str = "Only this tensor or group; may be repeated.") -> 
 
 
 def _tensor_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return names of tensors of the dataset on the command line, if it lies on this machine."""
+    """Return names of tensors of the dataset on the command line, if the dataset is on this machine."""
     from click.shell_completion import CompletionItem
 
     from lakebed.cli.addresses import parsed

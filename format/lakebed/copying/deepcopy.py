@@ -135,7 +135,7 @@ class _Plan:
     Parameters
     ----------
     items
-        Objects to copy as they are.
+        Objects to copy unchanged.
     rewritten
         Objects that differ in the copy: dataset_meta.json without the dropped tensors.
     sums
@@ -268,8 +268,8 @@ class _Choice:
     def of(cls, source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Choice:
         """Choose tensors or groups by the names that they have in each version.
 
-        A tensor kept in one version is kept in all: it may have had another name there, and its chunks may lie in their
-        folders.
+        A tensor kept in one version is kept in all: it may have had another name there, and its chunks may be in the
+        folders of those versions.
         """
         if tensors is None:
             return cls()

@@ -112,7 +112,7 @@ class LinkResolver:
             yield from in_order(wanted, work, min(len(rows), threads_for(urls)), _size)
 
     def _value(self, row: int, url: str | None, kind: str | None) -> Any:
-        """Fetch a file, and decode it unless it is kept as it is; decoding runs in parallel here."""
+        """Fetch a file, and decode it unless it is kept unchanged; decoding runs in parallel here."""
         links = self.reader.links
         try:
             if url is None:

@@ -226,7 +226,7 @@ def look_up(key: str) -> Entry:
 
 
 def _made(found: Given, key: str) -> Given | CredentialSource:
-    """Return the credentials in an entry, or those that its provider makes."""
+    """Return the credentials in an entry, or the credentials that its provider makes."""
     name = option(found, "provider")
     maker = None if name is None else MAKERS.get(name)
     if name is None:
@@ -284,7 +284,7 @@ _UP = re.compile(r"(?:^|/)\.\.?(?:/|$)")
 
 
 def _is_below(url: str, root: str) -> bool:
-    """Tell whether an address equals another or lies below it, in any reading of dots and escapes by a server."""
+    """Tell whether an address equals another or is below it, however a server interprets dots and escapes."""
     one, other = urlsplit(url), urlsplit(root)
     if (one.scheme.lower(), one.netloc.lower()) != (other.scheme.lower(), other.netloc.lower()):
         return False

@@ -319,7 +319,7 @@ class _Scans:
         return column.column(rows.start, rows.stop) if isinstance(rows, range) else column.taken(rows)
 
     def ahead(self, names: Sequence[str], runs: Sequence[range]) -> Any:
-        """Return a context in which columns are read ahead, if they lie on a store."""
+        """Return a context in which columns are read ahead, if they are in a store."""
         scans = [self._scanned[name] for name in names if name in self._scanned]
         return prefetch([wanted for scan in scans for run in runs for wanted in scan.wanted(run)])
 
@@ -457,7 +457,7 @@ def _joined(stretches: Iterable[range]) -> list[range]:
 
 
 def _parts(rows: Rows, runs: Sequence[range], most: int) -> Iterator[Part]:
-    """Cut the rows that lie in runs into windows."""
+    """Cut the rows that are within runs into windows."""
     size = min(_FIRST_ROWS, most)
     if row_window(rows) is not None:
         for run in runs:

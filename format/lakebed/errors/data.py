@@ -74,7 +74,7 @@ class LimitError(LakebedError, RuntimeError):
     message
         What happened, where, what to do.
     limit
-        Name of the limit in `lakebed.limits`, if it is one of those.
+        Name of the limit in `lakebed.limits`, if that module has the limit.
     dataset, tensor, row
         Where, as far as known.
     """

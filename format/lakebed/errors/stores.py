@@ -163,7 +163,7 @@ _KINDS: dict[int | None, tuple[type[StorageError], str]] = {
 
 
 def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
-    """Return the error of the tree for an error of the operating system; return those of the tree as they are."""
+    """Return the error of the tree for an error of the operating system; return errors of the tree unchanged."""
     if isinstance(error, LakebedError):
         return error
     kind, advice = _KINDS.get(error.errno, (StorageError, "check the disk"))

@@ -1,7 +1,7 @@
 """Connections to web servers, directly or through a proxy: to checked addresses, and used again when idle.
 
-A host name is resolved once. Its addresses are checked, and the connection goes to one of these addresses, so that a
-name server cannot answer differently the second time. TLS and the ``Host`` header use the name.
+A host name is resolved once. Its addresses are checked, and the connection goes to one of these addresses, because a
+name server could answer differently a second time. TLS and the ``Host`` header use the name.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def link_tiled(path_array: NDArray[Any] | Sequence[Any], creds_key: str | None =
     Parameters
     ----------
     path_array
-        Paths or addresses as an array or nested lists; its axes are those of the image, missing ones have one tile.
+        Paths or addresses as an array or nested lists; its axes are those of the image, and missing axes have one tile.
     creds_key
         Name of the credentials, added to the dataset with ``ds.add_creds_key``.
 

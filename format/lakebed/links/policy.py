@@ -123,7 +123,7 @@ class Policy:
         Raises
         ------
         UnsafePathError
-            If it lies outside.
+            If the file is outside of these folders.
         """
         if _is_below(real, self._roots()):
             return
@@ -181,12 +181,12 @@ class Policy:
                 raise _forbidden(url, f"{host} is {address}, which is not a public address", f"{host}:{port}")
 
     def check_downgrade(self, url: str, there: str) -> None:
-        """Refuse a redirect from an encrypted address to one that is not.
+        """Refuse a redirect from an encrypted address to an address without encryption.
 
         Raises
         ------
         UnsafePathError
-            If it is such a redirect.
+            If the redirect leads to an address without encryption.
         """
         if scheme_of(url) == "https" and scheme_of(there) == "http":
             raise _forbidden(url, f"it redirects from https to {shown(there)}, which is not encrypted")
@@ -239,7 +239,7 @@ class Policy:
 
 
 def _is_below(real: str, roots: Iterable[str]) -> bool:
-    """Tell whether a file lies below one of the folders."""
+    """Tell whether a file is below one of the folders."""
     for root in roots:
         base = os.path.realpath(os.path.expanduser(root))  # noqa: PTH111
         if real.startswith(base if base.endswith(os.sep) else base + os.sep):

@@ -132,7 +132,7 @@ class DocumentCheck:
     # -- the dataset -----------------------------------------------------------------------------------------
 
     def history(self, chosen: str | None = None) -> list[str]:
-        """Return the versions to check, oldest first; add notes on those outside of the history."""
+        """Return the versions to check, oldest first; add notes on versions outside of the history."""
         if chosen is not None:
             return [chosen]
         tree, heads = self._tree, set(self._tree.branches.values())

@@ -117,7 +117,7 @@ class RepairReport:
 
     @property
     def remaining(self) -> list[Step]:
-        """Damage that a repair leaves as it is."""
+        """Damage that a repair does not change."""
         return [step for step in self.steps if step.kind == "damage"]
 
     @property
@@ -337,7 +337,7 @@ def guessed_dataset_meta(metas: Mapping[str, TensorMeta], parent: DatasetMeta | 
 
 
 def fitted_tiles(tiles: TileIndex, tiled: Mapping[int, int], length: int, *, links: bool) -> TileIndex:
-    """Return the plausible tile entries: those of existing samples whose number of tiles matches.
+    """Return the plausible tile entries: entries of existing samples whose number of tiles matches.
 
     Parameters
     ----------
@@ -400,7 +400,7 @@ def fitted_ids(
     """Return the sample id of every row; None stands for a new id.
 
     An interrupted removal may leave ids of removed rows, which the tensor's ``commit_diff`` names, or rows whose ids
-    are gone. Then the row of an id is unknown, and all rows get new ids: with a wrong id, a merge would mistake one
+    are lost. Then the row of an id is unknown, and all rows get new ids: with a wrong id, a merge would mistake one
     sample for another.
 
     Parameters

@@ -211,7 +211,7 @@ class Repairer:
     def _tensor(
         self, key: str, found: SalvagedTensor, target: Target | None
     ) -> tuple[TensorState, Sequence[int]]:
-        """Return a tensor with the rows that it keeps, and those of them that are now empty."""
+        """Return a tensor with the rows that it keeps, and the kept rows that are now empty."""
         name, state, lost = self._names.get(key, key), found.state, found.lost
         kept, without = (kept_length(lost), ()) if target is None else (target.rows, target.without)
         sequence, gone = None, without

@@ -56,7 +56,7 @@ class SalvagedTensor:
     has_diff
         Whether the diff to the parent version is sound.
     is_missing
-        Whether chunk files are gone, not damaged.
+        Whether chunk files are missing, not damaged.
     has_index
         Whether the chunk index is sound, or is absent because the tensor needs none.
     is_shrinking

@@ -38,7 +38,7 @@ class Used:
 
 @dataclass(slots=True)
 class OfTensor:
-    """Use by the chunks of a tensor: those that the branch needs, and those of all versions."""
+    """Use by the chunks of a tensor: the chunks that the branch needs, and the chunks of all versions."""
 
     hidden: bool = False
     now: Used = field(default_factory=Used)

@@ -193,7 +193,7 @@ class _ChunkCheck:
 
 
 def decodes(reader: SampleReader, rows: range) -> bool:
-    """Decode the samples of one chunk together; False if any fails, or they are tiles, which are decoded one by one."""
+    """Decode the samples of one chunk together; False if a sample fails, or for tiles, which are decoded one by one."""
     try:
         if reader.is_tiled(rows[0]):
             return False
@@ -246,7 +246,7 @@ def damage(reader: SampleReader, row: int) -> str | None:
     Raises
     ------
     LakebedError
-        If it cannot be decoded for another reason than damage, such as a missing package.
+        If the sample cannot be decoded for another reason than damage, such as a missing package.
     """
     try:
         if reader.is_link:

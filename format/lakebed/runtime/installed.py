@@ -18,7 +18,7 @@ def check_pyarrow(numpy: str) -> None:
     Raises
     ------
     ImportError
-        If pyarrow needs NumPy 2; the message names both versions and pairs that go together.
+        If pyarrow needs NumPy 2; the message names both versions and compatible pairs.
     """
     try:
         found = version("pyarrow")

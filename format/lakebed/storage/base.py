@@ -228,7 +228,7 @@ class Storage(Protocol):
         """Remove an object; a missing one is no error."""
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every object whose key starts with `prefix`, with the remains of crashes; "" removes all."""
+        """Remove every object whose key starts with `prefix`, and remains of crashes there; "" removes all objects."""
         for key in [key for key, _ in self.list(prefix)]:
             self.delete(key)
 
@@ -407,7 +407,7 @@ def is_cache(storage: Storage) -> TypeGuard[CachingStorage]:
 
 
 def is_bucket(storage: Storage) -> TypeGuard[BucketStorage]:
-    """Tell whether the objects lie in a bucket."""
+    """Tell whether the objects are in a bucket."""
     return traits_of(storage).bucket
 
 

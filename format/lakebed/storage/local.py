@@ -1,8 +1,9 @@
 """Objects as files below a folder.
 
 A put writes a temporary file beside its target, forces it to disk, renames it over the target and forces the folder to
-disk. A batch takes each of these steps for all its files together, because forced writes cost far more than the rest.
-Paths are plain strings and calls go straight to the operating system: one publish writes hundreds of small files.
+disk. A batch takes each of these steps for all its files together, because forced writes take far longer than the other
+steps. Paths are plain strings and calls go straight to the operating system: one publish writes hundreds of small
+files.
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
@@ -222,8 +223,8 @@ class LocalStorage(Storage):
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
         """Write a batch of objects and force them to disk together.
 
-        Objects in new folders go straight to their place, since nobody reads them before the batch is done. Others
-        take their place as a whole, by a rename.
+        Objects in new folders are written under their final names, since nobody reads them before the batch is done.
+        Other objects get their final names by a rename, when they are complete.
         """
         self._put_many(items, _writer(is_cached=config.OS_CACHE), durable=durable)
 
@@ -332,7 +333,7 @@ class LocalStorage(Storage):
     def sync(self, keys: Iterable[str]) -> None:
         """Force objects that `put_many(durable=False)` wrote, and every folder above them, to disk.
 
-        Objects for which that failed before are written anew; see `_Unsynced`.
+        Objects that could not be forced to disk before are written anew; see `_Unsynced`.
         """
         paths: list[str] = []
         path = self._root

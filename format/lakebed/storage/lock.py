@@ -232,7 +232,8 @@ class WriterLock:
         """Release the lock; no effect if it is not held."""
         file, owner, slot = self._file, self._owner, (self._place, self._branch)
         if file is not None:
-            # Unlock the file even if a child was forked in between, but never from the child.
+            # Unlock the file, because a child that was forked meanwhile may keep it open; but never unlock it from the
+            # child.
             if owner is None or owner.pid == os.getpid():
                 file.unlock()
             else:

@@ -119,7 +119,7 @@ class MemoryStorage(Storage):
 
 
 def open_memory(name: str) -> MemoryStorage:
-    """Return the storage of this name: the same one as long as this process holds it anywhere.
+    """Return the storage of this name: the same object as long as this process refers to it anywhere.
 
     Without a name, the storage is new, as in 3.x; it can be opened again only by its url, which has a name.
     """

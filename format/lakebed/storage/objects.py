@@ -233,7 +233,7 @@ class ObjectStorage(Storage):
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given.
 
-        Ranges that lie close together are one request; other ranges are requested at the same time.
+        Ranges that are close together are read by one request; the requests are made at the same time.
         """
         return [bytes(view) for view in self._ranges(key, spans)]
 
@@ -344,7 +344,7 @@ class ObjectStorage(Storage):
             raise TruncatedReadError(f"{key!r} in {self.url} ends at byte {found}, before byte {wanted}")
 
     def _stat(self, meta: Any) -> Stat:
-        """Return size and identity, the latter in the one form that `put_if` needs on this store."""
+        """Return size and identity of an object, the identity in the form that `put_if` needs on this store."""
         tag = meta["version"] if self._scheme == "gs" and meta["version"] else meta["e_tag"]
         if not tag:
             tag = f"{meta['last_modified'].timestamp():.6f}-{meta['size']}"

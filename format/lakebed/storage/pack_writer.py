@@ -1,4 +1,4 @@
-"""Storage that writes a packed dataset: chunks go to the file at once, other objects after them."""
+"""Storage that writes a packed dataset: chunks are written to the file at once, other objects after them."""
 
 from __future__ import annotations
 

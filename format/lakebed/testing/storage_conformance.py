@@ -160,7 +160,7 @@ class StorageConformance:
             expect(storage.stat(key) is None)
 
     def test_reads_into_a_buffer(self, storage: Storage) -> None:
-        """The object fills the start of the buffer; the rest stays as it was."""
+        """The object fills the start of the buffer; the other bytes of the buffer are not changed."""
         storage.put("k", b"12345")
         buffer = bytearray(b"-" * 8)
         expect(storage.get_into("k", memoryview(buffer)) == 5)
@@ -412,7 +412,7 @@ class StorageConformance:
                 expect(file.read() == b"content")
 
     def test_traits_tell_what_locks_hold(self, storage: Storage) -> None:
-        """A lock of the system keeps a second writer out and is gone when it is released; a reader's lease shows."""
+        """A lock of the system excludes a second writer until it is released; a reader's lease is visible to others."""
         traits = traits_of(storage)
         storage.put("held", b"")
         lease = share(storage, "held")
@@ -433,7 +433,7 @@ class StorageConformance:
             expect(second.is_intact)
 
     def test_traits_tell_whether_conditions_hold(self, storage: Storage) -> None:
-        """A storage whose conditional puts hold lets one of two writers win each step, however close they are."""
+        """If conditional puts hold, exactly one of two writers wins each step, however close together they write."""
         expect(traits_of(storage).conditional in (None, is_conditional(storage)))
         expect(not traits_of(storage).read_only, "this suite writes")
         if not is_conditional(storage):

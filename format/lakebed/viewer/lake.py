@@ -296,4 +296,4 @@ class Lake:
                 self._open.pop((opened.number, opened.version), None)
             raise
         except LakebedError:
-            return  # the error that led here says more than this one
+            return  # the original error says more than this one

@@ -75,7 +75,7 @@ def ranged(header: str | None, size: int) -> tuple[int, int] | None:
     Raises
     ------
     IndexError
-        If the file has no such part.
+        If the file does not contain the requested part.
     """
     if header is None:
         return None

@@ -33,7 +33,7 @@ _Values = list[tuple[int, NDArray[np.floating[Any]]]]
 
 _TASKS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
 _INSPECTED = 1000
-"""Number of rows whose polygons decide between pixels and fractions, if the info does not tell."""
+"""Number of rows whose polygons are examined to decide between pixels and fractions, if the info does not say."""
 _DROPPED = re.compile(r"(images|JPEGImages|train|val|valid|validation|test)[_-]?\d*", re.IGNORECASE)
 """Folders of a file's name that stand for its split, or for all images."""
 

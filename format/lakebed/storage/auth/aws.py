@@ -108,7 +108,7 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
         config["virtual_hosted_style_request"] = True
         endpoint = _with_bucket(endpoint, bucket)
     if endpoint is not None:
-        # Set both names: obstore would prefer the second one, taken from the environment, to the first one, set here.
+        # Set both names, because obstore prefers the second name, which it may take from the environment, to the first.
         config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
     if flag(chosen, "requester_pays"):
         config["request_payer"] = True

@@ -89,7 +89,7 @@ class Access:
         return grant is not None and grant.expires is not None and is_old
 
     def renew(self) -> bool:
-        """Get other credentials after the store rejected these; the caller then connects anew with :func:`resolve`.
+        """Get other credentials after the store rejected these; the caller then connects again with :func:`resolve`.
 
         Returns
         -------

@@ -51,7 +51,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        If a key is unknown, or keys do not go together.
+        If a key is unknown, or keys exclude each other.
     """
     if values.get("type") is not None:
         whole = {key: v.reveal() if isinstance(v, Secret) else v for key, v in values.items()}

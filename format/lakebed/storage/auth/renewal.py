@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Drop the credentials, so that the next use requests new ones; make the source drop its own, too."""
+        """Drop the credentials, so that the next use requests new ones; make the source drop its credentials, too."""
         with self._busy:
             self._forget()
 

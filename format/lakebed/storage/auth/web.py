@@ -35,7 +35,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        If a key is unknown, or keys do not go together.
+        If a key is unknown, excludes another given key, or needs a key that is not given.
     """
     result = known(values, "web servers", KEYS, ALIASES)
     if bool(result.get("username")) != bool(result.get("password")):

@@ -1,4 +1,4 @@
-"""A storage before a remote one that keeps chunks and manifests on this machine's disk.
+"""A storage that caches chunks and manifests of a remote storage on this machine's disk.
 
 Contents
     Chunk files and manifests, which no writer changes once others can see them, except Deep Lake 3.9.52, which rewrites

@@ -288,7 +288,7 @@ def _note_use(fd: int) -> None:
 def _write(fd: int, name: bytes, blocks: Mapping[int, Buffer], size: int) -> None:
     """Append blocks to a file, and then the table entries that refer to them.
 
-    A file of another object, or one that consists mostly of replaced blocks, is emptied first.
+    A file of another object, or a file that consists mostly of replaced blocks, is emptied first.
     """
     head, end = os.pread(fd, HEAD, 0), os.fstat(fd).st_size
     known = size_in(head, name)

@@ -34,7 +34,7 @@ class SingleFlight:
         Returns
         -------
         tuple
-            Downloads of the caller, which must `finish` them whatever happens; and those of other threads.
+            Downloads of the caller, which must `finish` them whatever happens; and the downloads of other threads.
         """
         if self._pid != os.getpid():
             self._start_afresh()

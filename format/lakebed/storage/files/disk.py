@@ -38,7 +38,7 @@ _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Units to which file systems round times, in nanoseconds; the coarsest rounds to even seconds."""
-_WORTH = 1 << 20  # size in bytes from which reserving the blocks of a file pays
+_WORTH = 1 << 20  # minimum size in bytes of files for which reserving the blocks saves time
 STEP = 1 << 20
 """Bytes of a large file that one call writes."""
 _PIECES = 512  # pieces per call; the system allows IOV_MAX (1024)
@@ -57,7 +57,7 @@ def stat_of(found: os.stat_result) -> Stat:
 
 
 def later_than(present: Stat | None) -> int:
-    """Return a time later than that of the replaced file: file numbers are reused, and clocks go backwards."""
+    """Return a time after that of the replaced file, because file numbers are reused and clocks can be set back."""
     now = time.time_ns()
     if present is None:
         return now
@@ -229,7 +229,7 @@ def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced:
 
 
 class OpenFiles:
-    """Files that stay open until they are forced to disk together, as many as the process may have open.
+    """Files that stay open until they are forced to disk together, within the limit of open files per process.
 
     Parameters
     ----------

@@ -146,5 +146,5 @@ def early_file(folder: str, size: int) -> EarlyFile | None:
 
 @cache
 def _has_early_files() -> bool:
-    """Tell whether this system supports such files and can name them."""
+    """Tell whether this system supports files without a name, and can name them later."""
     return hasattr(os, "O_TMPFILE") and os.path.lexists("/proc/self/fd")

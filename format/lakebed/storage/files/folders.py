@@ -136,7 +136,7 @@ class Folders:
                 self.changed([parent])
 
     def make_inside(self, folder: str) -> list[str]:
-        """Create a folder in one that `make` has just created; return it if it was missing."""
+        """Create a folder in a folder that `make` has just created; return [folder], or [] if it exists already."""
         made = self._make_one(folder)
         self.changed([folder[: folder.rindex("/")]])
         return made

@@ -1,6 +1,6 @@
 """Batches of small files: compiled code creates them in new folders, and one call forces them to disk.
 
-A publish writes a hundred files of some hundred bytes into as many new folders. One by one, most of the time is spent
+A publish writes a hundred files of some hundred bytes, each into a new folder. One by one, most of the time is spent
 in the interpreter, and each forced write waits for the previous one.
 """
 
@@ -84,7 +84,7 @@ class NewFiles:
     folders
         Folders of the storage.
     fresh
-        Folders that the batch has created; those created here are added.
+        Folders that the batch has created; folders that this object creates are added.
     made
         Takes the path of each file, twice: as temporary and as final path.
     opened
