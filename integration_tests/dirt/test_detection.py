@@ -366,7 +366,7 @@ YOLO = [
     Case("beyond the picture", yolo("0 1.02 -.01 .1 .2"), {"images/1.jpg": "cat 1.02 -0.01 0.1 0.2"}),
     Case("pixels", yolo("0 320 240 64 48"), {"images/1.jpg": "cat 320 240 64 48"}),
     Case("a class of -1", yolo(f"-1 .5 .5 .1 .2\n{FEW}"), {"images/1.jpg": BOXES}, "labels/1.txt line 1 & -1 is not a class"),
-    Case("classes from 1", yolo(f"2 .5 .5 .1 .2\n{FEW}"), {"images/1.jpg": BOXES}, "line 1 & class 2 is beyond"),
+    Case("classes from 1", yolo(f"2 .5 .5 .1 .2\n{FEW}"), {"images/1.jpg": BOXES}, "line 1 & class 2 has no name"),
     Case("the name of a class", yolo(f"cat .5 .5 .1 .2\n{FEW}"), {"images/1.jpg": BOXES}, "line 1 & 'cat' is not a number"),
     Case("commas", yolo(f"0,.5,.5,.1,.2\n{FEW}"), {"images/1.jpg": BOXES}, "line 1 & is not a number"),
     Case("decimal commas", yolo(f"0 0,5 0,5 0,1 0,2\n{FEW}"), {"images/1.jpg": BOXES}, "line 1 & '0,5'"),

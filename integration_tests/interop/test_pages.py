@@ -9,7 +9,7 @@ import pytest
 
 import lakebed
 from integration_tests.interop.test_interop import assert_all_versions_agree, assert_both_see_the_same, run
-from lakebed.documents import pages
+from lakebed.documents.indexes import pages
 from lakebed.versions import paged, publish
 
 pytestmark = pytest.mark.interop

@@ -264,7 +264,7 @@ def test_credentials_from_aws_secrets_manager(moto: Server, manager: dict[str, s
     assert named("prod").grant().values["aws_access_key_id"].reveal() == "new"
     with pytest.raises(lakebed.errors.ManagedCredentialsNotFoundError, match="AWS has no secret 'none'"):
         named("none").grant()
-    with pytest.raises(lakebed.errors.InvalidInputError, match="holds no JSON dictionary") as caught:
+    with pytest.raises(lakebed.errors.InvalidInputError, match="does not hold a JSON dictionary") as caught:
         named("text").grant()
     assert "hush" not in str(caught.value)
     secrets.close()

@@ -177,7 +177,7 @@ def test_a_dataset_is_made_anew_where_another_program_deleted_it(bare: Server) -
     old.create_tensor("x", dtype="int64").append(5)
     objects_at(bare, url).delete_prefix("")
     with pytest.warns(
-        UserWarning, match=r"was deleted while this process was writing it.*unpublished changes are dropped"
+        UserWarning, match=r"was deleted while it was written here.*unpublished changes are dropped"
     ):
         new = lakebed.empty(url, creds=bare.creds)
     new.create_tensor("x", dtype="int64").extend([7, 8])

@@ -19,6 +19,7 @@ from lakebed.cli import main
 from lakebed.credentials.named import forget, named
 from lakebed.dataset.display.viewing import Viewer
 from lakebed.errors import LakebedError
+from lakebed.flight import LakeServer
 from lakebed.links.http import HTTP
 from lakebed.storage.auth import aws_chain
 from lakebed.storage.credentials import Grant, kept
@@ -374,6 +375,7 @@ def test_every_command(
     ds.commit("one")
     ds.close()
     monkeypatch.setattr(Viewer, "wait", Viewer.close)  # or `view` would wait for Ctrl-C
+    monkeypatch.setattr(LakeServer, "serve", LakeServer.shutdown)
     monkeypatch.setattr("webbrowser.open", lambda url: watch.see("address", url))
     found = dict(leaves(main))
     assert {("info",), ("creds", "set"), ("creds", "rotate")} <= found.keys()
@@ -381,7 +383,7 @@ def test_every_command(
         for url, endpoint in (("s3://b/ds", server.url), ("s3://b/ds", REFUSED), (ds.path, REFUSED)):
             monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
             taken = [p for p in command.params if isinstance(p, click.Argument)]
-            names = [p.name for p in taken if p.required or words == ("view",)]
+            names = [p.name for p in taken if p.required or words in {("view",), ("serve",)}]
             values = [
                 "k" if name == "name" else f"{tmp_path}/out" if name == "dest" else url for name in names
             ]

@@ -18,7 +18,7 @@ from lakebed.copying.deepcopy import own_objects
 from lakebed.copying.transfer import Sums, recorded_sums
 from lakebed.documents import json_style
 from lakebed.documents.backup import FileList
-from lakebed.documents.pages import FOLDER as PAGES
+from lakebed.documents.indexes.pages import FOLDER as PAGES
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import (
     CommitFailed,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums, transfer_rest
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents.pages import FOLDER as PAGES
+from lakebed.documents.indexes.pages import FOLDER as PAGES
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
 from lakebed.session.copy_journal import FOLDER, Journal, Origin

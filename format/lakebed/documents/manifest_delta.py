@@ -114,7 +114,7 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
         version, digest = _base(header)
         base = read_base(version)
         if base[:8] == PAGED:
-            from lakebed.documents.pages import rest_of
+            from lakebed.documents.indexes.pages import rest_of
 
             base = rest_of(base)
         whole = _checked_base(base, version, digest)

@@ -72,7 +72,7 @@ def parse_manifest(storage: Storage, data: bytes) -> Read:
     """
     if data[:8] != PAGED:
         return read_manifest(data, base_reader(storage))
-    from lakebed.documents import pages
+    from lakebed.documents.indexes import pages
     from lakebed.versions.paged import opened
 
     rest, described = pages.read_manifest(data)

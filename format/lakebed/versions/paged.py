@@ -1,4 +1,4 @@
-"""Chunk tables of large tensors in pages of storage, read when they are needed; see `lakebed.documents.pages`.
+"""Chunk tables of large tensors in pages of storage, read when they are needed; see `lakebed.documents.indexes.pages`.
 
 A publish writes the pages and lists that changed, and names them in the manifest. Nothing here is ever replaced, and a
 name is written once, so versions share what is the same.
@@ -19,12 +19,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.documents import pages
-from lakebed.documents.indexes import version_prefix
+from lakebed.documents.indexes import pages, version_prefix
 from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.pages import ENTRY, Entries, PagedIndex, key_of
 from lakebed.documents.layouts import Words, joined
 from lakebed.documents.manifest import ChunkPlaces
-from lakebed.documents.pages import ENTRY, Entries, PagedIndex, key_of
 from lakebed.errors import CorruptError, FormatError, KeyNotFound
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, is_cache

@@ -163,7 +163,7 @@ class _Files:
             Manifest(version.version_id, files, places), before, tree, is_changed=version.has_changes
         )
         if paged:
-            from lakebed.documents.pages import manifest_bytes
+            from lakebed.documents.indexes.pages import manifest_bytes
 
             manifest = manifest_bytes(manifest, {key: stored.document() for key, stored in paged.items()})
             tables = {key: stored.table for key, stored in paged.items()}

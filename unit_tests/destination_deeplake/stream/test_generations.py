@@ -98,7 +98,7 @@ REFUSED: list[tuple[Column, Column, Column]] = [
 def test_staged_rows_that_would_mean_something_else_are_not_added(
     tmp_path: Path, mode: WriteMode, before: Column, staged: Column, after: Column
 ) -> None:
-    with pytest.raises(ConfigError, match=r"staged, and they cannot be added .* 'c' in different ways"):
+    with pytest.raises(ConfigError, match=r"staged, and they cannot be added .* 'c' is stored differently"):
         given_up(tmp_path, mode, before, staged, after)
     assert ids(tmp_path) == [10 + number for number in range(len(before[2]))]
     # A refresh throws them away.

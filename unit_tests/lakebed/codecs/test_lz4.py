@@ -85,7 +85,7 @@ def test_names_and_aliases() -> None:
         None,
         None,
     ]
-    with pytest.raises(UnsupportedCompressionError, match="no compression"):
+    with pytest.raises(UnsupportedCompressionError, match="is not a compression"):
         normalize("zip")
 
 

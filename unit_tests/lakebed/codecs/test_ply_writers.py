@@ -93,9 +93,9 @@ def test_colours_of_scripts_are_read_as_they_are_written(given: str, read: list[
 def test_fractions_are_refused_where_lines_do_not_hold_one_row_each() -> None:
     """They tell that a value is missing, or one too many."""
     header = "element vertex 2\n" + XYZ + RGB + "end_header\n"
-    with pytest.raises(FormatError, match="'blue' that is no uchar"):
+    with pytest.raises(FormatError, match="'blue' that is not uchar"):
         Ply().decode(_file(header + "0 0 0 1 2\n1.5 1 1 1 2 3 4\n"))
-    with pytest.raises(FormatError, match="'vertex_indices' that is no int"):
+    with pytest.raises(FormatError, match="'vertex_indices' that is not int"):
         Ply().decode(_file("element vertex 1\n" + XYZ + FACES + "end_header\n0 0 0\n3 0 0.5 0\n"))
 
 

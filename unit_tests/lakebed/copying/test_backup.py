@@ -343,7 +343,7 @@ def test_places_that_do_not_fit(source: MemoryStorage, tmp_path: Path) -> None:
     ds.create_tensor("a", dtype="int64").extend([1])
     ds.close()
     for place in ("lake/ds", "lake/ds/b", "lake"):
-        with pytest.raises(DatasetExistsError, match="beside"):
+        with pytest.raises(DatasetExistsError, match="outside of the dataset"):
             lakebed.backup(tmp_path / "lake" / "ds", tmp_path / place, progressbar=False)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("x")

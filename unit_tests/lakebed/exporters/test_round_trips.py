@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import lakebed
-from lakebed.described import Described
+from lakebed.dataset.described import Described
 from lakebed.errors import ExportError
 from lakebed.storage.url import open_storage
 from unit_tests.lakebed.exporters.round_trips import (

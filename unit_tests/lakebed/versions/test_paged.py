@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.documents import pages
+from lakebed.documents.indexes import pages
 from lakebed.documents.manifest import PAGED
 from lakebed.errors import CorruptError
 from lakebed.maintenance.repair import repair

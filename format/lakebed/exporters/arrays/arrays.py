@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.described import KEY
+from lakebed.dataset.described import KEY
 from lakebed.documents.json_style import encode_custom
 from lakebed.exporters.arrays.layout import Column, Layout, columns_of, layout_of, rows_of_block
 from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, chosen_tensors

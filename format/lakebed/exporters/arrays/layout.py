@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.described import Described
+from lakebed.dataset.described import Described
 from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, LakebedError
 from lakebed.exporters.core.media import file_of

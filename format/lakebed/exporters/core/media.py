@@ -11,8 +11,8 @@ from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, InvalidInputError
 
 if TYPE_CHECKING:
+    from lakebed.dataset.described import Described
     from lakebed.dataset.tensor import Tensor
-    from lakebed.described import Described
 
 MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti", "point_cloud", "mesh")
 """Htypes whose samples are files."""

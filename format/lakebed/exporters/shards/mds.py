@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed.described import KEY, Described
+from lakebed.dataset.described import KEY, Described
 from lakebed.errors import ExportError, LakebedError
 from lakebed.exporters.core.media import as_json, extents, file_of, is_drawn
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed.codecs.registry import sniff
-from lakebed.described import Described
+from lakebed.dataset.described import Described
 from lakebed.errors import ExportError
 from lakebed.exporters.core.media import as_json, extents, file_of, is_drawn, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors, tensor_of

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import numpy as np
 
-from lakebed.described import KEY, Described
+from lakebed.dataset.described import KEY, Described
 from lakebed.errors import ExportError, InvalidOperationError
 from lakebed.exporters.arrays.layout import FAILURES, even_shape
 from lakebed.exporters.core.media import extents, file_of, is_drawn

@@ -32,7 +32,7 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from lakebed.described import Described
+from lakebed.dataset.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
 from lakebed.htypes.arrow import is_text, numpy_dtype, plain_type, without_views
 from lakebed.htypes.documents import plain_value

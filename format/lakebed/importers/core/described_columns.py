@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.registry import sniff
 from lakebed.codecs.sample import Sample
-from lakebed.described import KEY, Described
+from lakebed.dataset.described import KEY, Described
 from lakebed.documents.json_style import decode_custom, load
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.htypes.base import Storing

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Unpack
 
-from lakebed.described import KEY, Described
+from lakebed.dataset.described import KEY, Described
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import KindOptions, Planning
 from lakebed.importers.core.plan import Plan, Problem, told_first

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import lakebed
 from lakebed.codecs.registry import sniff
-from lakebed.described import Described
+from lakebed.dataset.described import Described
 from lakebed.errors import IngestionError
 from lakebed.htypes.base import Storing
 from lakebed.importers.arrays.numpy_files import loaded

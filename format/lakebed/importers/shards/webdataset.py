@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import lakebed
-from lakebed.described import Described
+from lakebed.dataset.described import Described
 from lakebed.documents.json_style import load
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.htypes.base import Storing

@@ -58,7 +58,7 @@ def parsed(name: str, data: bytes) -> Any:
     try:
         return _classes()[name].FromString(data)
     except DecodeError as error:
-        raise IngestionError(f"it is not a {name}: {error}") from error
+        raise IngestionError(f"the bytes do not parse as {name}: {error}") from error
 
 
 @cache

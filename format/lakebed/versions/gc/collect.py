@@ -234,7 +234,7 @@ class Collector:
 
     def _dropped_pages(self, old: PageTree, *new: PageTree) -> list[tuple[str, int]]:
         """Return the pages of this writer's heads that are gone from the last one; remember those that came."""
-        from lakebed.documents.pages import key_of
+        from lakebed.documents.indexes.pages import key_of
 
         gone = [key_of(entry) for entry in old.without(new)]
         found = [(key, self._pages[key]) for key in gone if key in self._pages]

@@ -17,8 +17,8 @@ from functools import partial
 from lakebed import config
 from lakebed.documents.chunk_statistics import PREFIX as STATISTICS
 from lakebed.documents.chunk_statistics import statistics_key
+from lakebed.documents.indexes.pages import FOLDER as PAGES
 from lakebed.documents.lock import DatasetLock
-from lakebed.documents.pages import FOLDER as PAGES
 from lakebed.documents.saved_views import FILE, FOLDER, SavedViews
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound

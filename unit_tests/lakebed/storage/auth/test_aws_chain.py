@@ -211,7 +211,7 @@ def test_a_web_identity_that_is_refused_is_an_error_and_no_reason_to_look_furthe
         ({"aws_access_key_id": "canary"}, "lack aws_secret_access_key"),
         ({"aws_secret_access_key": "canary"}, "lack aws_access_key_id"),
         ({"aws_session_token": "canary"}, "without the two keys"),
-        ({**EXPLICIT, "anonymous": True}, "decide"),
+        ({**EXPLICIT, "anonymous": True}, "leave one of them out"),
         ({**EXPLICIT, "profile_name": "p"}, "give one of them"),
         ({"external_id": "canary"}, "without the role_arn"),
         ({"region": "a", "aws_region": "b"}, "twice"),

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed import limits
-from lakebed.documents import pages
+from lakebed.documents.indexes import pages
 from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.pages import ENTRY, PagedIndex
 from lakebed.documents.manifest import BLOCK, PAGED, ChunkPlaces, closed
-from lakebed.documents.pages import ENTRY, PagedIndex
 from lakebed.errors import FormatError, LimitError
 from unit_tests.lakebed.documents.test_manifest import ID, chunk_places, same
 
