@@ -106,7 +106,7 @@ def columns(
     json_schema : mapping
         Schema of the records.
     choices : StreamChoices
-        What the user chose for the stream. With ``flatten``, objects with declared properties become groups of tensors;
+        The user's choices for the stream. With ``flatten``, objects with declared properties become groups of tensors;
         an object whose columns would have the names of other columns stays one column.
     keys : sequence of paths
         Paths, such as those of the primary key, whose columns are always kept, and are separate columns even in

@@ -55,7 +55,7 @@ def chosen(path: tuple[str, ...], kind: Kind, choice: ColumnChoice | None) -> tu
     kind : Kind
         Kind of its values by the schema of the source.
     choice : ColumnChoice or None
-        The user's choices for it.
+        The user's choices for the column.
 
     Raises
     ------

@@ -174,7 +174,7 @@ class Refused:
     Attributes
     ----------
     count : int
-        Their number.
+        Number of values that did not fit.
     first : int
         Number of the first record with such a value, from 1.
     """
@@ -190,7 +190,7 @@ class Batch:
     Attributes
     ----------
     rows : int
-        Their number.
+        Number of rows.
     columns : dict of str to pyarrow.Array
         Every column by its key, then the columns of the file, then the four meta columns, all of the same length.
     misfits : dict of str to Refused
@@ -201,8 +201,8 @@ class Batch:
         (string) and its `bytes` in all. None if they are not kept.
     numbers : pyarrow.Table or None
         Numbers, dates and times that their column may have rounded or refused, in the same form but with whole texts;
-        None if there are none. They include all values that columns in `exact` do not hold exactly, and some that they
-        do; strings that spell numbers have their quotes.
+        None if there are none. The table includes all values that columns in `exact` do not hold exactly, and some that
+        they hold exactly; strings that spell numbers have their quotes.
     partitions : dict of str to int
         Number of rows of each partition, if they are counted.
     """

@@ -29,19 +29,19 @@ class Leaf(Protocol):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Properties that lead to it."""
+        """Properties that lead to the column."""
 
     @property
     def kind(self) -> int:
-        """Number of its kind."""
+        """Number of the column's kind."""
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of its values, or None."""
+        """Shape of the column's values; None if they have no fixed shape."""
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of the unit of its offsets."""
+        """Bytes of the unit of the column's offsets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Lake:
         Raises
         ------
         lakebed.errors.LakebedError, OSError
-            If it cannot be opened or created.
+            If the dataset cannot be opened or created.
         """
         url, creds = self.address(plan), self.place.creds
         dataset = self._load(url) if lakebed.exists(url, creds=creds) else lakebed.empty(url, creds=creds)

@@ -59,12 +59,12 @@ class State(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     number: int
-    """Its position among all states."""
+    """Position of the state among all states."""
     state: State
     record_count: int
     rejected_count: int
     needs: Mapping[StreamKey, int]
-    """Stream -> number of its records that must be published; only streams with unpublished records."""
+    """Stream -> number of records that must be published first; only streams with unpublished records."""
     letters: int
     """Number of dead letters that must be published first."""
 

@@ -5,7 +5,7 @@ r"""Dead letters: invalid lines, and values that do not fit, in a dataset beside
     namespace      of the stream's dataset; null without one
     stream         its name; null for a line whose stream is unknown
     field          of a value: the column, its parts joined by dots; null for a line
-    reason         what is wrong with it
+    reason         defect of the line or value
     text           the line, or the value as JSON, as the source wrote it; bytes that are not UTF-8 as `\xff`
     bytes          size of the whole; `text` holds the first 1 MiB of a line, 64 KiB of a value
     raw_id         of a value: `_airbyte_raw_id` of its row

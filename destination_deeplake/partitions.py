@@ -24,7 +24,7 @@ from destination_deeplake.ledger import Partitions, State
 class _Waiting:
     state: State
     number: int | None
-    """Its position among the states of its scope, from 1."""
+    """Position of the state among the states of its scope, from 1."""
     partitions: frozenset[str]
     expected: int | None
     """Number of records of each partition."""

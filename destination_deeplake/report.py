@@ -75,7 +75,7 @@ def commit_message(
     writer, writers : StreamWriter
         The stream, and all of the sync.
     outcome : str
-        Its outcome: complete or incomplete.
+        Outcome of the stream: complete or incomplete.
     connection : str or None
         Name of the connection.
     states : StateNumbers or None

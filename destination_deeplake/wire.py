@@ -87,7 +87,7 @@ class StateEvent:
     raw : bytes
         The unchanged line, without its newline.
     scope : StateScope
-        Its scope.
+        Scope of the state.
     """
 
     raw: bytes

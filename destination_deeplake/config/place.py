@@ -58,7 +58,7 @@ def address(form: Section) -> str:
     Raises
     ------
     ConfigError
-        If it is missing, or not the address of a place that can be written.
+        If the field is missing, or is not the address of a place that can be written.
     """
     value = form.value(_FIELD)
     if value is None and not form.has(_FIELD):

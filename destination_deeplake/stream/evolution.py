@@ -53,11 +53,11 @@ class Decision:
     Attributes
     ----------
     step : Step
-        Whether its tensor stays.
+        Change of the column's tensor.
     column : Column
-        Its future parsing.
+        Future parsing of the column.
     type : TensorType
-        Its future storage.
+        Future storage of the column.
     """
 
     step: Step

@@ -82,7 +82,7 @@ def _changed(cells: pa.Array, taken: pa.Array) -> NDArray[np.int64]:
 def refit(
     dataset: lakebed.Dataset, tensor: str, of_type: TensorType, before: Kind, kind: Kind, beside: str
 ) -> None:
-    """Move exact numbers into a tensor, as far as its new, wider type holds them.
+    """Move exact numbers into a tensor whose new, wider type can hold them; other numbers stay.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def refit(
     tensor : str
         The tensor.
     of_type : TensorType
-        Its new type.
+        New type of the tensor.
     before, kind : Kind
         Old and new kind of its column.
     beside : str

@@ -76,7 +76,7 @@ def prepare(
 
 
 def _refit(dataset: lakebed.Dataset, stored: StoredColumn, columns: Sequence[StoredColumn]) -> None:
-    """Move exact numbers into a tensor, as far as its new type holds them."""
+    """Move exact numbers into a tensor whose new type can hold them; other numbers stay."""
     beside = [column.tensor for column in columns if column.field == EXACT_FIELD + stored.tensor]
     if beside and beside[0] in dataset:
         # Imported here, because syncs without keys do not need it.

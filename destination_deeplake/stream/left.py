@@ -143,7 +143,7 @@ class LeftRows:
     target : lakebed.Dataset
         The dataset.
     columns : StoredColumns
-        Its columns; missing ones are added.
+        Columns of the dataset; missing columns are added.
     """
 
     def __init__(self, staged: lakebed.Dataset, target: lakebed.Dataset, columns: StoredColumns) -> None:

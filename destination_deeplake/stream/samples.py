@@ -46,7 +46,7 @@ class Fitted:
     Attributes
     ----------
     array : pyarrow.Array
-        Of the tensor's type, null where the value did not fit.
+        Values of the tensor's type; null in rows whose value did not fit.
     refused : ndarray of int64
         Rows whose value did not fit.
     reason : str

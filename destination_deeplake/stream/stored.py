@@ -62,7 +62,7 @@ class StoredColumn:
     type : TensorType
         Storage of its values.
     current : bool
-        Whether rows of this sync have values for it.
+        Whether rows of this sync have values for the column.
     before : StoredColumn or None
         The column with its old type, if its tensor must be rewritten.
     """
@@ -189,7 +189,7 @@ class StoredColumns:
         Raises
         ------
         KeyError
-            If it does not exist.
+            If this sync has no such column.
         """
         for stored in self._columns:
             if stored.current and stored.column.path == path:

@@ -61,7 +61,7 @@ class StreamWriter:
     target : lakebed.Dataset
         The dataset as readers see it, held for writing by `held`.
     staged : lakebed.Dataset or None
-        Side branch that will replace it.
+        Side branch that will replace the dataset; None if rows are added to the dataset itself.
     held : contextlib.ExitStack
         Releases the dataset for other writers.
     hard_deletes : bool

@@ -121,7 +121,7 @@ def check_packed(path: Path) -> None:
     Raises
     ------
     InvalidInputError
-        If it is not a packed dataset.
+        If the source is not a packed dataset.
     """
     found = without_cache(open_storage(path))
     if not isinstance(found, PackedStorage):

@@ -84,7 +84,7 @@ class Keys(Protocol):
         MissingCredsError
             If the dataset does not have the name, or no provider has credentials for it.
         LinkCredentialsError
-            If they are not for this address.
+            If the credentials are not for this address.
         """
         ...
 
@@ -172,7 +172,7 @@ class NamedCredentials(Renewal):
         Raises
         ------
         LinkCredentialsError
-            If their entry names other addresses.
+            If the entry of the credentials names other addresses.
         ManagedCredentialsNotFoundError
             If no provider knows the name.
         """

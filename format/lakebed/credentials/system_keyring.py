@@ -56,7 +56,7 @@ class SystemKeyring:
         ModuleNotInstalledException
             If the package is not installed.
         StorageUnavailableError
-            If no keyring accepts it.
+            If no keyring accepts the entry.
         """
         if not _is_installed():
             raise ModuleNotInstalledException("keyrings need the package keyring: pip install keyring")

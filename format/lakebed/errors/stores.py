@@ -87,7 +87,7 @@ class UnableToReadFromUrlError(StorageError):
     Parameters
     ----------
     message
-        What happened, where, what to do.
+        Text with the failure, its place, and the remedy.
     status
         HTTP status, if the server answered.
     """
@@ -103,7 +103,7 @@ class GetDataFromLinkError(StorageError, SampleReadError):
     Parameters
     ----------
     message
-        What happened, where, what to do.
+        Text with the failure, its place, and the remedy.
     url
         Target of the link.
     dataset, tensor, row

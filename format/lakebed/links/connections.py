@@ -61,7 +61,7 @@ class Place:
         Raises
         ------
         ValueError
-            If it is not a web address, or names no host.
+            If the text is not a web address, or names no host.
         """
         parts = urlsplit(url)
         if parts.scheme not in _PORTS:
@@ -258,7 +258,7 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
     Raises
     ------
     OSError
-        If it has no address, or the name servers take too long.
+        If the host has no address, or the name servers take too long.
     """
     found: list[list[Address] | OSError] = []
 

@@ -60,7 +60,7 @@ def allow(place: str) -> str:
     Raises
     ------
     InvalidInputError
-        If it is not a folder.
+        If the place is not a folder.
     StoragePermissionError
         If the configuration cannot be written.
     """

@@ -261,7 +261,7 @@ def decode_link(data: Buffer) -> str:
     Raises
     ------
     FormatError
-        If it is not UTF-8.
+        If the bytes are not UTF-8.
     """
     try:
         return bytes(data).decode()
@@ -293,7 +293,7 @@ def decode_tiled(data: Buffer) -> NDArray[np.str_]:
     FormatError
         If the bytes are not a grid of links.
     LimitError
-        If it has more tiles than allowed.
+        If the grid has more tiles than allowed.
     """
     raw = bytes(data)
     _, start = version_prefix.split(raw, "a grid of links")

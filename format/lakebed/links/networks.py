@@ -61,7 +61,7 @@ def plain_host(host: str) -> str:
     Raises
     ------
     ValueError
-        If it is neither, or an IPv4 address that is not written as four decimal numbers.
+        If the text is neither a name nor an address, or an IPv4 address is not written as four decimal numbers.
     """
     if ":" in host:
         return str(IPv6Address(host))

@@ -273,7 +273,7 @@ def allow_links(*places: str | os.PathLike[str]) -> None:
     Raises
     ------
     InvalidInputError
-        If one is neither a folder that exists nor a host.
+        If a place is neither a folder that exists nor a host.
 
     Examples
     --------

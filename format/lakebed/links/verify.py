@@ -70,9 +70,9 @@ def described(file: RangedFile, path: str) -> Found:
     Raises
     ------
     FormatError, LimitError
-        If it is of an unknown kind, damaged, or exceeds a limit.
+        If the file is of an unknown kind, is damaged, or exceeds a limit.
     OSError, LookupError
-        If it cannot be fetched.
+        If the file cannot be fetched.
     """
     name = sniff(file.head, path)
     if not file.is_whole and name is not None and TRAITS[name].early_header:

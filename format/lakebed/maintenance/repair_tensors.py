@@ -1,6 +1,6 @@
 """Repair of one version: samples that decode are kept, other samples are cut off or emptied, companions are adjusted.
 
-`lakebed.maintenance.plan` decides what stays; `lakebed.maintenance.salvage` has read it.
+`lakebed.maintenance.salvage` has read the version; `lakebed.maintenance.plan` decides which rows stay.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class OfTensor:
 
 @dataclass(slots=True)
 class OfBranch:
-    """Use by the chunks that the head of a branch needs, and by the part of them that another branch needs, too."""
+    """Use by the chunks that the head of a branch needs, and by the chunks that another branch needs, too."""
 
     version: str
     needed: Used = field(default_factory=Used)

@@ -64,7 +64,7 @@ def sleep(seconds: float) -> None:
 
 
 def utc(seconds: float) -> str:
-    """Return a time in POSIX seconds as ``YYYY-MM-DD hh:mm:ss`` in UTC, or the number if no calendar has it."""
+    """Return a time in POSIX seconds as ``YYYY-MM-DD hh:mm:ss`` in UTC, or the number if no calendar has that time."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):

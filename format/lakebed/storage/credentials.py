@@ -68,7 +68,7 @@ class CredentialSource(Protocol):
         Raises
         ------
         MissingCredsError
-            If none are available.
+            If no credentials are available.
         """
         ...
 

@@ -149,7 +149,8 @@ class WriterLock:
     def was_left_by(self, pid: int, node: int) -> bool:
         """Tell whether a process of a machine held this lock before and has surely ended.
 
-        It ran under the same kernel, perhaps in another container: the kernel would know if it still held the lock.
+        The process ran under the same kernel, perhaps in another container, so the kernel would know if it still held
+        the lock.
         """
         left = self.left
         return (

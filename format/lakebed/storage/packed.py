@@ -203,7 +203,7 @@ class PackedStorage(Storage):
     KeyNotFound
         If the file does not exist.
     CorruptError
-        If it is not a ZIP archive, or its members contradict each other.
+        If the file is not a ZIP archive, or its members contradict each other.
     InvalidInputError
         If its members are compressed or encrypted.
     """

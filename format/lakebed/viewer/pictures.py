@@ -43,7 +43,7 @@ def picture(found: Found, asked: Asked) -> Picture:
     InvalidInputError
         If the tensor holds no pictures.
     LimitError
-        If it has too many pixels.
+        If the picture has too many pixels.
     """
     if isinstance(found, np.ndarray):
         if found.ndim < 2 or not found.size:
@@ -106,7 +106,7 @@ def numbers(found: Found, asked: Asked) -> NDArray[Any]:
     InvalidInputError
         If the tensor holds no numbers.
     LimitError
-        If they are too many.
+        If the sample has too many numbers.
     """
     values = found if isinstance(found, np.ndarray) else _numbers(*found, asked)
     if values.dtype.kind not in "biuf":

@@ -102,7 +102,7 @@ class Answers:
         Raises
         ------
         NotFoundError
-            If it was dropped, or belongs to another dataset.
+            If the answer was dropped, or belongs to another dataset.
         """
         with self._mutex:
             key = asked.number, asked.q

@@ -210,7 +210,7 @@ def library(name: str, extra: str, what: str) -> Any:
     Raises
     ------
     ExportError
-        If it is missing.
+        If the package is missing.
     """
     try:
         return import_module(name)

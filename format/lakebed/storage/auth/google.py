@@ -14,8 +14,8 @@ key                          meaning
 ``proxy``                    address of a proxy
 ===========================  ==========================================================================================
 
-If none is given: ``GOOGLE_APPLICATION_CREDENTIALS``, the file of ``gcloud auth application-default login``, and the
-metadata of a virtual machine.
+If no credentials are given, they come from ``GOOGLE_APPLICATION_CREDENTIALS``, the file of ``gcloud auth
+application-default login``, and the metadata of a virtual machine.
 """
 
 from __future__ import annotations

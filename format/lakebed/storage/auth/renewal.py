@@ -70,7 +70,7 @@ class Renewal:
         Raises
         ------
         MissingCredsError
-            If none are available.
+            If no credentials are available.
         """
         kept, now = self._kept, clock.now()
         if kept is not None and (kept.due is None or now < kept.due):

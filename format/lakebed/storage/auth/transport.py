@@ -67,7 +67,7 @@ def certificates(path: str) -> bytes:
     Raises
     ------
     InvalidInputError
-        If it cannot be read, or holds none.
+        If the file cannot be read, or holds no certificates.
     """
     try:
         data = Path(path).expanduser().read_bytes()

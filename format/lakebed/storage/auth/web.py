@@ -67,7 +67,7 @@ def headers(chosen: Mapping[str, Any]) -> dict[str, str]:
     Raises
     ------
     InvalidInputError
-        If they are not text, or hold a line break.
+        If a header is not text, or holds a line break.
     """
     found = chosen.get("headers") or {}
     if isinstance(found, Secret):

@@ -222,8 +222,8 @@ def force_disk(opened: array[int]) -> bool:
     Raises
     ------
     OSError
-        If it failed, or any file on that disk could not be written meanwhile. The system reports that once: forcing
-        these files one by one afterwards proves nothing.
+        If the call failed, or any file on that disk could not be written meanwhile. The system reports that once:
+        forcing these files one by one afterwards proves nothing.
     """
     if len(opened) < FEW or not config.FSYNC or not _tells_errors():
         return False

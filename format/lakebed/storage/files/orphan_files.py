@@ -90,7 +90,7 @@ def remove_temporary(storage: Storage, key: str) -> None:
     Raises
     ------
     StorageError
-        If it cannot be removed.
+        If the file cannot be removed.
     """
     path = f"{traits_of(storage).folder.rstrip('/')}/{key}"
     try:

@@ -40,7 +40,7 @@ def client() -> ModuleType:
     Raises
     ------
     ImportError
-        If it is not installed or cannot be loaded again after a fork.
+        If obstore is not installed or cannot be loaded again after a fork.
     """
     global _is_of_parent, _store  # noqa: PLW0603 - one copy of the library per process
     if _store is not None:
