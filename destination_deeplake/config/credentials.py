@@ -110,7 +110,7 @@ def credentials(form: Section, url: str) -> "Credentials | None":
         chosen.finish(also=_FIELDS)
     if is_local:
         return None
-    # Imported only for buckets.
+    # Imported here, because only buckets need it.
     import lakebed
 
     return lakebed.Credentials({**given, **server})
@@ -203,5 +203,5 @@ def _check_url(form: Section, key: str, value: str | None) -> None:
     if has_password:
         raise form.error(key, "must hold no user name, password or query; write secrets into credentials.")
     if not is_whole:
-        # Not quoted, because a value that is not an address may be a secret.
+        # The value is not quoted, because a value that is not an address may be a secret.
         raise form.error(key, "is not an address of a server; write for example https://s3.example.org.")

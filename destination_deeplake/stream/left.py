@@ -81,7 +81,7 @@ class _Move:
     def is_possible(self, staged: lakebed.Dataset, target: lakebed.Dataset) -> bool:
         """Tell whether the values have the same meaning in both datasets."""
         if self.place is None:
-            # Links also depend on the credentials of the dataset.
+            # A column of links cannot be added, because links also depend on the credentials of the dataset.
             return not self.source.type.is_link
         return _is_alike(staged, target, self.source, self.place)
 

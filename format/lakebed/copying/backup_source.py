@@ -273,7 +273,7 @@ class _Survey:
         try:
             snapshot = open_version(self._source, self._tree, version)
         except CorruptError as error:
-            # It is not damage if the empty root version, or a version of a failed publish, cannot be opened.
+            # The empty root version, or a version of a failed publish, may not open; that is not damage.
             if node.is_committed or _is_head(self._tree, version) or (node.children and version != FIRST):
                 key = f"{folder_of(version)}dataset_meta.json"
                 self._damaged[key] = f"this version does not open: {error}"

@@ -50,8 +50,9 @@ def _role(entry: Mapping[str, Any]) -> dict[str, Any]:
     return without_options(entry)
 
 
-# Providers by type. The "-default" ones use what the cloud's tools would use: profile, environment, or identity and
-# metadata of the machine; they may also assume a role (``role_arn``, ``external_id``, ``duration_seconds``, ...).
+# Providers by type. Those named "-default" use the sources that the cloud's own tools use: profile, environment, or
+# identity and metadata of the machine; they may also assume a role (``role_arn``, ``external_id``,
+# ``duration_seconds``, ...).
 MAKERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "aws-secretsmanager": aws.secret,
     "aws-ssm": aws.parameter,

@@ -160,7 +160,7 @@ class Scanner:
         runs = scans.runs(self._rows, self._condition, telling)
         size = FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS
         parts = _parts(self._rows, runs, min(size, self._batch_size))
-        # The chunks of other rows are read ahead when the rows are taken.
+        # Read ahead here only if the rows are a window: chunks of other rows are read ahead when the rows are taken.
         is_window = row_window(self._rows) is not None
         with scans.ahead(wanted if self._condition is None else named, runs if is_window else []):
             for rows in parts:

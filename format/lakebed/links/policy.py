@@ -39,7 +39,7 @@ WEB = frozenset({"http", "https"})
 _WEB_PORTS = (80, 443)
 _MAX_URL = 8192
 
-# Number of links (8 bytes each) that a process remembers as its own, and how many of them may be unsorted.
+# Maximum number of links (8 bytes each) that a process remembers as its own, and maximum number of unsorted ones.
 _REMEMBERED = 1 << 24
 _UNSORTED = 64
 

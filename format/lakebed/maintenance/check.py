@@ -170,7 +170,7 @@ class DocumentCheck:
         found = self._version(version_id)
         node = self._tree.commits[version_id]
         if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
-            # Of all checked versions, only the root can be neither a commit nor a head, if 3.9.52 crashed in it and a
+            # The root is the only checked version that can be neither a commit nor a head: 3.9.52 crashed in it, and a
             # repair made a new head below it. Later versions use chunks of the root, but nobody reads its documents.
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
@@ -231,8 +231,8 @@ class DocumentCheck:
         """Compare `commit_info.json`, from which 3.9.52 restores a lost history, with the history."""
         key = f"{folder_of(node.id)}commit_info.json"
         data = self._get(key)
-        # A head needs no such file. An interrupted commit leaves one, perhaps incomplete, which the next commit
-        # replaces.
+        # A head needs no `commit_info.json`. An interrupted commit leaves such a file, perhaps incomplete, which the
+        # next commit replaces.
         if data is None or node.id in self._tree.branches.values():
             return
 
@@ -374,8 +374,7 @@ class DocumentCheck:
                 )
             elif rows != tiles and not state.meta.is_link:
                 message = f"sample {index} has {rows} tiles, its shape needs {tiles}"
-                # The entry of the tile index is outdated, as 3.9.52 leaves them (FORMAT.md 15.6); readers then trust
-                # the chunks.
+                # 3.9.52 leaves outdated entries in the tile index (FORMAT.md 15.6); readers then trust the chunks.
                 self._findings.notes.append(
                     Damage(message, node.id, node.branch, name, (index, index), folder + TILES)
                 )

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 PRIVATE_FOLDER = ".lakebed"
 
-# O_NONBLOCK: opening a FIFO that lies in the place of a file must not block.
+# O_NONBLOCK, because opening a FIFO that has the name of an object must not block.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ATTEMPTS = 100
@@ -263,7 +263,7 @@ class LocalStorage(Storage):
                 try:
                     is_whole = opened.flush()
                 except OSError:
-                    # Writing one of the folders may have failed.
+                    # The forced write of one of the folders may have failed.
                     self._folders.note_doubtful(path[: path.rindex("/")] for _, path in renames)
                     raise
             for temporary, path in renames:

@@ -85,7 +85,7 @@ class _File:
         array, start = self._grown(name, len(values), (), kind, _REFERENCE_BYTES)
         if not len(values):
             return
-        # Assigning arrays of one length would make NumPy build one array of them.
+        # Assign row by row, because NumPy would build one array of several axes from arrays of equal length.
         rows = np.empty(len(values), kind)
         for row, value in enumerate(values):
             rows[row] = np.ascontiguousarray(value)

@@ -16,7 +16,7 @@ from lakebed.storage.credentials import Grant
 # that, at most ten times per second. This expiry makes it always ask, so that `Renewal` decides when to renew.
 _SOON = timedelta(seconds=60)
 
-# Seconds for which new credentials count as valid; if they are refused in this time, the reason is another one.
+# Number of seconds for which new credentials count as valid: a refusal within this time has another reason.
 _SETTLED = 30.0
 
 

@@ -41,7 +41,8 @@ _PAGE = 4096
 _OVERHEAD = (SHELVES + 2) * _PAGE
 # Number of files that are compared to find the least recently used ones.
 _LOOKED_AT = 1_000
-# Space that is freed at once: the first share of the bound, but no more than the second share of the compared files.
+# Space that is freed at once: the first number is a share of the bound, the second limits it to a share of the compared
+# files.
 _FREED, _FREED_OF_SEEN = 1 / 64, 1 / 4
 # If the compared files hold less than this share of what the count implies for their folders, the count is wrong.
 _DOUBTFUL = 1 / 2

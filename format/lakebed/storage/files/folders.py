@@ -227,7 +227,7 @@ class Folders:
         with self._lock:
             if len(self._forced) >= _REMEMBERED:
                 self._forced.clear()
-            # If this differs, another thread may have created a folder in the meantime.
+            # If `_last_change` differs, another thread may have created a folder in the meantime.
             if self._last_change == before:
                 self._forced |= wanted
 

@@ -192,7 +192,7 @@ class Requests:
             is_suspect = isinstance(failure, CredentialsRejectedError) or (
                 isinstance(failure, StoragePermissionError) and found.access.may_have_ended
             )
-            # If a server has never answered, it probably does not exist, or the address is wrong.
+            # A server that has never answered probably does not exist, or its address is wrong, so do not try again.
             may_pass = (
                 denied is None
                 and kind != "reads"
