@@ -250,7 +250,7 @@ class Lane:
     builder : TableBuilder
         The compiled part.
     lock : threading.Lock
-        Held while it is filled or emptied.
+        Held while the part is filled or emptied.
     """
 
     def __init__(self, builder: TableBuilder, lock: threading.Lock) -> None:

@@ -130,7 +130,7 @@ class SocketLanes:
             self._measure()
 
     def _measure(self) -> None:
-        """Update the buffered bytes of all lanes after a publish."""
+        """Record the number of buffered bytes of all lanes after a publish."""
         for lane in range(len(self._sizes)):
             self._size(lane)
 

@@ -95,7 +95,7 @@ def _joined(cell: int, fraction: str) -> str:
 
 
 def _split(number: str) -> tuple[int, str]:
-    """Return the integer part of a number, rounded down, and the digits of the rest."""
+    """Return the integer part of a number, rounded down, and the digits of its fraction."""
     with localcontext() as context:
         context.prec = len(number) + 30
         value = Decimal(number)

@@ -63,7 +63,7 @@ class State:
     tree
         The version tree.
     time
-        Time of reading it, in POSIX seconds.
+        Time at which the tree was read, in POSIX seconds.
     documents
         Contents of the tree and the documents beside it, by key.
     objects

@@ -220,7 +220,7 @@ def _snapshots(source: Storage, tree: VersionTree, damaged: dict[str, str]) -> I
 
 
 class _Seen:
-    """Ids of known chunks by folder, sorted; needed because versions name the chunks of earlier ones again."""
+    """Ids of known chunks by folder, sorted; needed because versions name the chunks of earlier versions again."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], NDArray[np.uint64]] = {}
@@ -297,7 +297,7 @@ class _Choice:
 
 
 def _kept_keys(meta: DatasetMeta, names: Sequence[str]) -> set[str]:
-    """Return the keys of the tensors to keep of one version, hidden companions included."""
+    """Return the keys of the tensors of one version that are kept, hidden companions included."""
     all_names = meta.tensor_names or {key: key for key in meta.tensors}
     kept = {name for name in all_names if any(is_inside(name, wanted) for wanted in names)}
     for name in list(kept):

@@ -268,7 +268,7 @@ class BackupRun:
 
     @property
     def id(self) -> str:
-        """Name of its future point."""
+        """Id of the point that the backup will become."""
         return self._run.id
 
     @property

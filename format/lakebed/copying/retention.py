@@ -1,4 +1,4 @@
-"""Retention of backup points: the newest ones, and the newest of each of the latest days, weeks and months.
+"""Retention of backup points: the newest points, and the newest point of each of the latest days, weeks and months.
 
 Pure: a function of points and a rule.
 """

@@ -90,7 +90,7 @@ def start() -> None:
 
 
 class _Finder:
-    """Finder of the library's own modules, whose loaders explain a lack of file descriptors."""
+    """Finder of the library's own modules; errors from a lack of file descriptors are explained when a module is loaded."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

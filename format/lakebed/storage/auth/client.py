@@ -33,7 +33,7 @@ class Access:
     client_options
         Settings for its connections: certificates, proxies, headers.
     renewal
-        Credentials that are renewed; None if `config` holds all.
+        Credentials that are renewed; None if `config` holds all credentials.
     shape
         Converts a grant into the form of obstore.
     """
@@ -57,7 +57,7 @@ class Access:
 
     @property
     def provider(self) -> Callable[[], dict[str, Any]] | None:
-        """Function that obstore calls for credentials; None if `config` holds all."""
+        """Function that obstore calls for credentials; None if `config` holds all credentials."""
         return self._provide if self.renewal is not None else None
 
     def _provide(self) -> dict[str, Any]:
