@@ -128,7 +128,7 @@ def check(config_path: str) -> Message:
     Raises
     ------
     Exception
-        If the check failed for a reason that the user cannot mend.
+        If the check failed for a reason that the user cannot change.
     """
     from destination_deeplake.config import read_config
 

@@ -174,7 +174,7 @@ class CompanionFit:
         return shapes
 
     def _documents(self, name: str, key: str, hidden: str, kind: str, rows: int, lost: Sequence[int]) -> None:
-        """Keep existing entries, because they cannot be computed; missing ones become empty."""
+        """Keep existing entries, because they cannot be computed; missing entries become empty."""
         state = self.states.get(hidden)
         if state is not None and state.meta.length == rows and not lost:
             return

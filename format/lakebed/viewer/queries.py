@@ -284,7 +284,7 @@ def _word(value: Any) -> str:
 
 
 def rows(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """Return rows of an answer, of all columns if none are named, as JSON (`Rows` of types.ts)."""
+    """Return rows of an answer as JSON (`Rows` of types.ts), with all columns if the request names no columns."""
     start = asked.start
     places = range(start, max(start, min(start + asked.count, answer.told["rows"])))
     kinds = {one["name"]: one["kind"] for one in answer.told["columns"]}
