@@ -39,9 +39,10 @@ from lakebed.storage.base import (
     pieces,
 )
 from lakebed.storage.local import LocalStorage
+from lakebed.versions.chunk_table import ArrayTable, folder_of
 from lakebed.versions.create import create
 from lakebed.versions.derive import as_commit
-from lakebed.versions.state import ArrayTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import Snapshot, TensorState
 
 _MARK = 0x6C616B << 40
 _LISTED = 1000

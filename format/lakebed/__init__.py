@@ -227,7 +227,7 @@ def __getattr__(name: str) -> object:
     """Return a name, importing its module on first use: most programs do not train, transform or import data."""
     from importlib import import_module
 
-    if name == "query":  # the package has the name of the function and can be called
+    if name == "query":  # the package `query` can be called like the function of this name
         return import_module("lakebed.query")
     if name in _LATER:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
@@ -241,5 +241,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the names that users need; other names, such as exceptions of 3.x, can be imported, too."""
+    """Return the names that most users need; further names, such as exceptions of 3.x, can be imported, too."""
     return sorted({*__all__, "__version__"})

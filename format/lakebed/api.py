@@ -33,7 +33,7 @@ def empty(
     schema: type | None = None,
     **options: Any,
 ) -> Dataset:
-    """Create a dataset without rows: without tensors, too, unless a class names them.
+    """Create a dataset without rows; it has tensors only if ``schema`` names them.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def empty(
         Bound in MB of the disk cache for chunks of an object store, which all processes share; 0 for none.
     creds
         Credentials of the object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
-        None uses those of the environment.
+        None uses the credentials of the environment.
     schema
         Dataclass or model of Pydantic whose fields are the tensors; ``ds.append`` and ``ds.extend`` take its instances.
     options
@@ -60,11 +60,11 @@ def empty(
     Raises
     ------
     DatasetHandlerError
-        If a dataset exists and ``overwrite`` is false, or its deletion is switched off.
+        If a dataset exists, and ``overwrite`` is false or the dataset forbids its deletion.
     PathNotEmptyException
         If the folder holds other files.
     InvalidInputError
-        If a field of the schema has a type that names no tensor.
+        If the type of a field of the schema determines no tensor.
     """
     creds = kept(creds)
     check_options(options)
@@ -109,8 +109,9 @@ def load(
         day, minute or second that it names; a ``datetime`` without a zone is refused, because it may come from
         ``now()`` or ``utcnow()``. A writer continues in a new branch, as on any old commit.
     reset
-        If the version does not open, or contradicts itself, repair the dataset first, as ``lakebed repair --apply``
-        does: everything that decodes stays. Deep Lake 3.x would go back to the last commit.
+        If the version cannot be opened, or its lengths contradict each other, repair the dataset first, as
+        ``lakebed repair --apply`` does: all data that can be decoded is kept. Deep Lake 3.x would drop changes since
+        the last commit.
     check_integrity
         True compares all metadata of the version first, as ``lakebed verify`` does. None and False check only the
         metadata that opening needs; changes are refused anyway if lengths contradict each other.
@@ -118,13 +119,14 @@ def load(
         Bound in MB of the disk cache for chunks of an object store, which all processes share; 0 for none.
     creds
         Credentials of the object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
-        None uses those of the environment.
+        None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Returns
     -------
-    The dataset, at the head of its main branch if the address names no version; or the view that was saved there.
+    The dataset, at the head of its main branch if the address names no version; or the view that is saved at this
+    address.
 
     Raises
     ------
@@ -195,9 +197,9 @@ def dataset(
     local_cache_size
         Bound in MB of the disk cache for chunks of an object store; 0 for none.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
     schema
-        Class of the rows of a new dataset, as for :func:`empty`; an existing one stays as it is.
+        Class of the rows of a new dataset, as for :func:`empty`; an existing dataset is not changed.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -229,7 +231,7 @@ def exists(path: Path, creds: Creds | None = None, **options: Any) -> bool:
     path
         Address without a version.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -259,18 +261,18 @@ def delete(
     force
         Also remove files that do not open as a dataset.
     large_ok
-        Allow datasets above 1 GB.
+        Also remove datasets of more than 1 GB.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
     Raises
     ------
     DatasetHandlerError
-        If none exists, or its deletion is switched off.
+        If no dataset exists, or the dataset forbids its deletion.
     DatasetTooLargeToDelete
-        If it is above 1 GB and ``large_ok`` is false.
+        If the dataset has more than 1 GB and ``large_ok`` is false.
     """
     creds = kept(creds)
     check_options(options)
@@ -290,16 +292,16 @@ def gc(
     path
         Address of the dataset.
     grace
-        Seconds for which files stay after their last use, for readers that leave no trace; None is the rule of writers:
-        ``lakebed.config.GRACE_SECONDS``, or ``KEEP_HEADS`` newer versions if readers are known.
+        Seconds for which files are kept after their last use, for readers that cannot be detected; None is the rule of
+        writers: ``lakebed.config.GRACE_SECONDS``, or ``KEEP_HEADS`` newer versions if all readers are known.
     dry_run
         Remove nothing, only report.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
 
     Returns
     -------
-    Report on the files that were removed, or would be, and those that stay.
+    Report on the files that were removed (or would be removed, with ``dry_run``) and the files that are kept.
 
     Raises
     ------
@@ -320,14 +322,14 @@ def gc(
 
 
 def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Findings:
-    """Read a dataset, or one version of it, and report damage.
+    """Read a dataset, or a single version, and report damage.
 
     Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside raw arrays cannot be detected.
 
     Parameters
     ----------
     path
-        Address of the dataset; a branch or version at its end, as in ``path@main``, limits the check to that.
+        Address of the dataset; with a branch or version at its end, as in ``path@main``, only that version is checked.
     deep
         Also decode every sample. Links are not followed.
     creds
@@ -370,13 +372,13 @@ def repair(path: Path, *, apply: bool = False, creds: Creds | None = None) -> Re
     path
         Address of the whole dataset.
     apply
-        Make the repairs; otherwise nothing is written.
+        Make the repairs; if false, nothing is written.
     creds
         Credentials of an object store, as for :func:`load`.
 
     Returns
     -------
-    Report: ``is_needed``, the list ``steps``, ``lost_rows``, and ``remaining``, the damage that a repair leaves;
+    Report: ``is_needed``, the list ``steps``, ``lost_rows``, and ``remaining``, the damage that cannot be repaired;
     ``to_json()`` returns plain data.
 
     Raises
@@ -384,9 +386,9 @@ def repair(path: Path, *, apply: bool = False, creds: Creds | None = None) -> Re
     InvalidInputError
         If the address names a version.
     DatasetNotFoundError
-        If no dataset exists, nor the rest of one.
+        If neither a dataset nor remains of one exist.
     LockedException
-        If another process is writing it.
+        If another process is writing the dataset.
 
     Examples
     --------
@@ -409,8 +411,8 @@ def ls(path: Path = ".", creds: Creds | None = None) -> list[dict[str, Any]]:
     Parameters
     ----------
     path
-        Local path, or address of an object store; at ``mem://`` and web addresses only the dataset right there is
-        known.
+        Local path, or address of an object store; for ``mem://`` and web addresses, only the dataset at exactly this
+        address can be listed.
     creds
         Credentials of an object store, as for :func:`load`.
 
@@ -419,8 +421,8 @@ def ls(path: Path = ".", creds: Creds | None = None) -> list[dict[str, Any]]:
     A dictionary for each dataset, and for each of its branches that a sync fills: ``path`` below the given one,
     ``branch``, ``stream`` (``namespace``, ``stream`` and ``mode`` at the source of a sync, or None), ``rows``,
     ``tensors``, the number of ``branches`` and ``branch_names``, the last ``commit`` with ``time`` and ``message``, and
-    ``error``: the reason why it cannot be opened, or None. If the main branch is empty, the entry describes the branch
-    that was committed to last.
+    ``error``: the reason why the dataset cannot be opened, or None. If the main branch is empty, the entry describes
+    the branch with the newest commit.
 
     Raises
     ------
@@ -480,7 +482,7 @@ def connect(
 
 
 def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:
-    """Refuse: only the vendor's service gives datasets names; see ``Dataset.rename``.
+    """Raise an error, because datasets have names only in the vendor's service; see ``Dataset.rename``.
 
     Parameters
     ----------
@@ -501,7 +503,7 @@ def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:
 
 
 def opened(src: Dataset | Path, creds: Creds | None) -> Dataset:
-    """Return a dataset, opened if it is an address."""
+    """Return a dataset; if ``src`` is an address, open the dataset there."""
     return src if isinstance(src, Dataset) else load(src, creds=creds)
 
 

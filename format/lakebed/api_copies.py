@@ -1,4 +1,4 @@
-"""Module-level functions that make datasets from others, pack them into one file, and back them up."""
+"""Module-level functions that copy datasets, pack a dataset into one file, and back datasets up."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def like(
     creds: Creds | None = None,
     **options: Any,
 ) -> Dataset:
-    """Create a dataset with the tensors, settings and info of another, and no samples.
+    """Create a dataset with the tensors, settings and info of another dataset, but without samples.
 
     Parameters
     ----------
     dest
-        Place of the new dataset; note that it comes first. With ``overwrite`` it may be ``src`` itself, which is then
-        emptied: tensors, info and history stay.
+        Place of the new dataset; note that this argument comes first. With ``overwrite`` it may be ``src`` itself: all
+        samples of ``src`` are then removed, but tensors, info and history are kept.
     src
         A dataset or its address.
     tensors
@@ -43,7 +43,7 @@ def like(
     overwrite
         Replace an existing dataset.
     creds
-        Credentials of an object store, for both; None asks the environment for them.
+        Credentials of the object stores of both datasets; None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -56,7 +56,7 @@ def like(
     DatasetHandlerError
         If a dataset exists at ``dest`` and ``overwrite`` is false.
     TensorDoesNotExistError
-        If a name stands for nothing.
+        If no tensor or group has one of the names.
     """
     creds = kept(creds)
     check_options(options)
@@ -82,7 +82,7 @@ def copy(
     Parameters
     ----------
     src
-        A dataset, a part of one, or an address, which may end in ``@branch`` or ``@commit``.
+        A dataset, a view or group of a dataset, or an address, which may end in ``@branch`` or ``@commit``.
     dest
         Address of the new dataset.
     runtime
@@ -94,9 +94,9 @@ def copy(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
     unlink
-        Copy the data of links; otherwise links stay links. See :func:`materialize`.
+        Copy the data to which links refer; if false, links are copied as links. See :func:`materialize`.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -109,7 +109,7 @@ def copy(
     DatasetHandlerError
         If no dataset exists at ``src``, or one exists at ``dest`` and ``overwrite`` is false.
     TensorDoesNotExistError
-        If a name stands for nothing.
+        If no tensor or group has one of the names.
     """
     src_creds, dest_creds = kept(src_creds), kept(dest_creds)
     check_options(options)
@@ -133,28 +133,28 @@ def materialize(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> list[BrokenLink]:
-    """Replace the links of a dataset by the data that they lead to.
+    """Replace the links of a dataset by the data to which they refer.
 
-    Files with the compression of their tensor are stored byte for byte. Progress is published along the way: after a
-    kill, or an error, the same call continues.
+    Files with the compression of their tensor are stored byte for byte. Progress is published while the call runs:
+    after an error, or if the process was killed, the same call continues.
 
     Parameters
     ----------
     src
-        A dataset, a part of one, or an address.
+        A dataset, a view or group of a dataset, or an address.
     dest
         Place for a copy of the selected rows without links; None changes the dataset itself, whose older versions keep
         the links.
     tensors
-        Names of the tensors or groups; None is all.
+        Names of the tensors or groups whose links are replaced; None is all.
     overwrite
-        Replace a dataset at ``dest``, or start again.
+        Replace a dataset at ``dest``; start an unfinished call again instead of continuing it.
     ignore_errors
-        Leave empty samples for broken links.
+        Store empty samples in place of broken links.
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def deepcopy(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -239,7 +239,7 @@ def pack(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> Dataset:
-    """Write a dataset with its whole history to one file, which ``load`` opens in place, for reading.
+    """Write a dataset with its whole history to one file, which ``load`` opens for reading without unpacking it.
 
     The file is a ZIP archive without compression. All data is compared with its checksums.
 
@@ -248,8 +248,8 @@ def pack(
     src
         A whole dataset or its address.
     dest
-        Address of the file: a local path, or an object of a store; its name ends in ``.lake``. It appears when it is
-        complete.
+        Address of the file: a local path, or an object of a store; its name ends in ``.lake``. The file appears only
+        when it is complete.
     tensors
         Names of the tensors or groups to keep; None is all.
     overwrite
@@ -257,7 +257,7 @@ def pack(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -270,7 +270,7 @@ def pack(
     InvalidInputError
         If the name of the file does not end in ``.lake``.
     ChecksumError
-        If the dataset is damaged; no file is made then.
+        If the dataset is damaged; no file is written then.
     TypeError
         If ``src`` is a view: only a whole dataset has a history.
     """
@@ -288,7 +288,7 @@ def unpack(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> Dataset:
-    """Unpack a packed dataset into a folder, where it can be changed; if it is killed, the same call resumes.
+    """Unpack a packed dataset into a folder, where it can be changed; a killed process can be resumed by the same call.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def unpack(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -314,7 +314,7 @@ def unpack(
     DatasetHandlerError
         If the file does not exist, or a dataset exists at ``dest`` and ``overwrite`` is false.
     ChecksumError
-        If the file is damaged; everything else is unpacked.
+        If the file is damaged; all undamaged data is unpacked.
     """
     from lakebed.copying.pack import check_packed
 
@@ -340,30 +340,31 @@ def backup(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> BackupPoint:
-    """Back up a dataset with all its versions; only data that is new since earlier backups is copied.
+    """Back up a dataset with all its versions; only data that earlier backups do not contain is copied.
 
-    The backup is made as a whole or not at all; if it is killed, the same call resumes. Other programs may write the
-    dataset meanwhile. Copied data is compared with its checksums. Links stay links.
+    The backup is made as a whole or not at all; if the process is killed, the same call resumes. Other programs may
+    write the dataset meanwhile. Copied data is compared with its checksums. Links are copied as links.
 
     Parameters
     ----------
     src
         A whole dataset or its address.
     dest
-        Place for the backups of this dataset: a new one, or that of earlier backups.
+        Place for the backups of this dataset: an empty place, or the place of earlier backups.
     keep_last, keep_daily, keep_weekly, keep_monthly
-        Numbers of backups to keep: the newest ones, and the newest one of each of the last days, weeks and months that
-        have one; if none of these is given, all stay.
+        Numbers of backups to keep: the newest backups, and the newest backup of each of the last days, weeks and months
+        that have a backup; if none of these arguments is given, all backups are kept.
     moved
-        The place holds backups of the same dataset at another address, which share no version with it.
+        Confirm that the place holds backups of the same dataset, although the dataset's address and all its versions
+        have changed since.
     keep_damaged
         Back up a damaged dataset as far as possible.
     verify
-        Read the data of earlier backups that this one needs, and copy damaged data again.
+        Read the data of earlier backups that the new backup needs, and copy damaged data again.
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -372,7 +373,7 @@ def backup(
     Raises
     ------
     DatasetHandlerError
-        If no dataset exists at ``src``, or ``dest`` lies within it.
+        If no dataset exists at ``src``, or ``dest`` is inside the dataset's folder.
     ChecksumError
         If the dataset is damaged, and ``keep_damaged`` is false; no backup is made then.
     LockedException
@@ -413,11 +414,11 @@ def backups(dest: Path, creds: Creds | None = None) -> list[BackupPoint]:
     dest
         Place of the backups.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
 
     Returns
     -------
-    Id, time and sizes of each.
+    Id, time and sizes of each backup.
 
     Raises
     ------
@@ -440,20 +441,20 @@ def verify_backups(dest: Path, creds: Creds | None = None, *, progressbar: bool 
     dest
         Place of the backups.
     creds
-        Credentials of the object store; None uses those of the environment.
+        Credentials of the object store; None uses the credentials of the environment.
     progressbar
         Show a progress bar.
 
     Returns
     -------
-    Findings: amounts of data, damage of each backup, and ``is_sound``.
+    Findings: the amount of data, the damage in each backup, and ``is_sound``.
 
     Raises
     ------
     DatasetNotFoundError
         If the place has no backups.
     ChecksumError
-        If their list is damaged.
+        If the list of backups is damaged.
     """
     from lakebed.copying.check_backups import verify_backups as check
 
@@ -469,7 +470,7 @@ def restore(
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
 ) -> Dataset:
-    """Restore a dataset from a backup, with all its versions; if it is killed, the same call resumes.
+    """Restore a dataset from a backup, with all its versions; if the process is killed, the same call resumes.
 
     Parameters
     ----------
@@ -485,7 +486,7 @@ def restore(
     progressbar
         Show a progress bar.
     src_creds, dest_creds
-        Credentials of the object stores of source and destination; None uses those of the environment.
+        Credentials of the object stores of source and destination; None uses the credentials of the environment.
 
     Returns
     -------
@@ -498,7 +499,7 @@ def restore(
     InvalidInputError
         If the backup does not exist.
     ChecksumError
-        If it is damaged; no dataset is made then.
+        If the backup is damaged; no dataset is created then.
     """
     from lakebed.copying.restore import is_id
     from lakebed.copying.restore import restore as make

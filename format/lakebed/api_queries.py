@@ -1,4 +1,4 @@
-"""Module-level queries, which name their datasets in FROM."""
+"""Module-level functions for queries, which name their datasets in FROM."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def query(
     Raises
     ------
     QueryError
-        If it does not fit the data, or a limit is reached.
+        If the query does not fit the data, or a limit is exceeded.
     QuerySyntaxError
-        If it is not a query; the message points at the place.
+        If the text cannot be parsed; the message points at the position.
     """
     del token
     check_options(options)
@@ -127,16 +127,17 @@ def explain(
     query_string
         The query.
     parameters
-        Values for the ``?``, or each ``$name``, in it.
+        Values for each ``?`` or each ``$name`` in the query.
     analyze
-        Also answer it, and report times and amounts; ``EXPLAIN ANALYZE`` at its beginning does so, too.
+        Also run the query, and report times and amounts of data; ``EXPLAIN ANALYZE`` before the query has the same
+        effect.
     creds
         As for :func:`query`.
 
     Returns
     -------
-    A line for each step: the conditions in the order of their evaluation, the columns that they read, and the number of
-    chunks that statistics leave of each column.
+    A line for each step: the conditions in the order of their evaluation, the columns that they read, and for each
+    column the number of chunks that statistics do not rule out.
 
     Raises
     ------
@@ -167,16 +168,16 @@ def sql(
     parameters
         Values of ``?``, or of ``$name``.
     connection
-        Connection of DuckDB, which then keeps the tables; None is a new one in memory.
+        Connection of DuckDB, in which the tables then stay; None opens a new connection in memory.
     creds
         Credentials of the buckets, as for ``lakebed.load``.
     tables
-        Datasets by the names that the statement has for them.
+        Datasets, by the names that the statement uses for them.
 
     Returns
     -------
-    A relation of DuckDB, which reads when it is fetched; None if the statement returns no rows. Class labels have their
-    names, files are bytes, and links are their addresses.
+    A relation of DuckDB, which reads the data when its rows are fetched; None if the statement is of a kind that
+    returns no rows. Class labels are returned by name, files as bytes, and links as addresses.
 
     Raises
     ------

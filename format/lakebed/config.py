@@ -17,12 +17,13 @@ MAX_UNPUBLISHED_SECONDS = 30.0
 LEASE_SECONDS = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300)
 
 # Seconds for which garbage is kept, because readers on other hosts or Deep Lake 3.9.52 may still use it. If all readers
-# are known, it is removed once KEEP_HEADS newer heads exist.
+# are known, garbage is removed as soon as KEEP_HEADS newer heads exist.
 GRACE_SECONDS = 3600.0
 KEEP_HEADS = 64
 
-# Maximum number of chunks per tensor that a head lists itself, because every publish writes that list anew. Beyond
-# it, the session makes a checkpoint (a version below the head that users do not see) and continues above it.
+# Maximum number of chunks per tensor that a head lists itself; small, because every publish writes that list again.
+# If a head has more chunks, the session turns it into a checkpoint (a version that users do not see) and continues
+# with a new head above the checkpoint.
 CHECKPOINT_CHUNKS = 1024
 
 # If true, a publish waits until the disk has stored everything. LAKEBED_FSYNC=0 switches that off, for data that may
@@ -38,16 +39,16 @@ TELL_NEW_CLASSES = os.environ.get("LAKEBED_TELL_NEW_CLASSES", "1") != "0"
 # processor time (`storage/files/direct.py`), but the first read waits for the disk.
 OS_CACHE = True
 
-# Object stores. REQUESTS: concurrent requests; fewer reads if a store refuses them, and up to four times as many if
-# that brings more bytes per second, unless it is below 8. STALL_SECONDS: time after which a stream without data is
-# requested again. REQUEST_SECONDS: limit of one request that writes. RETRY_SECONDS: time for which a failing request
-# is repeated.
+# Object stores. REQUESTS: initial limit of concurrent requests. The limit of reads is halved if a store refuses them,
+# and grows, to at most four times REQUESTS, while that brings more bytes per second (a REQUESTS below 8 never grows).
+# STALL_SECONDS: time after which a stream without data is requested again. REQUEST_SECONDS: limit of one request that
+# writes. RETRY_SECONDS: time for which a failing request is repeated.
 REQUESTS = 64
 STALL_SECONDS = 15.0
 REQUEST_SECONDS = 300.0
 RETRY_SECONDS = 60.0
 
-# Maximum number of bytes that are read ahead and not used yet, per open dataset on a store.
+# Maximum number of bytes that are read ahead and not used yet, per open dataset on an object store.
 AHEAD_BYTES = 128 * 1024 * 1024
 
 # Objects above this size are written in parts.
@@ -72,10 +73,10 @@ LINK_HOSTS: tuple[str, ...] = tuple(os.environ.get("LAKEBED_LINK_HOSTS", "").rep
 # of other users.
 REMEMBER_LINKS = os.environ.get("LAKEBED_REMEMBER_LINKS", "1") != "0"
 
-# Maximum number of links to servers that are followed at the same time; fewer for files on this machine.
+# Maximum number of links to servers that are followed at the same time; the limit for files on this machine is lower.
 LINK_THREADS = 48
 
-# Seconds after which a provider of named credentials is asked again, unless the entry has a ttl.
+# Seconds after which named credentials are requested from their provider again, unless the entry has a ttl.
 CREDS_SECONDS = 300.0
 
 # Number of threads that decode the images of one call; 1 decodes in the calling thread.

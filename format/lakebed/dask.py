@@ -1,6 +1,7 @@
 """Collections of Dask whose partitions are read from a dataset, or written into one.
 
-Workers read chunks and write parts; this process adopts the parts, in order, and publishes once.
+Workers read chunks and write parts (chunk files in no version yet); this process adopts the parts in order and
+publishes once.
 ``pip install '.[dask]'``.
 """
 
@@ -46,13 +47,13 @@ def read_bag(
     Parameters
     ----------
     ds
-        A dataset or a view; workers read the version that is open now.
+        A dataset or a view; workers read the version that is open at the time of this call.
     tensors
         Names of the tensors to read; None reads all.
     filter
-        Expression as for ``Dataset.scanner``, such as ``pyarrow.dataset.field("age") > 3``, about any columns. Workers
-        apply it while they read: the tensors are read in the rows that it leaves, and chunks that cannot match by their
-        statistics not at all.
+        Expression on any columns, as for ``Dataset.scanner``, such as ``pyarrow.dataset.field("age") > 3``. Workers
+        apply the filter while they read: of the tensors, only the rows that pass are read, and chunks whose statistics
+        show that no row can pass are not read at all.
     partitions
         Number of partitions; None cuts by the size of the values.
 
@@ -142,11 +143,11 @@ def write(collection: Any, ds: Dataset, tensor: str | None = None, *, skip_ok: b
     Parameters
     ----------
     collection
-        A bag of ``{tensor: value}``; a data frame whose columns are named as tensors are; an array of rows.
+        A bag of ``{tensor: value}``; a data frame whose columns have the names of tensors; or an array of rows.
     ds
         The dataset. On a disk, all workers must have it under the same path.
     tensor
-        The tensor for an array; None takes the only one.
+        Name of the tensor for an array; None if the dataset has only one tensor.
     skip_ok
         Tensors without a column stay as they are.
 
@@ -159,7 +160,7 @@ def write(collection: Any, ds: Dataset, tensor: str | None = None, *, skip_ok: b
     SampleExtendError
         If a value does not fit.
     InvalidInputError
-        If it is not a collection of Dask.
+        If ``collection`` is not a collection of Dask.
     """
     table = ds._table(None if tensor is None else [tensor])  # noqa: SLF001
     pieces = _pieces(collection)
@@ -244,7 +245,7 @@ def _windows(table: Table, partitions: int | None) -> list[tuple[int, int]]:
 def _delayed(
     read: Callable[[Table], Any], table: Table, cuts: Sequence[tuple[int, int]], keep: Keep = None
 ) -> list[Any]:
-    """Return delayed calls of a function with runs of rows; in ``partial``, Dask does not look into the table."""
+    """Return delayed calls of a function, one per run of rows; Dask does not traverse a table inside ``partial``."""
     runs = [partial(_kept, read, table[start:stop], keep) for start, stop in cuts or [(0, 0)]]
     return [dask.delayed(one, traverse=False, pure=False)() for one in runs]
 

@@ -1,6 +1,7 @@
 """A server of Arrow Flight over the datasets of a place, for engines in any language.
 
-A descriptor or ticket is the name of a dataset below the place, such as ``photos@v1``, or JSON: ``{"dataset":
+A place is a dataset, a folder, or a prefix of a bucket. A descriptor or ticket is the name of a dataset below the
+place, such as ``photos@v1``, or JSON: ``{"dataset":
 "photos@v1", "columns": ["label"]}`` or ``{"dataset": "photos", "query": "SELECT label WHERE score > 0.5"}``. Nothing is
 written, and no query reaches a dataset outside of the place.
 """
@@ -46,7 +47,7 @@ class Wanted:
         Raises
         ------
         InvalidInputError
-            If it is neither a name nor JSON with the keys above.
+            If the ticket is neither a name nor JSON with the keys ``dataset``, ``columns`` and ``query``.
         """
         try:
             text = given[: _MOST_BYTES + 1].decode()
@@ -88,7 +89,7 @@ class LakeServer(flight.FlightServerBase):  # type: ignore[misc]
     location
         Address to listen at: ``grpc://127.0.0.1:0``, or ``grpc+tls://...`` with certificates.
     token
-        Each call must bring it in the header ``authorization: Bearer TOKEN``.
+        Secret that each call must send in the header ``authorization: Bearer TOKEN``.
     creds
         Credentials of a bucket, as for ``lakebed.load``.
     certificates
@@ -108,7 +109,7 @@ class LakeServer(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(location, tls_certificates=certificates, middleware={"token": _Guard(token)})
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:
-        """Yield the datasets that open, those whose name contains the criteria."""
+        """Yield the datasets that can be opened and whose name contains the criteria."""
         del context
         with _told():
             for entry in lakebed.ls(self._place, self._creds):
@@ -117,7 +118,7 @@ class LakeServer(flight.FlightServerBase):  # type: ignore[misc]
                     yield self._info(Wanted(name), flight.FlightDescriptor.for_path(name))
 
     def get_flight_info(self, context: Any, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
-        """Describe the rows of a descriptor: schema, number, ticket."""
+        """Describe the rows of a descriptor: schema, number of rows, ticket."""
         del context
         with _told():
             return self._info(_wanted(descriptor), descriptor)
@@ -129,7 +130,7 @@ class LakeServer(flight.FlightServerBase):  # type: ignore[misc]
             return flight.SchemaResult(self._rows(_wanted(descriptor))[0].schema)
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.RecordBatchStream:
-        """Stream the rows of a ticket; they are read as far as the client takes them."""
+        """Stream the rows of a ticket; rows are read only as fast as the client receives them."""
         del context
         with _told():
             reader = self._rows(Wanted.parse(ticket.ticket))[0]
@@ -170,7 +171,7 @@ def _wanted(descriptor: flight.FlightDescriptor) -> Wanted:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Raise errors as those that Flight sends without a traceback."""
+    """Convert errors into errors of Flight, which are sent to clients without a traceback."""
     try:
         yield
     except (LakebedError, UnicodeDecodeError) as error:
@@ -183,14 +184,14 @@ def _streamed(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 class _Guard(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Refuses calls without the token."""
+    """Middleware that refuses calls without the token."""
 
     def __init__(self, token: str) -> None:
         super().__init__()
         self._wanted = f"Bearer {token}".encode()
 
     def start_call(self, info: Any, headers: Mapping[str, list[str | bytes]]) -> None:
-        """Compare the header of a call."""
+        """Refuse a call whose header does not contain the token."""
         del info
         given = [
             value for name, values in headers.items() if name.lower() == "authorization" for value in values

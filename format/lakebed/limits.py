@@ -33,9 +33,9 @@ MAX_CHUNK_SAMPLES = 1 << 26
 """Samples in one chunk. A run of any length takes one table row, so that few bytes can declare billions of samples."""
 
 MAX_EMPTY_SAMPLES = 1 << 21
-"""Empty samples of one chunk, beyond one per byte of its data: they cost the writer nothing.
+"""Empty samples of one chunk, in addition to one per byte of its data: a few bytes can declare any number of them.
 
-This bounds the tables in memory for a chunk whose samples differ; a run of equal samples needs none.
+This bounds the tables in memory for a chunk whose samples differ in shape; a run of equal shapes needs no table.
 """
 
 MAX_AXES = 64
@@ -135,8 +135,8 @@ def check(name: str, value: float, what: str) -> None:
 def json_depth(text: bytes | memoryview) -> int:
     """Return the depth of nested lists and objects in a valid JSON text, without recursion.
 
-    If the depth cannot exceed `MAX_JSON_DEPTH`, the result may be any number up to that limit. Memory does not grow
-    with the text.
+    If the text has too few brackets to exceed `MAX_JSON_DEPTH`, the result may be any number up to that limit. The
+    memory that this function needs does not grow with the text.
     """
     if len(text) <= _PIECE:
         text = bytes(text)
@@ -160,7 +160,7 @@ def json_depth(text: bytes | memoryview) -> int:
 
 
 def check_sample(shape: tuple[int, ...], itemsize: int, what: str, stored: int | None = None) -> int:
-    """Refuse a decoded sample of more axes or bytes than allowed; return its bytes.
+    """Refuse a decoded sample with more axes or bytes than the limits; return its number of bytes.
 
     Parameters
     ----------

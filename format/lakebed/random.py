@@ -17,7 +17,7 @@ def seed(value: int | None = None) -> None:
     Raises
     ------
     TypeError
-        If it is neither an integer nor None.
+        If the value is neither an integer nor None.
     """
     global _seed  # noqa: PLW0603
     if value is not None and type(value) is not int:

@@ -1,7 +1,7 @@
 """Datasets of Ray Data whose blocks are read from a dataset, or written into one.
 
-No data passes the driver: tasks on the nodes read chunks and write parts; the driver adopts the parts, in order, and
-publishes once. ``pip install '.[ray]'``.
+No data passes through the driver: tasks on the nodes read chunks and write parts (chunk files in no version yet); the
+driver adopts the parts in order and publishes once. ``pip install '.[ray]'``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read(
 ) -> Any:
     """Return the rows of a dataset, or of a view of one, as a ``ray.data.Dataset``.
 
-    Tasks on the nodes read the version that is open now, in runs that end with chunks.
+    Tasks on the nodes read the version that is open at the time of this call, in runs of rows that end at chunk ends.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ def read(
     tensors
         Names of the tensors to read; None reads all.
     filter
-        Expression as for ``Dataset.scanner``, such as ``pyarrow.dataset.field("age") > 3``, about any columns. Tasks
-        apply it while they read: the tensors are read in the rows that it leaves, and chunks that cannot match by their
-        statistics not at all.
+        Expression on any columns, as for ``Dataset.scanner``, such as ``pyarrow.dataset.field("age") > 3``. Tasks apply
+        the filter while they read: of the tensors, only the rows that pass are read, and chunks whose statistics show
+        that no row can pass are not read at all.
     blocks
-        Number of tasks; None leaves it to Ray.
+        Number of tasks; if None, Ray decides.
     concurrency, ray_remote_args
         As for ``ray.data.read_datasource``.
 
@@ -100,7 +100,7 @@ def write(
     Parameters
     ----------
     ds
-        A dataset whose tensors are named as the columns. On a disk, all nodes must have it under the same path.
+        A dataset whose tensors have the names of the columns. On a disk, all nodes must have it under the same path.
     skip_ok
         Tensors without a column stay as they are.
     concurrency, ray_remote_args
@@ -109,7 +109,8 @@ def write(
     Raises
     ------
     ray.exceptions.RayTaskError
-        If a task fails because a column has no tensor, a tensor no column, or a value does not fit; nothing is added.
+        If a task fails because a column has no tensor, a tensor has no column, or a value does not fit; nothing is
+        added then.
     InvalidOperationError
         If blocks contradict one another, in their dtypes for example.
     """
@@ -188,7 +189,7 @@ def _tensors(values: Any) -> pa.Array:
 
 
 class _Parts(Datasink):  # type: ignore[misc]
-    """Writer of blocks as parts, which the driver receives."""
+    """Writer that writes blocks as parts and sends the parts' metadata to the driver."""
 
     def __init__(self, target: PartTarget, *, skip_ok: bool) -> None:
         self._target = target

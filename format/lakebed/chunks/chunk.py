@@ -49,7 +49,7 @@ class Chunk:
 
     @property
     def is_unwritten(self) -> bool:
-        """Return whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
+        """Return whether the data is absent though no extent is 0, so that samples read as zeros (FORMAT.md 5.5)."""
         rows = self._shape_rows
         return len(self.data) == 0 and len(rows) > 0 and bool(np.all(rows[0, :-1] > 0))
 
@@ -100,7 +100,7 @@ class Chunk:
 def parse_chunk(
     buffer: bytes | memoryview, count: int, codec: ChunkCodec | None = None, allocate: Allocate | None = None
 ) -> Chunk:
-    """Parse a chunk file that the chunk index says holds ``count`` samples.
+    """Parse a chunk file, which holds ``count`` samples according to the chunk index.
 
     Parameters
     ----------

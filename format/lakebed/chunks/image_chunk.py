@@ -7,8 +7,8 @@
     |        +------------+     |
     +--------+------------+-----+
 
-Such chunks have no byte positions: image j is ``canvas[:H_j, x_j:x_j + W_j]`` with x_j the widths before it. Absent
-images have the shape (0, 0, 0) and take no place. Input and output of this module are raw samples.
+Such chunks have no byte positions: image j is ``canvas[:H_j, x_j:x_j + W_j]`` with x_j the sum of the widths before.
+Absent images have the shape (0, 0, 0) and take no place. Input and output of this module are raw samples.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ImageChunkCodec:
         Raises
         ------
         SampleCompressionError
-            If they are not images of one number of channels, or the format cannot hold them.
+            If the samples are not images of one number of channels, or the format cannot hold them.
         """
         ndim = next((block.ndim for block in blocks if block.ndim is not None), None)
         if ndim is None:
@@ -108,7 +108,7 @@ class ImageChunkCodec:
         FormatError
             If the file is damaged, or does not hold the samples.
         LimitError
-            If it decodes to more than this process allows.
+            If the image decodes to more than this process allows.
         """
         if len(data) == 0:
             return memoryview(b""), np.zeros(len(shapes), dtype=np.uint32)

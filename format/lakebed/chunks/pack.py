@@ -89,7 +89,7 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
 
 
 def _weight(block: Block) -> int:
-    """Return how many samples an empty one counts as in readers' limits on tables: more with many axes."""
+    """Return the number of samples as which readers' limits on tables count an empty one: more with many axes."""
     if block.shapes is None:
         return 1
     axes = len(block.shapes) if isinstance(block.shapes, tuple) else block.shapes.shape[1]
@@ -188,7 +188,7 @@ def header_of(shape: tuple[int, ...], size: int, count: int) -> bytes:
     Raises
     ------
     LimitError
-        If there are too many bytes for one chunk.
+        If the samples have too many bytes for one chunk.
     """
     try:
         return PREFIX + _shape_table(shape, count) + b"".join(_position_table(size, count))
@@ -210,5 +210,5 @@ def _position_table(sizes: int | Words, count: int) -> tuple[bytes | memoryview,
         return (struct.pack("<iIII", 1, sizes, 0, count - 1),)
     rows = native.position_rows(sizes)
     if 2 * len(rows) < count:
-        rows = rows.copy()  # a part of an array keeps the memory of all of it
+        rows = rows.copy()  # a slice of an array would keep the whole array in memory
     return struct.pack("<i", len(rows)), rows.view(np.uint8).reshape(-1).data

@@ -64,7 +64,9 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
 
 
 def described(read: Read, size: int) -> int:
-    """Return the number of samples in a chunk file's rows; 0 if it has no rows, as for empty samples of unknown rank.
+    """Return the number of samples that the tables in a chunk's header describe.
+
+    The number is 0 if the tables are empty, as for empty samples of unknown rank.
 
     Raises
     ------
@@ -147,7 +149,7 @@ class ChunkHeader:
 
     @property
     def is_unwritten(self) -> bool:
-        """Return whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
+        """Return whether the data is absent though no extent is 0, so that samples read as zeros (FORMAT.md 5.5)."""
         return self.size == self.data_at and bool(self.shapes) and all(self.shapes[0])
 
     def place(self, local: int) -> SamplePlace:
@@ -158,7 +160,7 @@ class ChunkHeader:
         return SamplePlace(start, self.offsets[local + 1] - start, shape)
 
     def shape_table(self) -> NDArray[np.uint32]:
-        """Return the shapes of all samples: uint32, shape (samples, ndim); those beyond the table have zero extents."""
+        """Return the shapes of all samples: uint32, shape (samples, ndim); beyond the table, extents are 0."""
         count = len(self.offsets) - 1
         table = np.zeros((count, len(self.shapes[0]) if self.shapes else 0), dtype=np.uint32)
         if self.shapes:

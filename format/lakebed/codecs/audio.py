@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Codecs whose packets decode independently.
 _INDEPENDENT = ("pcm_", "flac")
-# Largest difference from the length in the container that a decoder may have; a larger difference is damage.
+# Maximum difference, in samples, between the decoded length and the container's length; a larger one is damage.
 _SLACK = 1 << 14
 
 

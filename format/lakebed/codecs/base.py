@@ -82,7 +82,7 @@ class ByteCodec(Codec):
         FormatError
             If the data is damaged.
         LimitError
-            If it promises more than ``limit`` bytes.
+            If the data promises more than ``limit`` bytes.
         """
         raise NotImplementedError
 
@@ -155,8 +155,8 @@ class FileCodec(Codec):
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode to an array of the shape and dtype that :meth:`facts` gives.
 
-        If ``out`` has that shape and dtype, and the codec can decode in place, it is filled and returned; check the
-        result.
+        If ``out`` has that shape and dtype, and the codec can decode in place, ``out`` is filled and returned;
+        callers must check whether the result is ``out``.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class PictureCodec(FileCodec):
         Raises
         ------
         FormatError, LimitError
-            As of :meth:`decode`.
+            If the data is damaged, or decodes to more than this process allows.
         """
         raise NotImplementedError
 

@@ -109,7 +109,7 @@ class Block:
             return np.arange(self.count + 1, dtype=np.int64) * self.sizes
         result = np.empty(self.count + 1, dtype=np.int64)
         result[0], result[1:] = 0, self.sizes
-        # A sum of other numbers than it holds would convert them in a slow loop first.
+        # Sum in place, because a sum of numbers of another dtype first converts them in a slow loop.
         np.cumsum(result, out=result)
         return result
 

@@ -33,7 +33,7 @@ _LIST_SLACK = 1 << 20
 
 
 def demuxer_of(data: Buffer | Elsewhere) -> str | None:
-    """Name FFmpeg's demuxer for a file with these first bytes; None if it is not a supported video or sound."""
+    """Return FFmpeg's demuxer for a file, by its first bytes; None if the file is no supported video or sound."""
     head = bytes(data[:64])
     if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"):
         return "mp4"
@@ -156,7 +156,7 @@ def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
     Raises
     ------
     FormatError, LimitError
-        If it is none, is damaged, or opening it takes too long.
+        If the data is no container, is damaged, or opening it takes too long.
     """
     demuxer = demuxer_of(data)
     if demuxer is None:
@@ -186,7 +186,7 @@ class Packets:
         SampleDecompressionError
             If the container is damaged.
         LimitError
-            If it has more packets than a video may have frames.
+            If the stream has more packets than a video may have frames.
         """
         items: list[Packet[Any]] = []
         shown = 0

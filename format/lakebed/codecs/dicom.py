@@ -1,6 +1,6 @@
 """DICOM scans (FORMAT.md 5.3, 7). A sample is ([frames,] rows, columns, samples per pixel).
 
-The shape is that of the header, with the frames first where the file counts them; 3.9.52 registers the same.
+The shape is that of the header, with the frames first if the file gives their number; 3.9.52 registers the same.
 """
 
 from __future__ import annotations

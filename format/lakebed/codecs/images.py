@@ -81,13 +81,13 @@ _MODES: Mapping[str, tuple[int, str]] = {
 # Modes of three or four channels that are not red, green, blue and transparency.
 _OTHER_SPACES = frozenset({"CMYK", "YCbCr", "LAB", "HSV"})
 
-# Pillow's GIF writer renumbers grey values unless it is told not to optimize the palette.
+# Pillow's GIF writer renumbers grey values unless an option turns off the optimization of the palette.
 _OPTIONS: Mapping[str, dict[str, Any]] = {"gif": {"optimize": False}}
 
 _INTEGERS: Mapping[str, np.dtype[np.integer[Any]]] = {
     "I;16": np.dtype(np.uint16), "I": np.dtype(np.int32), "L": np.dtype(np.uint8)
 }  # fmt: skip
-# Modes as which 3.9.52 stores wider integers. 3.9.52 clips values that do not fit; this library refuses them.
+# Modes in which 3.9.52 stores wider integers. 3.9.52 clips values that do not fit; this library refuses them.
 _NARROW = {"png": "I;16", "ico": "I;16", "gif": "L"}
 
 _LARGEST_SIDES: Mapping[str, int] = {
@@ -191,7 +191,7 @@ class Image(PictureCodec):
         Raises
         ------
         SampleDecompressionError
-            If they cannot be decoded, or contradict the header.
+            If the pixels cannot be decoded, or contradict the header.
         """
         with damage(self.name, data):
             turn = _TURNS.get(_tiff_tag(image, _ORIENTATION)) if self.name == "tiff" else None
@@ -230,14 +230,14 @@ class Image(PictureCodec):
         Raises
         ------
         CorruptedSampleError
-            If it is not a file of this kind.
+            If the data is not a file of this kind.
         """
         self._check_promise(data)
         with self._image(data) as image:
             yield image
 
     def _check_promise(self, data: Buffer) -> FileFacts | None:
-        """Check extents that Pillow's header does not tell; return the facts if this check reveals all of them."""
+        """Check extents that Pillow does not read from the header; return the facts if the check finds all of them."""
         if self.name == "png":  # this library's parser checks more of a PNG header than Pillow's
             return _png_facts(data)
         if self.name in _PROMISES:
@@ -275,7 +275,7 @@ def stack(data: Buffer) -> NDArray[Any]:
     SampleDecompressionError
         If the file is damaged.
     LimitError
-        If they exceed the limits together.
+        If the pages together exceed the limits.
     """
     codec = Image("tiff")
     found: list[NDArray[Any]] = []
@@ -289,7 +289,7 @@ def stack(data: Buffer) -> NDArray[Any]:
 
 
 def _pages(image: ImageFile, stored: int) -> Iterator[FileFacts]:
-    """Go to each page of a TIFF file, and yield the facts of its header."""
+    """Seek to each page of a TIFF file, and yield the facts of the page's header."""
     for at in count():
         try:
             image.seek(at)
@@ -361,7 +361,7 @@ def _too_large(name: str, error: Exception) -> LimitError:
 
 
 def pil_array(image: Any) -> NDArray[Any]:
-    """Return the pixels of a Pillow image; a palette's indices as its colours."""
+    """Return the pixels of a Pillow image; for an image with a palette, the colours."""
     if image.mode in ("P", "PA"):
         image = image.convert("RGBA" if "transparency" in image.info or image.mode == "PA" else "RGB")
     array: NDArray[Any] = np.asarray(image)
@@ -385,7 +385,7 @@ def _eps_pixels(data: Buffer) -> NDArray[Any]:
     SampleDecompressionError
         If the file is damaged, or a program.
     LimitError
-        If it promises more pixels than allowed.
+        If the file promises more pixels than allowed.
     """
     raw = bytes(data)
     head = _EPS_HEAD.search(raw, 0, 4096)

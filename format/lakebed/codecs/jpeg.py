@@ -36,7 +36,7 @@ class Jpeg(PictureCodec):
     name
         Name of the compression: ``jpeg`` or ``mpo``.
     quality
-        Quality of encoding, 1 to 100; from 90 on, colours are as fine as brightness.
+        Quality of encoding, 1 to 100; from 90 on, colour has the resolution of brightness.
     """
 
     name: str = "jpeg"
@@ -88,7 +88,7 @@ class Jpeg(PictureCodec):
         Returns
         -------
         bool
-            False if the file is of another kind or shape, or damaged: :meth:`decode` then tells more.
+            False if the file is of another kind or shape, or damaged; use :meth:`decode` for such a file.
         """
         try:
             header = native.jpeg_header(data)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakebed.codecs.base import Buffer
 
 _GZIP = b"\x1f\x8b"
-_HEADER = 540  # size of the larger one of the two kinds of headers, in bytes
+_HEADER = 540  # size of the larger of the two kinds of headers, in bytes
 
 
 @dataclass(frozen=True, slots=True)

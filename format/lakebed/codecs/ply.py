@@ -130,7 +130,7 @@ class Ply(FileCodec):
         return self.decode(data)
 
     def fields(self, data: Buffer) -> dict[str, NDArray[Any]]:
-        """Return every property by name: of vertices (vertices,), of faces (faces,), and so on.
+        """Return the values of every property by name: shape (vertices,) for vertices, (faces,) for faces, and so on.
 
         Corners of faces are ``n_points``, their number, and ``v1``, ``v2``, ...: numbers of vertices, -1 beyond the
         corners of a face. A name that an earlier element has used is prefixed with its element: ``face_red``.

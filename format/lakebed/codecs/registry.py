@@ -112,12 +112,12 @@ def file_codec(name: str | None) -> FileCodec | None:
 
 
 def picture_codec(name: str | None) -> PictureCodec | None:
-    """Return the codec of pictures of that kind; None for other names.
+    """Return the codec of an image format; None for DICOM and for names that are not image formats.
 
     Raises
     ------
     ModuleNotInstalledException
-        As of :func:`file_codec`.
+        If a package that the codec needs is not installed.
     """
     if name is None or name not in IMAGE_NAMES or name in DICOM_NAMES:
         return None
@@ -171,7 +171,7 @@ _BY_SUFFIX = {
 
 
 _SMALL_ATOMS = (b"wide", b"free", b"skip", b"pnot")
-"""Other first atoms of QuickTime files; since they are words, only the size before them tells them from text."""
+"""Other first atoms of QuickTime files; only the size before these words shows that a file is no text."""
 
 
 def sniff(data: Buffer, path: str | None = None) -> str | None:
@@ -186,7 +186,7 @@ def sniff(data: Buffer, path: str | None = None) -> str | None:
     """
     head = bytes(data[:512])
     suffix = (path or "").split("?", 1)[0].lower()
-    # Checked first, because a DICOM file may begin with the header of another kind, such as TIFF.
+    # Check this first, because a DICOM file may begin with the header of another kind, such as TIFF.
     if head[128:132] == b"DICM":
         return "dcm"
     if head[:2] == b"\x1f\x8b":

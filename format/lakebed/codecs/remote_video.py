@@ -1,9 +1,9 @@
 """Videos that are not in memory: only the container's index and the requested segments are fetched.
 
 A segment is a key frame and its followers up to the next key frame. The index of an mp4 or avi file lists the place,
-the decoding time and the kind of each packet; frames decoded before a key frame are shown before all that are decoded
-from it on. So the number of the first frame of a segment is known without reading earlier ones. Presentation times in a
-segment are in its packets, which are read from its key frame on as far as necessary.
+the decoding time and the kind of each packet; frames decoded before a key frame are shown before the key frame and all
+frames decoded after it. So the number of the first frame of a segment is known without reading earlier ones.
+Presentation times in a segment are in its packets, which are read from its key frame on as far as necessary.
 
 mkv files, fragmented mp4 files, and others whose index does not list each frame, are fetched as a whole.
 """
@@ -122,8 +122,8 @@ class _Segments:
     Parameters
     ----------
     index
-        Of each packet in decoding order: decoding time, offset and size in the file, whether it is a key frame, whether
-        its frame is not shown.
+        For each packet in decoding order: decoding time, offset and size in the file, whether it is a key frame,
+        whether its frame is not shown.
     """
 
     def __init__(

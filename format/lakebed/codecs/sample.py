@@ -50,7 +50,7 @@ class Sample:
     fetch
         Returns the content of the file; called once.
     local
-        Local path that ``fetch`` would simply read: callers that read many files may do so themselves.
+        Local path of a file that ``fetch`` only reads, so that callers may read many such files at once.
     facts
         Known shape and dtype of the file, so that its header need not be read.
 
@@ -62,7 +62,7 @@ class Sample:
         Whether, if a tensor stores another kind of image, data that it cannot hold is dropped: transparency, the low
         bits of 16. Otherwise such a picture is refused.
     is_told
-        Whether the user has been told already that the picture is converted.
+        Whether the user was already informed that the picture is converted.
 
     Raises
     ------
@@ -227,7 +227,7 @@ class Sample:
         Raises
         ------
         FormatError, LimitError
-            As of :attr:`array`.
+            If the file is damaged, or decodes to more than this process allows.
         """
         codec = picture_codec(self.compression) if self._is_file else None
         return self.array if codec is None else self._decoded(codec.shown)
@@ -246,7 +246,7 @@ class Sample:
         Raises
         ------
         InvalidInputError
-            If they are not an image.
+            If the values are not an image.
         """
         import PIL.Image
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TRIANGLE = np.dtype([("normal", "<f4", (3,)), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 _HEADER = 84
-# In a text file, each facet has these words at these positions, and twelve numbers.
+# In a text file, each facet has these words at these positions, and twelve numbers at the other positions.
 _WORDS = (b"facet", b"normal", b"outer", b"loop", b"vertex", b"vertex", b"vertex", b"endloop", b"endfacet")
 _AT = (0, 1, 5, 6, 7, 11, 15, 19, 20)
 _FACET = 21
@@ -108,7 +108,7 @@ def _binary_count(data: Buffer) -> int | None:
     if count < 0:
         raise FormatError(f"{len(data)} bytes are not an STL file: its header takes {_HEADER}")
     limits.check("MAX_POINTS", count, f"an STL file of {count} triangles")
-    # Accept bytes after the triangles, which some writers append; without triangles, they mean another kind of file.
+    # Accept bytes that some writers append to the triangles. A file with such bytes but no triangles is not STL.
     if len(data) < _HEADER + _TRIANGLE.itemsize * count or (count == 0 and len(data) != _HEADER):
         raise FormatError(f"an STL file of {count} triangles ends after {len(data)} bytes")
     return count

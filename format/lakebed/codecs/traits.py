@@ -37,7 +37,7 @@ class CodecTraits:
     lossless
         Data encoded by any writer decodes to the same values; False also if this is unknown for some writers.
     shape_from_file
-        The header of a file tells the recorded shape, without decoding.
+        The header of a file contains the recorded shape, so that no decoding is needed.
     decodes_as_recorded
         An array decodes to the recorded shape. Otherwise the record counts all fields of a point, while reading gives
         coordinates.

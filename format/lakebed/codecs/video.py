@@ -1,7 +1,7 @@
 """Videos: mp4, mkv, avi (FORMAT.md 5.3, 7). A sample is (frames, height, width, 3) uint8, RGB.
 
-A part is decoded from the last key frame at or before it: the packets are demuxed without decoding, which tells the
-presentation time of each frame, and only those that the wanted frames depend on are decoded.
+A part is decoded from the last key frame at or before it. The packets are demuxed without decoding, which gives the
+presentation time of each frame; only the packets on which the requested frames depend are decoded.
 
 If its decoder delays frames, Deep Lake 3.9.52 loses the first ones and adds black ones at the end; this codec does not.
 """
@@ -136,7 +136,7 @@ def video_stream(container: Any, name: str) -> VideoStream:
     Raises
     ------
     FormatError
-        If it has none.
+        If the container has no video stream.
     """
     if not container.streams.video:
         raise FormatError(f"a {name} file holds no video stream")

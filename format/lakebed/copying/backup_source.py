@@ -33,11 +33,12 @@ from lakebed.runtime import clock
 from lakebed.session import credentials
 from lakebed.storage.base import Stat, Storage
 from lakebed.storage.concurrently import together
+from lakebed.versions.chunk_table import folder_of, split_chunk
 from lakebed.versions.gc.mark import VIEWS_KEY, LiveChunks, mark_outside, versions_of_views
 from lakebed.versions.manifests import manifest_key
 from lakebed.versions.opening import TREE_KEY, lease_version, open_version
 from lakebed.versions.refs import REFS_KEY, read_refs
-from lakebed.versions.state import Snapshot, folder_of, split_chunk
+from lakebed.versions.state import Snapshot
 
 # Files beside the version tree that writers always replace as a whole. A backup contains their content at the time
 # when the tree was read.

@@ -18,8 +18,9 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.session.copy_journal import Journal, Origin
 from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import ArrayTable, folder_of
 from lakebed.versions.create import create
-from lakebed.versions.state import ArrayTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.names import companion
 from lakebed.writing.structure import companions_of
 

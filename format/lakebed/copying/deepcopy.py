@@ -26,10 +26,11 @@ from lakebed.session.copy_journal import FOLDER, Journal, Origin
 from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 from lakebed.versions.add_digests import add_digests, renew_digests
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.locks.marker import released_file
 from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
-from lakebed.versions.state import Snapshot, folder_of
+from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.writing.names import normalize
 from lakebed.writing.structure import companions_of, is_inside, without

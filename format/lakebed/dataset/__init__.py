@@ -1,4 +1,4 @@
-"""The facade: Dataset, Tensor, views, infos, printed forms, pickling; one mixin for each chapter of the API.
+"""The classes that users see: Dataset, Tensor, views, infos, printed forms; one mixin for each chapter of the API.
 
-Methods check their arguments and call the packages below. Those packages do not import this one.
+Methods check their arguments and call the packages of lower layers, which do not import this package.
 """

@@ -39,7 +39,7 @@ class DatasetBase:
     Attributes
     ----------
     _query_text, _filter_text
-        Query, or expression or function, that selected the rows, for saved views.
+        Text of the query, and text of the expression or function, that selected the rows; stored with saved views.
     """
 
     _handle: Handle
@@ -78,8 +78,8 @@ class DatasetBase:
             return session
         then = self._handle.left_at(self._epoch)
         if then is not None:
-            # A selection of rows of a commit stays valid after a checkout; one of the head would not, because the
-            # head changes.
+            # After a checkout, a selection of rows of a commit stays valid; a selection of rows of a head does not,
+            # because the head changes.
             self._handle, self._epoch = then, then.session.epoch
             return then.session
         if not self._index.is_trivial or self._handle.was_left_in(self._epoch):
@@ -107,7 +107,7 @@ class DatasetBase:
         return [n for n in self._columns if schema.key_of(self._full(n)) is not None]
 
     def _shown(self, schema: Snapshot) -> list[str]:
-        """Return the names in the order of the metadata, as 3.9.52 does."""
+        """Return the names of the visible tensors in the order of the metadata, as 3.9.52 does."""
         order = {name: i for i, name in enumerate(schema.meta.tensor_names)}
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
@@ -117,7 +117,7 @@ class DatasetBase:
         Raises
         ------
         TensorDoesNotExistError
-            If the dataset shows tensors by other names, and not by this one.
+            If the dataset shows tensors by other names, and no tensor by this name.
         """
         if isinstance(self._columns, dict):
             if name not in self._columns:
@@ -164,7 +164,7 @@ class TensorBase:
     name
         Full name, groups included.
     index
-        Selection; None is everything.
+        Selected samples, and parts of samples; None selects the whole tensor.
     pad
         Read rows beyond the last one as empty samples.
     key

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
 
     class DatasetVerbs:
-        """Verbs, loaded when a name is used that no tensor has: scripts for 3.x have tensors with such names."""
+        """Verbs, loaded on first use; a tensor hides a verb of the same name, as scripts for 3.x have such tensors."""
 
 
 _YIELDING = {
@@ -91,7 +91,7 @@ class Dataset(
 
     @property
     def path(self) -> str:
-        """Address of the dataset, as the user gave it."""
+        """Address of the dataset, as the user wrote it."""
         return self._handle.path
 
     @property
@@ -106,7 +106,7 @@ class Dataset(
         Raises
         ------
         GroupInfoNotSupportedError
-            On a group.
+            If this is a group.
         """
         from lakebed.dataset.info import Info
         from lakebed.session.held_infos import DATASET, Live
@@ -201,7 +201,8 @@ class Dataset(
 
             if (told := explained("Dataset", name)) is not None:
                 raise AttributeError(told) from error
-            # Programs often try names that begin with _ and do not exist, so do not spend time on a hint.
+            # Programs often look up missing attributes that begin with _, so do not spend time on a hint for such
+            # names.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
                 printable(f"'Dataset' object has no attribute {name!r}, and no tensor of that name{hint}")
@@ -216,7 +217,7 @@ class Dataset(
         return schema.stored_name(normalize(name, self._group)) in schema.names()
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over rows; for a single row over names and values, so that ``dict(ds[i])`` is a dictionary."""
+        """Iterate over rows; for a single row, over its names and values, so that ``dict(ds[i])`` is a dictionary."""
         if self._index.is_single:
             yield from self.to_dict().items()
             return
@@ -224,7 +225,7 @@ class Dataset(
             self._table().shared_rows()  # raises if one tensor is empty and others are not
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
-            # Rows may be added during the iteration, so a row must stay valid after that.
+            # Rows may be added during the iteration, so the yielded row must stay valid when rows are added.
             yield type(self)(self._handle, self._group, index, self._columns, pad=self._pad, lasting=True)
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -345,7 +346,7 @@ class Dataset(
         Raises
         ------
         TypeError
-            Always; it names what copies.
+            Always; the message names the methods that copy.
         """
         raise TypeError(
             f"copy.deepcopy does not copy the dataset at {self.path!r}: its data lies in a storage, so the result "
@@ -362,7 +363,7 @@ class Dataset(
 
 
 def _names_of(item: Sequence[Any]) -> list[str] | None:
-    """Return names of tensors and groups, where a list may contain tuples of parts; None if the item selects rows."""
+    """Return names of tensors and groups; a tuple of parts becomes one name; None if the item selects rows."""
     if all(isinstance(name, str) for name in item):
         return list(item)
     if isinstance(item, tuple) or not isinstance(item[0], str | tuple | list):

@@ -4,7 +4,7 @@ Exporters store them with the values, as JSON, and importers recreate the tensor
 
     {"htype": "bbox", "dtype": "float32", "chunk_compression": "lz4", "info": {"coords": {...}}, "ndim": 2, ...}
 
-Importers do not trust them: with an unknown htype or compression, the values are read like those of any other file.
+Importers do not trust descriptions: with an unknown htype or compression, the values are read as without a description.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Described:
 
     @classmethod
     def of(cls, tensor: Tensor, **more: Any) -> Described:
-        """Return the description of a tensor; for links, of the linked files."""
+        """Return the description of a tensor; for a tensor of links, describe the linked files."""
         meta = tensor.meta
         base = str(tensor.base_htype or "generic")
         return cls(
@@ -69,7 +69,7 @@ class Described:
         )
 
     def decoded(self) -> Described:
-        """Return the description of values taken out of their files: encoding them again would change them."""
+        """Return the description of decoded values, without lossy compression, which would change the values again."""
         return replace(self, sample_compression=None, chunk_compression="lz4")
 
     @classmethod
@@ -116,12 +116,12 @@ class Described:
 
     @property
     def is_file(self) -> bool:
-        """True if samples are stored as files, such as JPEG."""
+        """True if samples are stored as files, such as JPEG files."""
         return self.storing is Storing.ARRAY and self.sample_compression not in (None, *_BYTES)
 
     @property
     def is_chunked_file(self) -> bool:
-        """True if a chunk is one file, whose samples are values."""
+        """True if each chunk is one file, such as PNG, that holds the values of all its samples."""
         return self.storing is Storing.ARRAY and self.chunk_compression not in (None, *_BYTES)
 
     def arguments(self, sample_compression: str | None = None) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Described:
         Parameters
         ----------
         sample_compression
-            Kind of the files, if it differs from that of the tensor.
+            Compression of the samples, if it differs from the tensor's sample compression.
         """
         kind = sample_compression or self.sample_compression
         found: dict[str, Any] = {}

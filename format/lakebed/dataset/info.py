@@ -18,14 +18,14 @@ class Info(MutableMapping[str, Any]):
 
     Keys are strings. Numbers, booleans and None become the keys that JSON gives them.
 
-    Every change is an edit that ``change`` applies to the info once the writer's lock is held.
+    Every change is a function that edits the info; ``change`` applies this function once it holds the writer's lock.
 
     Parameters
     ----------
     read
         Returns the stored info.
     change
-        Stores the result of an edit.
+        Applies an edit to the stored info, and stores the result.
     live
         Values that callers hold; shared by all views of one info.
     summary
@@ -118,7 +118,7 @@ class Info(MutableMapping[str, Any]):
         self._edit(lambda info: {**info, **new})
 
     def replace_with(self, info: Mapping[str, Any]) -> None:
-        """Replace everything."""
+        """Replace all keys and values."""
         if not isinstance(info, Mapping):
             raise TypeError(f"info must be a dictionary, not {type(info).__name__}")
         new = _with_names(info)
@@ -142,7 +142,7 @@ class Info(MutableMapping[str, Any]):
 
 
 def _written(key: Any, error: type[Exception] = InfoError) -> str:
-    """Return a key as the string that JSON makes of it."""
+    """Return a key as the string to which JSON converts it."""
     if isinstance(key, str):
         return key
     if not isinstance(key, bool | int | float | None):

@@ -1,7 +1,7 @@
 """The datasets at and below an address: folders are walked, buckets are listed.
 
-A dataset is one entry, that of its main branch; if the main branch is empty, that of the branch that was committed to
-last. Syncs may write to several branches: in a dataset filled by syncs, each branch with their rows is an entry.
+A dataset is one entry, which describes its main branch; if the main branch is empty, the entry describes the branch
+with the newest commit. In a dataset filled by syncs, each branch that syncs have filled is an entry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakebed.versions.tree_file import TREE_KEY
 
 _MAIN = "main"
 _OF_SYNCS = "airbyte-"
-"""Beginning of the names of branches on which a sync is still working."""
+"""Prefix of the names of branches on which a sync is still working."""
 
 _UNKNOWN = "branch stream rows tensors branches branch_names commit time message".split()
 """Keys that are None for a dataset that cannot be opened."""
@@ -36,7 +36,7 @@ class Walk:
     Attributes
     ----------
     looked : int
-        Number of folders or keys so far.
+        Number of folders or keys that were read so far.
     refused : list of str
         Folders that cannot be read.
     """
@@ -64,7 +64,7 @@ def datasets(place: Location, name: str, walk: Walk | None = None) -> Iterator[d
     name
         Name of a dataset at an address that cannot be listed.
     walk
-        Receives the folders that are entered.
+        Counts the folders or keys that are read, and records folders that cannot be read.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _in_folder(place: Location, walk: Walk) -> Iterator[dict[str, Any]]:
 
 
 def _in_bucket(place: Location, walk: Walk) -> Iterator[dict[str, Any]]:
-    """Read all keys, because a store has no folders to walk."""
+    """Yield the datasets in a bucket from a list of all its keys, because an object store has no folders to walk."""
     folders = []
     for key, _ in open_storage(place).list(""):
         walk.enter(key)
@@ -136,7 +136,7 @@ def _branches(path: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
 
 
 def _is_inside(name: str) -> bool:
-    """Return whether a folder belongs to the dataset around it: versions, side files or saved views."""
+    """Return whether a folder is a part of the dataset that contains it: versions, side files or saved views."""
     return name == "versions" or name.startswith(".")
 
 

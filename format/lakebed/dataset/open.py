@@ -1,4 +1,4 @@
-"""Opening of existing datasets: at a branch, commit or moment, and repaired first on request."""
+"""Opening of existing datasets at a branch, commit or moment; on request the dataset is repaired first."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def open_at(
     as_of
         POSIX seconds: open the commit that was the newest at that time.
     reset
-        Repair the dataset first if it does not open, or contradicts itself.
+        Repair the dataset first if it cannot be opened, or its lengths contradict each other.
     check_integrity
-        Compare all metadata first.
+        Check first that all metadata is consistent.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def open_at(
         as_of=as_of,
     )
     if OURS not in session.tree.extra:
-        # If Deep Lake 3.x was the last writer, it may have displaced a publish of this library.
+        # If Deep Lake 3.x was the last writer, it may have overwritten a publish of this library.
         from lakebed.maintenance.displaced_publishes import warning_of
 
         message = warning_of(storage, session.tree)
@@ -78,7 +78,7 @@ def open_at(
 
 
 def _warn_if_locked(session: Session) -> None:
-    """Warn that another process is writing."""
+    """Warn if another process holds the writer's lock."""
     owner = live_owner(session.storage, session.snapshot.version_id, session.lock_seen)
     if owner is not None:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Prepared queries: parsed and checked once, then answered for any number of values."""
+"""Prepared queries: parsed and checked once, then run with any number of sets of values."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ D = TypeVar("D")
 
 
 class Prepared(Generic[D]):
-    """A query whose values are given with each run; made by ``ds.prepare`` and ``lakebed.query.prepare``.
+    """A query whose values are passed to each run; made by ``ds.prepare`` and ``lakebed.query.prepare``.
 
-    It is parsed and checked once: unknown names and incompatible types raise an error when it is made. Each run reads
-    the present state of the dataset, its schema and appended rows included, and opens the datasets of FROM.
+    The query is parsed and checked once, when it is prepared: unknown names and incompatible types raise an error then.
+    Each run reads the dataset's present schema and rows, and opens the datasets that FROM names.
 
     Parameters
     ----------
     text
         The query.
     queried
-        Returns the source of its rows.
+        Returns the source of the query's rows.
     """
 
     def __init__(self, text: str, queried: Callable[[], Queried], limits: Limits, ways: Ways) -> None:
@@ -46,7 +46,7 @@ class Prepared(Generic[D]):
 
     @property
     def count(self) -> int:
-        """Number of values that the query takes: one for each ``?``, or for each ``$name``."""
+        """Number of values that the query needs: one for each ``?``, or for each ``$name``."""
         return self._query.parameters
 
     @property
@@ -90,7 +90,7 @@ class Prepared(Generic[D]):
         Raises
         ------
         QueryError
-            As for :meth:`run`; it names the set of values. If values are missing, nothing is run.
+            As for :meth:`run`; the message names the set of values. If values are missing, nothing is run.
         """
         sets = [values if isinstance(values, Mapping) else list(values) for values in parameters]
         for number, values in enumerate(sets):
@@ -104,14 +104,14 @@ class Prepared(Generic[D]):
         return found
 
     def explain(self, /, *parameters: Any, analyze: bool = False, **named: Any) -> str:
-        """Describe how the query would be answered.
+        """Describe how the query would be run.
 
         Parameters
         ----------
         parameters, named
-            Values of the query, as for :meth:`run`; none if they are unknown.
+            Values of the query, as for :meth:`run`; pass no values if they are unknown.
         analyze
-            Also answer it, and report times and amounts; this needs the values.
+            Also run the query, and report times and amounts of data; this needs the values.
 
         Returns
         -------

@@ -41,7 +41,7 @@ def settings(
     namespace: str | None,
     device: str | None,
 ) -> tuple[Limits, Ways]:
-    """Return the settings of a query by the arguments of ``Dataset.query``."""
+    """Return the limits and the methods of a query, from arguments of ``Dataset.query``."""
     limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
     return limits, Ways(exact, space_of(namespace, device))
 
@@ -54,12 +54,12 @@ class Queried:
     dataset
         Dataset or result that a query without FROM reads; None if FROM is needed.
     made
-        Makes a dataset of a handle.
+        Function that makes a dataset from a handle.
     creds
         Credentials of the datasets that FROM names in buckets.
     named
-        Datasets and results that FROM may name, by these names; or a function that returns the dataset of an address,
-        which alone opens datasets then.
+        Datasets and results that FROM may name, by name; or a function that returns the dataset of an address. FROM
+        then opens datasets only through this function.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Queried:
         return self.made(open_at(parse(address, existing=True, creds=self.creds), read_only=True))
 
     def differing(self, table: Table, first: str, second: str) -> tuple[Table, NDArray[np.int64]]:
-        """Return the table of the second version, and its rows that the first lacks or has with other values."""
+        """Return the table of the second version, and its rows that are new or changed since the first version."""
         dataset = self.owner(table)
         path = dataset._handle.path.partition("@")[0]  # noqa: SLF001
         later = type(dataset)(open_at(f"{path}@{second}", read_only=True))
@@ -126,7 +126,7 @@ class Queried:
         parameters: Sequence[Any] | Mapping[str, Any],
         named: Mapping[str, Any],
     ) -> Any:
-        """Answer a query about the rows of a result."""
+        """Run a query on the rows of a result."""
         return answered(text, Queried(result, self.made, self.creds, named), parameters, Limits())
 
     def stored(self, result: Result, dest: Any, *, overwrite: bool) -> Any:
@@ -164,7 +164,7 @@ def answered(
     limits: Limits,
     ways: Ways | None = None,
 ) -> Any:
-    """Answer a query: with a view if it selects rows and tensors, else with a result."""
+    """Run a query; return a view if the query selects rows and tensors, else a result."""
     return facade(run.run(text, queried.sources(), parameters, limits, ways), text, queried)
 
 
@@ -174,7 +174,7 @@ def filtered(text: str, queried: Queried, parameters: Sequence[Any] = ()) -> Any
 
 
 def facade(relation: Relation, text: str, queried: Queried) -> Any:
-    """Return a relation in the form that users see."""
+    """Return a relation as users see it: a view of a dataset if it is one, else a result."""
     if isinstance(relation, Stored):
         owner = queried.owner(relation.table)
         table = relation.as_table()
@@ -197,7 +197,7 @@ def kept_rows(
     Raises
     ------
     InvalidInputError
-        If the scheduler is unknown, the function is none, or it returns no truth value.
+        If the scheduler is unknown, ``function`` is not callable, or it returns no truth value.
     """
     from lakebed.transforms.function import Pipeline
 

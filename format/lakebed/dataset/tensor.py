@@ -41,7 +41,7 @@ class Tensor(
     ColumnVerbs,
     TensorSamples,
 ):
-    """A column of samples; indexing gives lazily selected parts, ``numpy()`` and its kin read them.
+    """A column of samples; indexing selects samples without reading them, ``numpy()`` and similar methods read them.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Tensor(
     if not TYPE_CHECKING:  # type checkers would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Return a verb; or raise an error that names the equivalent of an attribute of other libraries."""
+            """Return a verb; for an attribute of other libraries, raise an error that names its equivalent here."""
             if name.startswith("_"):
                 raise AttributeError(f"'Tensor' object has no attribute {name!r}")
             from lakebed.verbs.rows import verb
@@ -106,12 +106,12 @@ class Tensor(
     # -- writing -----------------------------------------------------------------------------------------------
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        """Replace samples, or parts of samples; a row beyond the last one is appended, and the gap filled.
+        """Replace samples, or parts of samples; a row beyond the end is appended, and empty samples fill the gap.
 
         Raises
         ------
         SampleUpdateError
-            If something does not fit; the cause gives the reason, and nothing is changed.
+            If the index or the value does not fit; the cause gives the reason, and nothing is changed.
         """
         if isinstance(item, Condition):
             item = self._holds(item)
@@ -215,7 +215,7 @@ class Tensor(
             draft.rows.pop(state.key, checked_rows(index, state.length, "tensor"))
 
     def clear(self) -> None:
-        """Remove all samples; settings stay."""
+        """Remove all samples; settings are kept."""
         self._check_whole("clear")
         with self._session.mutex, self._session.writing() as draft:
             draft.rows.clear(self._state.key)
@@ -223,7 +223,7 @@ class Tensor(
     # -- history -----------------------------------------------------------------------------------------------
 
     def recorded_values(self) -> Iterator[Any]:
-        """Yield the selected samples: None for recorded nulls, an array with its dtype for empty samples."""
+        """Yield the selected samples: None for nulls; for empty samples an empty array of the tensor's dtype."""
         return self._selection.values(recorded=True)
 
     def modified_samples(
@@ -234,7 +234,7 @@ class Tensor(
         Parameters
         ----------
         target_id
-            Address of a version in this history; None is the version before the one that is checked out.
+            Address of an earlier version in this history; None is the version before the checked-out version.
         return_indexes
             Also return the row numbers.
 
@@ -271,7 +271,7 @@ class Tensor(
 
 
 class TensorSample(OneValue, Tensor):
-    """One sample, or a part of one: a tensor as in 3.x that can be used like its value, which is read on use.
+    """One sample, or a part of it: a tensor as in 3.x that can also be used like its value, which is read when needed.
 
     Examples
     --------
@@ -310,7 +310,7 @@ class TensorSample(OneValue, Tensor):
 
     def _compared(self, apply: Callable[[Any, Any], Any], other: Any) -> Any:
         if isinstance(other, Tensor) and apply in (operator.eq, operator.ne):
-            # As in 3.x, two equal selections are equal; numbers and texts are equal if their values are.
+            # As in 3.x, equal selections of one tensor are equal; numbers and texts are also equal if their values are.
             same = self._is_same(other)
             if same or not isinstance(other, OneValue) or self._is_array() or other._is_array():  # noqa: SLF001
                 return same == (apply is operator.eq)
@@ -346,7 +346,7 @@ def selected(
     key: str | None = None,
     of_row: bool = False,
 ) -> Tensor:
-    """Return a part of a tensor; a :class:`TensorSample` if one row is selected, which has no sample axis."""
+    """Return a part of a tensor; if a single row is selected, a :class:`TensorSample`, which has no sample axis."""
     kind = Tensor if not index.is_single else RowSample if of_row else TensorSample
     return kind(handle, name, index, pad=pad, key=key)
 

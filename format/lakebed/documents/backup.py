@@ -187,7 +187,7 @@ class Catalog:
         Raises
         ------
         FormatError
-            If it is damaged, or a later release wrote it.
+            If the file is damaged, or a later release wrote it.
         """
         doc = json_style.load_object(data, _CATALOG)
         found = doc.pop("sum", None)
@@ -265,7 +265,7 @@ class FileList:
     tree_time
         Time at which the version tree was read, in POSIX seconds.
     files
-        By key.
+        Files by key.
     refs
         Keys of each version's own chunks.
     trusted
@@ -289,7 +289,7 @@ class FileList:
         Raises
         ------
         FormatError
-            If it is damaged.
+            If the file is damaged.
         """
         limits.check("MAX_MANIFEST_BYTES", len(data), _POINT)
         if data[:8] != _MAGIC or len(data) < 16:

@@ -62,9 +62,9 @@ class CommitDiff:
         Raises
         ------
         FormatError
-            If it ends early, a flag is neither 0 nor 1, or the added range is impossible.
+            If the file ends early, a flag is neither 0 nor 1, or the added range is impossible.
         LimitError
-            If it is longer than this process allows.
+            If the file is longer than this process allows.
         """
         limits.check("MAX_ENCODER_BYTES", len(data), _WHAT)
         if len(data) < _HEAD.size + 1:

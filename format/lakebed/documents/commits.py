@@ -9,8 +9,8 @@ A node without `commit_time` is uncommitted. In the history, lakebed adds the me
 version's manifest. Deep Lake 3.9.52 ignores it, and drops it whenever it rewrites the file.
 
 A history of ten thousand commits is megabytes of JSON. Opening a dataset, or publishing to it, needs only a few
-versions, which are parsed: those at hand. The others are a run of members of the document, which is cut and extended as
-bytes.
+versions, and only these are parsed. The other versions stay one run of members of the document, which is cut and
+extended as bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REQUIRED = ("branch", "children", "parent", "commit_message", "commit_time", "c
 _OPTIONAL = ("is_checkpoint", "total_samples_processed")
 
 OPENING = b'{"commits": {'
-"""Beginning of the document; the text of each version that is not at hand follows, each with a comma after it."""
+"""Beginning of the document; the text of each version that is not parsed follows, each with a comma after it."""
 
 _FEW = 8
 _WINDOW = 2048
@@ -180,7 +180,7 @@ class ColdNodes:
         return self._text
 
     def get(self, id: str) -> CommitNode | None:  # noqa: A002
-        """Return a version, or None; the first few are searched in the text, then the text is parsed."""
+        """Return a version, or None; the first few calls search the text, later calls parse all of it."""
         if not self.count:
             return None
         if self._all is None and id not in self._found:
@@ -236,7 +236,7 @@ class ColdNodes:
         return ColdNodes.of(b"".join([self.text, *texts]), self.count + len(texts)) if texts else self
 
     def without(self, ids: Iterable[str]) -> ColdNodes:
-        """Return the text without some versions; those that it lacks are ignored."""
+        """Return the text without some versions; versions that the text lacks are ignored."""
         gone = [id_ for id_ in dict.fromkeys(ids) if self.has(id_)]
         if not gone:
             return self
@@ -279,9 +279,9 @@ class ColdNodes:
 
 
 class Commits(Mapping[str, CommitNode]):
-    """Versions by id: some parsed ("at hand"), the others as text.
+    """Versions by id: some parsed, the others as text.
 
-    Iterating over all, or getting many of those in the text, parses the text once.
+    Iterating over all versions, or getting many versions of the text, parses the text once.
     """
 
     __slots__ = ("_parts",)
@@ -341,7 +341,7 @@ class Commits(Mapping[str, CommitNode]):
         return [*cold.starting_with(prefix), *(id_ for id_ in hot if id_.startswith(prefix))]
 
     def sharing(self, known: ColdNodes) -> Commits:
-        """Return the versions with an earlier text object, if both texts are the same."""
+        """Return the same versions; if their text equals that of ``known``, with ``known`` as the text object."""
         hot, cold = self._parts
         same = (cold.count, cold.length, cold.sum) == (known.count, known.length, known.sum)
         return Commits(hot, known) if same else self
@@ -357,7 +357,7 @@ class Commits(Mapping[str, CommitNode]):
         return Commits({**kept, **new, **{node.id: node for node in added}}, cold)
 
     def move_to_cold(self, at_hand: set[str]) -> None:
-        """Keep these versions at hand and turn all others into text; the content of the mapping stays the same."""
+        """Keep these versions parsed and turn all others into text; the content of the mapping stays the same."""
         hot, cold = self._parts
         missing = [id_ for id_ in at_hand if id_ not in hot]
         nodes = [node for node in map(cold.get, missing) if node is not None]
@@ -430,7 +430,7 @@ class TreeEnd:
 
 
 def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping[str, Any]) -> list[bytes]:
-    """Write a file in pieces: versions as text, versions at hand, other members, and the member of lakebed."""
+    """Write a file in pieces: versions as text, parsed versions, other members, and the member of lakebed."""
     cold = commits.cold
     rest = cold.text
     last = {

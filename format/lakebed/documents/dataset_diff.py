@@ -31,9 +31,9 @@ class DatasetDiff:
         Raises
         ------
         FormatError
-            If it ends early or late, or a name is not text.
+            If the file ends early or late, or a name is not text.
         LimitError
-            If it is longer than this process allows.
+            If the file is longer than this process allows.
         """
         limits.check("MAX_JSON_BYTES", len(data), _WHAT)
         if not data or data[0] > 1:

@@ -46,9 +46,9 @@ class DatasetMeta:
         Raises
         ------
         FormatError
-            If it is damaged, or a tensor key could lead out of the dataset's folder.
+            If the file is damaged, or a tensor key could lead out of the dataset's folder.
         LimitError
-            If there are more tensors or groups than this process allows.
+            If the file has more tensors or groups than this process allows.
         """
         doc = json_style.load_object(data, _WHAT)
         names = fields.mapping(doc, "tensor_names", _WHAT)

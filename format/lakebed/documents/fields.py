@@ -89,7 +89,7 @@ def checked_key(key: Any, what: str) -> str:
     Raises
     ------
     FormatError
-        If it could lead out of the dataset's folder.
+        If the path could lead out of the dataset's folder.
     """
     if not isinstance(key, str) or _KEY.fullmatch(key) is None:
         raise FormatError(f"{what}: {key!r:.60} is not a tensor key")
@@ -102,7 +102,7 @@ def checked_version(id: Any, what: str) -> str:  # noqa: A002
     Raises
     ------
     FormatError
-        If it cannot.
+        If the id cannot be such a name.
     """
     if not isinstance(id, str) or _VERSION.fullmatch(id) is None:
         raise FormatError(f"{what}: {id!r:.60} is not a version id")

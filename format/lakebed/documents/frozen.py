@@ -27,7 +27,7 @@ def changed(original: T, **changes: Any) -> T:
 class OnDemand(Mapping[str, V]):
     """A mapping whose values are made once each, on first access.
 
-    Threads that race get the same object.
+    Threads that request a value at the same time get the same object.
 
     Parameters
     ----------

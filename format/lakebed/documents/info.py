@@ -29,7 +29,7 @@ def from_bytes(data: bytes, what: str = "info file", *, keep: bool = False) -> d
     Raises
     ------
     FormatError
-        If it is not a JSON object, or an array in it contradicts itself.
+        If the file is not a JSON object, or an array in it contradicts itself.
     """
     value = json_style.load_object(data, what)
     if json_style.CUSTOM.encode() in bytes(data):

@@ -50,7 +50,7 @@ def dump_meta(value: object) -> bytes:
     InvalidInputError
         If the value cannot be written as JSON.
     LimitError
-        If it is nested deeper than readers allow.
+        If the value is nested deeper than readers allow.
     """
     try:
         raw = indented(value).encode("ascii")
@@ -63,7 +63,7 @@ def dump_meta(value: object) -> bytes:
 
 
 def indented(value: object, margin: str = "") -> str:
-    """Return ``json.dumps(value, indent=4, sort_keys=True)``, but faster, since the indented form is not compiled.
+    """Return ``json.dumps(value, indent=4, sort_keys=True)``, but faster: Python's compiled encoder cannot indent.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def load(data: bytes | bytearray | memoryview, what: str) -> Any:
     FormatError
         If the bytes are not JSON.
     LimitError
-        If they are longer or nested deeper than this process allows.
+        If the bytes are longer or nested deeper than this process allows.
     """
     limits.check("MAX_JSON_BYTES", len(data), what)
     raw = bytes(data)
@@ -148,7 +148,7 @@ def check_depth(raw: bytes, what: str) -> None:
     Raises
     ------
     LimitError
-        If it is.
+        If the text is nested too deeply.
     """
     limits.check("MAX_JSON_DEPTH", limits.json_depth(raw), f"{what}: nesting of JSON")
 
@@ -159,7 +159,7 @@ def load_object(data: bytes | bytearray | memoryview, what: str) -> dict[str, An
     Raises
     ------
     FormatError
-        If it is anything else.
+        If the document is anything else.
     """
     value = load(data, what)
     if not isinstance(value, dict):

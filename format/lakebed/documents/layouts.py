@@ -1,4 +1,4 @@
-"""Places of the samples of large chunks in a manifest, so that one can be read without the chunk's header.
+"""Places of the samples of large chunks in a manifest, so that a sample can be read without the chunk's header.
 
     words       content, all u32
     1           form: number of axes a; plus 2^31 if one row stands for all samples, 2^30 if there are checksums
@@ -6,8 +6,8 @@
     1 each      checksum of each sample: the lower half of the xxh3-64 of its bytes
 
 Samples end where the chunk file ends and follow one another without gaps (FORMAT.md 5.5), so sizes determine places.
-Samples whose files tell their shape have no axes. Without words, the header of the chunk must be read; samples without
-checksums are verified by the blocks of the file in which they lie.
+Samples whose files contain their shape have no axes. If a chunk has no words, its header must be read. Samples without
+checksums are verified with the checksums of the file's blocks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def layout_words(
     sizes
         Bytes of each sample, or one number for all.
     shapes
-        Shape of each sample, or one for all; None if the samples' files tell it.
+        Shape of each sample, or one shape for all samples; None if the files of the samples contain their shapes.
     samples
         Yields the bytes of each sample, or their xxh3-64 if known.
     """
@@ -122,7 +122,7 @@ class Layout:
         return self.starts[first], self.starts[stop]
 
     def shape(self, sample: int) -> tuple[int, ...] | None:
-        """Return the shape of a sample; None if its file tells it."""
+        """Return the shape of a sample; None if its file contains the shape."""
         if self._rows.shape[1] == 1:
             return None
         return tuple(self._rows[sample if len(self._rows) > 1 else 0, 1:].tolist())
@@ -146,7 +146,7 @@ class Layouts:
     Parameters
     ----------
     counts
-        Words of each chunk, 0 for none: uint32, shape (rows,).
+        Number of words of each chunk, 0 if it has none: uint32, shape (rows,).
     words
         Words of all chunks: uint32.
     """
@@ -179,7 +179,7 @@ class Layouts:
         Raises
         ------
         FormatError
-            If their number differs from the sum of the counts.
+            If the number of words differs from the sum of the counts.
         """
         if len(self.counts) != rows or int(self.counts.sum(dtype=np.uint64)) != len(self.words):
             raise FormatError("the manifest is damaged: its layouts of chunks contradict each other")
@@ -197,7 +197,7 @@ def layouts_of(chunks: Sequence[Words]) -> Layouts:
 
 
 def joined(parts: Sequence[Layouts]) -> Layouts:
-    """Return the joined layouts of several parts; beyond the limit, chunks at the end get none."""
+    """Return the joined layouts of several parts; the last chunks have none if the words would exceed the limit."""
     counts = np.concatenate([np.empty(0, np.uint32), *[part.counts for part in parts]])
     words = np.concatenate([NO_WORDS, *[part.words for part in parts]])
     if len(words) <= MOST_WORDS:

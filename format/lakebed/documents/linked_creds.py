@@ -43,7 +43,7 @@ class LinkedCreds:
         Raises
         ------
         FormatError
-            If it is damaged.
+            If the file is damaged.
         """
         doc = json_style.load_object(data, FILE)
         keys, managed, used = (_names(doc, member) for member in _MEMBERS)
@@ -94,9 +94,9 @@ class LinkedCreds:
         Raises
         ------
         AlreadyExistsError
-            If it is there already.
+            If the name is declared already.
         InvalidInputError
-            If it is not text, or empty.
+            If the name is not text, or empty.
         """
         if check_name(name) in self.keys:
             raise AlreadyExistsError(f"Creds key {name} already exists")
@@ -130,7 +130,7 @@ class LinkedCreds:
         Raises
         ------
         MissingCredsError
-            If it is not declared.
+            If the name is not declared.
         """
         self.check(name)
         others = tuple(other for other in self.managed if other != name)
@@ -146,7 +146,7 @@ class LinkedCreds:
         Raises
         ------
         MissingCredsError
-            If it is not.
+            If the name is not declared.
         """
         if name not in self.names:
             known = f"there are: {', '.join(map(repr, self.names))}" if self.names else "there are none"
@@ -161,7 +161,7 @@ def check_name(name: Any) -> str:
     Raises
     ------
     InvalidInputError
-        If it is not text, empty, or cannot be written.
+        If the name is not text, empty, or cannot be written.
     """
     if not isinstance(name, str):
         raise InvalidInputError(f"a credentials key is text, not {type(name).__name__}")

@@ -2,10 +2,10 @@
 
 bytes      content
 6          node id, from the network card's address
-8          f64 expiry, POSIX seconds; 0 once its owner has given the lock back
+8          f64 expiry, POSIX seconds; 0 once its owner has released the lock
 4          process id; absent in old files
 8          `lakebed:`       } only in heads that lakebed published to a store without locks of its own:
-16         digest, hex   } the version's manifest, which is right as long as this file says so
+16         digest, hex   } the version's manifest, which is valid as long as this file has its digest
 
 Deep Lake 3.9.52 reads the first 18 bytes and ignores the rest. It writes 18 bytes when it opens a head for writing, and
 deletes the file at the end: a file with a digest shows that it has not opened the head.
@@ -73,7 +73,7 @@ class DatasetLock:
         Raises
         ------
         FormatError
-            If it has another length, or the time is not a number.
+            If the file has another length, or the time is not a number.
         """
         if len(data) not in (_OLD_SIZE, _LAYOUT.size, _FULL_SIZE):
             raise FormatError(f"{_WHAT} has {len(data)} bytes, not {_LAYOUT.size} or {_FULL_SIZE}")

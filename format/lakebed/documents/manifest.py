@@ -37,7 +37,7 @@ from lakebed.documents.layouts import NO_WORDS, Layouts, Words, no_layouts
 from lakebed.errors import FormatError
 
 MAGIC = b"LBMANIF1"
-# Manifests that name pages of chunk indexes, and contain another for everything else (see `pages`).
+# Manifests that name pages of chunk indexes, and contain a manifest without pages for all other data (see `pages`).
 PAGED = b"LBMANIF3"
 BLOCK = 1 << 18
 # Single samples are read by range from chunks above this size; smaller chunks are read as a whole.
@@ -78,7 +78,7 @@ class ChunkPlaces:
 
     @property
     def sum_ends(self) -> NDArray[np.int64]:
-        """Number of checksums before each chunk, and of all: int64, shape (rows + 1,); made on first access."""
+        """Number of checksums before each chunk, then of all chunks: int64, shape (rows + 1,); made on first access."""
         ends = self._sum_ends
         if ends is None:
             ends = np.zeros(len(self.sizes) + 1, np.int64)
@@ -155,7 +155,7 @@ class Manifest:
         FormatError
             If the checksum or any offset is wrong, or another release wrote a layout that this one cannot read.
         LimitError
-            If it is longer than this process allows.
+            If the manifest is longer than this process allows.
         """
         header, payload = opened(data, MAGIC)
         try:
@@ -203,14 +203,14 @@ def has_sums(sums: Sequence[int], content: bytes | bytearray | memoryview) -> bo
 
 
 def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Verify the checksum of a manifest of a kind; return its header and payload.
+    """Verify the magic and the checksum of a manifest; return its header and payload.
 
     Raises
     ------
     FormatError
-        If it is of another kind, or damaged.
+        If the manifest has another magic, or is damaged.
     LimitError
-        If it is longer than this process allows.
+        If the manifest is longer than this process allows.
     """
     limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
     if data[:8] != magic or len(data) < 20:
@@ -225,7 +225,7 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) -> bytes:
-    """Return a manifest of a kind, with its checksum."""
+    """Return the bytes of a manifest: magic, checksum, header and payload."""
     text = json.dumps(header, separators=(",", ":")).encode()
     # Align the arrays that follow to 8 bytes, so that readers need not copy them.
     text += b" " * (-(20 + len(text)) % 8)
@@ -300,14 +300,14 @@ def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
 
 
 def cut(payload: memoryview, at: Any, length: Any) -> memoryview:
-    """Return a range of the payload, if it is one; nothing is copied."""
+    """Return a range of the payload without copying it; refuse ``at`` and ``length`` that leave the payload."""
     if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= len(payload) - at):
         raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
     return payload[at : at + length]
 
 
 def numbers(data: memoryview, kind: type[N], count: int, at: int) -> NDArray[N]:
-    """Return an array in a range of the payload, copied only if older releases put it where numbers must not be."""
+    """Return an array in a range of the payload; copy it only if it is unaligned, as older releases may write it."""
     return np.require(np.frombuffer(data, kind, count, at), requirements="A")
 
 
@@ -328,7 +328,7 @@ def read_places(entry: Mapping[str, Any], payload: memoryview) -> ChunkPlaces:
     Raises
     ------
     FormatError
-        If they leave the payload or contradict each other.
+        If the places leave the payload or contradict each other.
     """
     try:
         folders = tuple(

@@ -1,4 +1,4 @@
-"""A manifest that names another one, its base, and holds the differences (see `manifest`).
+"""A manifest that names another manifest, its base, and holds the differences from it (see `manifest`).
 
     bytes   content
     8       magic "LBMANIF2"
@@ -13,11 +13,11 @@ Header: ``{"version": id, "block": bytes per checksum, "base": [id, digest], "sp
 "layouts": [at, words]}},
 "gone": [relative keys], "gone_chunks": [tensor keys]}``.
 
-The base is the whole manifest, with this digest, of an ancestor. A file that is not named is that of the base, unless
-it records the changes of a version; a named file begins with the first ``kept`` bytes of that of the base. Likewise a
+The base is the whole manifest, with this digest, of an ancestor. A file that is not named is the file in the base,
+unless it records the changes of a version; a named file begins with ``kept`` bytes of the file in the base. Likewise a
 tensor's chunks begin with the first ``kept`` rows and ``known`` folders of the base. The arrays are sizes u64[rows],
 sums u64[sums], folder_of u32[rows] of the rows added, and own u32[runs]: lengths of runs of all rows that are not, are,
-are not, ... this version's own. A tensor that is not named has no own chunks. Layouts are those of the rows added.
+are not, ... this version's own. A tensor that is not named has no own chunks. Layouts are stored for added rows.
 ``spent`` counts the bytes of all manifests since the base, this one included: once they exceed the size of the base, a
 whole one is written.
 """
@@ -73,7 +73,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A parsed manifest; `base` is the one that it names, or the manifest itself if it is whole."""
+    """A parsed manifest; `base` is the manifest that it names as its base, or itself if it is whole."""
 
     manifest: Manifest
     digest: str
@@ -105,7 +105,7 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
     Raises
     ------
     FormatError
-        If it is damaged, or its base is missing, damaged or another one.
+        If the manifest is damaged, or its base is missing, damaged or another manifest.
     """
     if data[:8] == MAGIC:
         return (_read_whole if len(data) <= _SMALL else _read_whole.__wrapped__)(data)
@@ -143,7 +143,7 @@ def base_of(data: bytes) -> str | None:
     Raises
     ------
     FormatError
-        If it is damaged.
+        If the manifest is damaged.
     """
     return None if data[:8] == MAGIC else _base(opened(data, DELTA)[0])[0]
 

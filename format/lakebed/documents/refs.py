@@ -89,9 +89,9 @@ class Refs:
         Raises
         ------
         FormatError
-            If it is damaged or differs from its checksum.
+            If the file is damaged or differs from its checksum.
         LimitError
-            If it holds more than this process allows.
+            If the file holds more than this process allows.
         """
         doc = json_style.load_object(data, _WHAT)
         found = re.search(_SUM, data)

@@ -53,17 +53,17 @@ class SavedView:
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """Name of the view."""
         return str(self.doc["id"])
 
     @property
     def place(self) -> str:
-        """The folder with its data, below `.queries/`."""
+        """The folder with the data of the view, below `.queries/`."""
         return str(self.doc.get("path") or self.id)
 
     @property
     def folder(self) -> str:
-        """Prefix of the keys of its data."""
+        """Prefix of the keys of the view's data."""
         return f"{FOLDER}{self.place}/" if self.place else FOLDER
 
     @property
@@ -73,18 +73,18 @@ class SavedView:
 
     @property
     def version(self) -> str:
-        """Id of the commit to which its rows belong."""
+        """Id of the commit to which the view's rows belong."""
         return str(self.doc["source-dataset-version"])
 
     @property
     def source(self) -> str | None:
-        """Address of its dataset when the view was saved."""
+        """Address that the dataset had when the view was saved."""
         found = self.doc.get("source-dataset")
         return None if found is None else str(found)
 
     @property
     def is_single(self) -> bool:
-        """Return whether it is a single row, without the sample axis."""
+        """Return whether the view is a single row, without the sample axis."""
         axes = self.doc.get("source-dataset-index")
         is_int = isinstance(axes, list) and bool(axes) and type(axes[0]) is int
         return is_int or self.doc.get("first-index-subscriptable") is False
@@ -112,7 +112,7 @@ class SavedViews:
         Raises
         ------
         FormatError
-            If it is not a list, or an entry is damaged.
+            If the document is not a list, or an entry is damaged.
         """
         docs = json_style.load(data, FILE)
         if not isinstance(docs, list):
@@ -137,7 +137,7 @@ class SavedViews:
         return SavedViews(tuple(entry if other.id == entry.id else other for other in self.entries))
 
     def without(self, name: str) -> SavedViews:
-        """Return the list without the view of an id."""
+        """Return the list without the view that has an id."""
         return SavedViews(tuple(entry for entry in self.entries if entry.id != name))
 
     def owner(self, key: str) -> SavedView | None:

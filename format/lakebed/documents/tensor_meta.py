@@ -69,12 +69,12 @@ class TensorMeta:
         Parameters
         ----------
         keep
-            Keep the bytes, to write the same as long as nothing changes.
+            Keep the bytes, so that they are written again as long as nothing changes.
 
         Raises
         ------
         FormatError
-            If it is damaged, or names a hidden tensor whose key could lead out of the dataset's folder.
+            If the file is damaged, or names a hidden tensor whose key could lead out of the dataset's folder.
         """
         doc = json_style.load_object(data, _WHAT)
         links = fields.mapping(doc, "links", _WHAT)

@@ -57,7 +57,7 @@ def new_id() -> str:
 class VersionTree:
     """Every version by id, and the head of every branch; edits return a new tree.
 
-    Heads and their parents are at hand. Access to other versions may read and parse the whole history, once.
+    Heads and their parents are parsed. Access to other versions may read and parse the whole history, once.
     """
 
     commits: Mapping[str, CommitNode]
@@ -83,10 +83,10 @@ class VersionTree:
         Raises
         ------
         FormatError
-            If it is damaged or differs from its checksum, a version that can be reached from the root or from a head
-            lacks its parent or child, or the versions run in a circle.
+            If the file is damaged or differs from its checksum, a version that can be reached from the root or from a
+            head lacks its parent or child, or the versions run in a circle.
         LimitError
-            If there are more versions than this process allows.
+            If the file has more versions than this process allows.
         """
         end = TreeEnd.of(data)
         if end is None:
@@ -244,7 +244,7 @@ class VersionTree:
                 pass
 
     def _walk(self, id: str, known: set[str]) -> Iterator[str]:  # noqa: A002
-        """Walk from a version up to a known one; versions on the way become known."""
+        """Yield a version and its ancestors up to the first that is in ``known``; then add them to ``known``."""
         path: set[str] = set()
         current: str | None = id
         while current is not None and current not in known:
@@ -323,7 +323,7 @@ class VersionTree:
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
 
     def checkpoint_head(self, branch: str, new_id: str) -> VersionTree:
-        """Put a new, uncommitted head below that of a branch, which stays uncommitted but is no longer a head.
+        """Put a new, uncommitted head below the head of a branch, which stays uncommitted but is no longer a head.
 
         Raises
         ------
@@ -417,7 +417,7 @@ class VersionTree:
         Raises
         ------
         InvalidInputError
-            If it is the main branch, or another branch begins on it.
+            If the branch is the main branch, or another branch begins on it.
         """
         self.head(name)
         gone = {id_ for id_, node in self.commits.items() if node.branch == name}
@@ -463,7 +463,7 @@ class VersionTree:
         return [id_ for id_, node in new.hot.items() if old.get(id_) != node]
 
     def with_digests(self, digests: Mapping[str, str]) -> VersionTree:
-        """Return the tree with the checksums of manifests; those of versions that it lacks are dropped."""
+        """Return the tree with the checksums of manifests; checksums of versions that it lacks are dropped."""
         nodes = [
             replace(self.commits[id_], digest=digest)
             for id_, digest in digests.items()

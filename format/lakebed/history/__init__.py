@@ -1,4 +1,4 @@
-"""The past of a dataset, and ways back: log, diff, tags, reset, squash.
+"""The history of a dataset: log, diff, tags, reset and squash.
 
-Commits and branches are made in `lakebed.session`.
+Commits and branches are created by `lakebed.session`.
 """

@@ -1,4 +1,4 @@
-"""Commits as the 3.x API lists and describes them."""
+"""Lists and descriptions of commits in the form of the 3.x API."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def commit_entries(tree: VersionTree, version_id: str) -> list[dict[str, Any]]:
 
 
 def last_commit(tree: VersionTree, version_id: str) -> str | None:
-    """Return a version if it is committed, else the last commit below it; None if there is none."""
+    """Return a version if it is committed, else the last commit below it; None if no commit is below it."""
     return next((i for i in tree.ancestors(version_id) if tree.commits[i].is_committed), None)
 
 
 def commit_entry(node: CommitNode) -> dict[str, Any]:
-    """Return ``commit, author, time, message`` of a version; the time is UTC, and None while it is uncommitted."""
+    """Return ``commit, author, time, message`` of a version; the time is UTC, or None if the version is no commit."""
     time = commit_time(node) if node.is_committed else None
     return {"commit": node.id, "author": node.user, "time": time, "message": node.message}
 
@@ -40,7 +40,7 @@ def commit_details(session: Session, address: str) -> dict[str, Any]:
     Raises
     ------
     VersionNotFoundError
-        If it does not exist.
+        If the version does not exist.
     """
     known = session.tree.commits.get(address)
     if known is not None and known.is_committed:
@@ -49,7 +49,7 @@ def commit_details(session: Session, address: str) -> dict[str, Any]:
     if known is None and (promised or address == session.structure().version_id):
         # A version that is not published has an id, but is not in the tree yet.
         return commit_entry(replace(session.tree.commits[session.snapshot.version_id], id=address))
-    tree = read_tree(session.storage)  # another writer may have created or committed it meanwhile
+    tree = read_tree(session.storage)  # another writer may have created or committed the version meanwhile
     try:
         found = tree.commits[resolve(session.storage, tree, address, session.branch)]
     except CheckoutError as error:

@@ -1,4 +1,4 @@
-"""Differences between versions, as a dictionary or in print."""
+"""Differences between versions, as a dictionary or printed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STARS = "*" * 80 + "\n"
 
 
 def diff(session: Session, id_1: str | None, id_2: str | None, *, as_dict: bool) -> dict[str, Any] | None:
-    """Print or return the differences; see ``Dataset.diff``."""
+    """Print the differences and return None, or return them if ``as_dict``; see ``Dataset.diff``."""
     compared = compare(session, id_1, id_2)
     if as_dict:
         return compared.as_dict()
@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """Differences of versions: of one and its predecessor (one side), or of two lines since ``ancestor``.
+    """Differences between a version and its predecessor (one side), or of two lines since ``ancestor`` (two sides).
 
     ``what`` describes the two lines.
     """
@@ -59,7 +59,7 @@ class DiffResult:
     what: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return ``{"dataset": ..., "tensor": ...}``: a list of versions each, or a pair of lists."""
+        """Return ``{"dataset": ..., "tensor": ...}``: each value is a list by version, or a pair of such lists."""
         schema = tuple([_schema_entry(change) for change in side.changes] for side in self.sides)
         tensors = tuple([_tensor_entry(change) for change in side.changes] for side in self.sides)
         if self.ancestor is None:
@@ -125,7 +125,7 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> DiffResult:
 
 
 class _Histories:
-    """Lines of history in a session: its own with unpublished changes, others as stored."""
+    """Lines of history in a session: its own line includes unpublished changes, other lines are as stored."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -135,14 +135,14 @@ class _Histories:
         self.here = replace(published, id=self._snapshot.version_id)
 
     def own(self) -> Iterator[CommitNode]:
-        """Yield the nodes from the version that is checked out to the root version."""
+        """Yield the nodes from the checked-out version back to the root."""
         session = self._session
         yield self.here
         for id_ in islice(session.tree.ancestors(session.snapshot.version_id), 1, None):
             yield session.tree.commits[id_]
 
     def of(self, address: str) -> list[CommitNode]:
-        """Return the nodes from the version at an address to the root version."""
+        """Return the nodes from the version at an address back to the root."""
         session = self._session
         if self._stored is None:
             self._stored = read_tree(session.storage)
@@ -166,7 +166,7 @@ class _Histories:
         return self._session.versions.get(tree, version_id)
 
     def changes(self, nodes: Iterable[CommitNode]) -> list[VersionChange]:
-        """Read the record of each version."""
+        """Read the recorded changes of each version."""
         return squash_checkpoints([VersionChange.of(node, self.snapshot(node.id)) for node in nodes])
 
 
@@ -181,7 +181,7 @@ def modified(session: Session, key: str, target: str | None) -> list[int]:
     VersionNotFoundError
         If the version does not exist.
     TensorModifiedError
-        If it is not on the present line of history.
+        If the version is not on the checked-out line of history.
     """
     with session.mutex:
         lines = _Histories(session)
@@ -202,7 +202,7 @@ def modified(session: Session, key: str, target: str | None) -> list[int]:
 
 
 def _step(session: Session, key: str, old: Snapshot | None, new: Snapshot) -> Step | None:
-    """Return the step of one tensor from a version to the next; None if it does not exist."""
+    """Return the change of one tensor from a version to the next; None if the tensor does not exist."""
     state = new.tensors.get(key)
     if state is None:
         return None
@@ -216,7 +216,7 @@ def _step(session: Session, key: str, old: Snapshot | None, new: Snapshot) -> St
 
 
 def _ids(session: Session, key: str, snapshot: Snapshot | None) -> NDArray[np.uint64] | None:
-    """Read the sample ids of a tensor in a version: uint64, shape (rows,); None if it has none."""
+    """Read the sample ids of a tensor in a version: uint64, shape (rows,); None if the tensor has no ids."""
     ids = None if snapshot is None or key not in snapshot.tensors else snapshot.id_key(key)
     if snapshot is None or ids is None:
         return None
@@ -312,7 +312,7 @@ def _samples(count: int) -> str:
 
 
 def _ranges(rows: NDArray[np.uint64]) -> str:
-    """Return numbers as text in ascending order, consecutive ones as ``first-last``."""
+    """Return numbers as text in ascending order, runs of consecutive numbers as ``first-last``."""
     rows = np.unique(rows)
     cuts = np.flatnonzero(np.diff(rows) != 1) + 1
     runs = [(int(run[0]), int(run[-1])) for run in np.split(rows, cuts)]

@@ -20,12 +20,12 @@ from lakebed.versions.refs import HEAD, Refs
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One commit: its node, all its parents that are commits, and the names that lead to it.
+    """One commit: its node, its parents that are commits, and the names that refer to it.
 
     Parameters
     ----------
     names
-        ``HEAD`` for the last commit of the present branch, branches whose last commit it is, ``tag: name``.
+        ``HEAD`` for the last commit of the checked-out branch, branches whose last commit this is, and ``tag: name``.
     """
 
     node: CommitNode
@@ -67,7 +67,7 @@ class Log:
         return found
 
     def _parents(self, commit: str) -> tuple[str, ...]:
-        """Return the parents of a commit, first the one in the version tree; a head counts as the commit below it."""
+        """Return a commit's parents, its parent in the version tree first; a head counts as the commit below it."""
         found = (last_commit(self._tree, parent) for parent in self._ancestry.parents(commit))
         return tuple(parent for parent in dict.fromkeys(found) if parent is not None)
 
@@ -75,13 +75,13 @@ class Log:
         return LogEntry(self._tree.commits[commit], self._parents(commit), tuple(self._names.get(commit, ())))
 
     def first_parents(self) -> Iterator[LogEntry]:
-        """Iterate over the commits of the line that is checked out, newest first, along first parents."""
+        """Iterate over the commits of the checked-out line, newest first, along first parents."""
         for version in self._tree.ancestors(self._session.snapshot.version_id):
             if self._tree.commits[version].is_committed:
                 yield self._entry(version)
 
     def all_commits(self, version: str | None = None) -> Iterator[LogEntry]:
-        """Iterate over all commits, or the ancestors of a version, newest first and before their parents."""
+        """Iterate over all commits, or a version's ancestors, newest first; each commit comes before its parents."""
         starts = list(self._tree.branches.values()) if version is None else [version]
         if version is None:
             starts += [tag.commit for tag in self._refs.tags.values() if tag.commit in self._tree.commits]
@@ -92,7 +92,7 @@ class Log:
             if commit not in parents:
                 parents[commit] = self._parents(commit)
                 pending += parents[commit]
-        # Of two commits with the same time, the one that comes later in the history counts as younger.
+        # If two commits have the same time, the one that is later in the tree counts as newer.
         ordered = {name: parents[name] for name in self._tree.commits if name in parents}
         times = {name: self._tree.commits[name].time or 0.0 for name in ordered}
         return map(self._entry, newest_first(ordered, times))
@@ -102,14 +102,14 @@ class Log:
 
         Returns
         -------
-        ``info_updated``, ``renamed`` (old name to new), ``deleted`` (names), and ``tensors``: for each changed one the
-        flags ``created``, ``cleared``, ``transformed`` and ``info_updated``, and the numbers of rows ``added``,
-        ``updated`` and ``deleted``.
+        ``info_updated``, ``renamed`` (old name to new name), ``deleted`` (names), and ``tensors``: for each changed
+        tensor, the flags ``created``, ``cleared``, ``transformed`` and ``info_updated``, and the numbers of rows
+        ``added``, ``updated`` and ``deleted``.
 
         Raises
         ------
         DatasetCorruptError
-            If its metadata is damaged.
+            If the metadata of the commit is damaged.
         """
         storage, tree = self._session.storage, self._tree
         nodes = since_last_commit(tree.commits[version] for version in tree.ancestors(commit))

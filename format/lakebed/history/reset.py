@@ -1,4 +1,4 @@
-"""Dropping of uncommitted changes, or of all history."""
+"""Removal of uncommitted changes, or of the whole history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakebed.versions.updates import CommitHead, ReplaceHistory, RewindHead
 
 
 def reset(session: Session, *, force: bool) -> None:
-    """Drop everything since the last commit, unpublished changes included, in one atomic step.
+    """Drop all changes since the last commit, unpublished changes included, in one atomic step.
 
     Before the first commit, the result is an empty dataset, as in 3.x.
     """
@@ -45,7 +45,7 @@ def reset(session: Session, *, force: bool) -> None:
 
 
 def _last_visible(tree: VersionTree, head: str) -> str | None:
-    """Return the nearest version below a head that is not a checkpoint; None below the root version."""
+    """Return the nearest version below a head that is not a checkpoint; None if no such version exists."""
     _, *above = tree.ancestors(head)
     return next((i for i in above if not is_checkpoint(tree.commits[i])), None)
 
@@ -53,12 +53,12 @@ def _last_visible(tree: VersionTree, head: str) -> str | None:
 def squash(session: Session, message: str) -> str:
     """Make the present state, unpublished changes included, the only commit, in one atomic step.
 
-    No chunk is copied: the commit names the folders of its chunks, and all others become garbage.
+    No chunk is copied: the commit names the folders of its chunks, and all other version folders become garbage.
 
     Raises
     ------
     VersionControlError
-        If there are other branches, tags or saved views, or this is not the head of the branch.
+        If the dataset has other branches, tags or saved views, or the open version is not the head of the branch.
     """
     if not session.is_head:
         raise VersionControlError("squash works at the head of a branch; checkout the branch first")

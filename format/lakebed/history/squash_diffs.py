@@ -1,7 +1,7 @@
 """Merging of the changes of checkpoints into the changes of the next version. Pure.
 
-Checkpoints divide a long uncommitted line: they are neither commits nor heads, and the head below them inherits their
-contents. Users see a single version with all changes since the last commit.
+Checkpoints divide a long line of uncommitted changes: they are neither commits nor heads, and the head inherits their
+content. Users see only a single version with all changes since the last commit.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from lakebed.writing import diffs
 
 
 def is_checkpoint(node: CommitNode) -> bool:
-    """Return whether a version is neither a commit nor a head, so that users never see it."""
+    """Return whether a version is neither a commit nor a head, and so is hidden from users."""
     return not node.is_committed and node.parent is not None and bool(node.children)
 
 
 def since_last_commit(line: Iterable[CommitNode]) -> list[CommitNode]:
-    """Return the newest version of a line, and the checkpoints below it, up to the last commit."""
+    """Return the newest version of a line and the checkpoints between it and the last commit."""
     nodes = iter(line)
     return [next(nodes), *takewhile(is_checkpoint, nodes)]
 
@@ -77,7 +77,7 @@ def _squash_schema(older: VersionChange, newer: DatasetDiff) -> DatasetDiff:
         origin = first.get(old, old)
         renamed[origin] = new
         if origin == new or (old in older.tensors and older.tensors[old].created):
-            del renamed[origin]  # the tensor has its first name again, or was created in between
+            del renamed[origin]  # the tensor has its first name again, or was created by the older changes
     deleted = list(schema.deleted)
     for name in newer.deleted:
         renamed.pop(first.get(name, name), None)

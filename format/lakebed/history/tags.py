@@ -29,7 +29,7 @@ def tags(session: Session) -> dict[str, Tag]:
 
 
 def create_tag(session: Session, name: str, commit: str | None, message: str | None) -> Tag:
-    """Give a commit a name; None is the last commit on this line.
+    """Tag a commit with a name; if ``commit`` is None, tag the last commit on this line.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def _check_changeable(session: Session) -> None:
 
 
 def _check_name(name: object) -> None:
-    """Refuse a name that is not allowed in addresses, or has another meaning there."""
+    """Refuse a name that is not allowed in addresses, or that has another meaning in addresses."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
         raise InvalidInputError(f"{name!r:.60} is not a name of a tag: it has 1 to {_LONGEST} characters")
     if not name.isprintable() or name != name.strip() or any(c in _FORBIDDEN for c in name) or name == HEAD:
@@ -94,7 +94,7 @@ def _check_free(tree: VersionTree, name: str) -> None:
 
 
 def _commit(session: Session, tree: VersionTree, address: str | None) -> str:
-    """Return the commit at an address; for a branch or its head, its last commit."""
+    """Return the commit at an address; for a branch or its head, the branch's last commit."""
     version = (
         session.snapshot.version_id
         if address is None

@@ -1,4 +1,4 @@
-"""A moment as a user gives it: a datetime, POSIX seconds, or ISO text."""
+"""A moment as a user specifies it: a datetime, POSIX seconds, or ISO text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.errors import InvalidInputError
 
 Timestamp = datetime | date | float | str
 
-# The time after the date; the smallest named part decides how long the interval is.
+# The time after the date; the smallest part that is present (hours, minutes, seconds) is the length of the period.
 _TIME = re.compile(
     r"[T ]\d\d(?P<minute>:?\d\d(?P<second>:?\d\d(?P<fraction>[.,]\d+)?)?)?(Z|[+-]\d\d(:?\d\d)?)?$"
 )
@@ -28,7 +28,7 @@ def posix_seconds(timestamp: Timestamp) -> float:
     Raises
     ------
     InvalidInputError
-        If it is not a time, or a ``datetime`` without a time zone.
+        If ``timestamp`` is not a time, or is a ``datetime`` without a time zone.
     """
     if isinstance(timestamp, datetime):
         if timestamp.tzinfo is None:

@@ -60,7 +60,7 @@ def as_sample(
     Parameters
     ----------
     of_files
-        The tensor takes files, too: a path may be meant as one.
+        Whether the tensor takes files, too, so that text may be meant as the path of a file.
 
     Raises
     ------

@@ -41,7 +41,7 @@ class ArrowColumn:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return a type without views: `large_binary` for `binary_view` and so on, also inside of others.
+    """Return a type without views: `large_binary` for `binary_view` and so on, also inside other types.
 
     Some programs keep texts, bytes and lists in memory as views (polars, DuckDB); their meaning is the same.
     """
@@ -117,7 +117,7 @@ def encode_arrow(
     Parameters
     ----------
     axes
-        Axes of an empty list behind the first; () stands for those of fixed-size lists, and 0 for others.
+        Axes of an empty list after the first; with (), the sizes of fixed-size lists, and 0 for other lists.
 
     Raises
     ------
@@ -316,7 +316,7 @@ def _lists(
 
 
 def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes of an empty list after the first: fixed by the type, else those of the tensor, else 0."""
+    """Return the axes of an empty list after the first: fixed by the type, else the tensor's axes, else 0."""
     fixed = []
     while _is_list(kind := kind.value_type):
         fixed.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)

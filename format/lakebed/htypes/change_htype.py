@@ -29,9 +29,9 @@ def converted(meta: TensorMeta, info: Mapping[str, Any], htype: Any) -> tuple[Te
     TensorMetaInvalidHtype
         If the htype does not exist.
     InvalidInputError
-        If it is a sequence or a link.
+        If the new htype is a sequence or a link.
     NotImplementedError
-        If tensors of the old htype, or to the new one, cannot be converted.
+        If no conversion from the old htype, or to the new htype, exists.
     UnsupportedCompressionError
         If the new htype does not take the tensor's compression.
     IncompatibleHtypeError

@@ -20,7 +20,7 @@ def check_known(names: Sequence[str], known: int, largest: int, tensor: str | No
     Parameters
     ----------
     names
-        The names of the classes, ``known`` of them, then those that samples would add.
+        Names of the ``known`` existing classes, followed by names that samples would add.
     largest
         The largest label among the samples.
 

@@ -88,7 +88,7 @@ def written(value: Any, htype: str, dtype: str | None) -> Written:
     Raises
     ------
     TensorDtypeMismatchError, LimitError
-        If the value has no such text; see the functions that encode many.
+        If the value cannot be written as such text; see the functions below that encode many values.
     """
     if htype == "json":
         block = encode_json([value], dtype)
@@ -109,7 +109,7 @@ def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
     Raises
     ------
     TensorDtypeMismatchError
-        If a value has no JSON form, or not that of the schema.
+        If a value has no JSON form, or does not match the schema.
     """
     check = _check_of(None if dtype == "Any" else dtype, "json")
     parts = []

@@ -66,10 +66,10 @@ def cast(
     dtype
         Target, or None to keep the dtype of the values.
     literal
-        The values were Python numbers, which have no width.
+        Whether the values were Python numbers, which have no width.
     by_value
-        Numbers of any width fit if each of them does; otherwise the dtype of an array must be safe to cast, because
-        the meaning of a pixel depends on it.
+        Whether numbers of any width fit if each single number fits. Otherwise the dtype of an array must be safe to
+        cast, because the meaning of a pixel depends on its dtype.
 
     Raises
     ------

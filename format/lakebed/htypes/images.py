@@ -67,7 +67,7 @@ def converted(array: NDArray[Any], htype: str) -> NDArray[Any]:
         return array[:, :, :3] if channels == 4 else np.repeat(grey[:, :, np.newaxis], 3, axis=2)
     if channels == 2:
         return array[:, :, 0]
-    # Truncate each of the three parts separately, as in 3.9.52.
+    # Truncate each of the three weighted channels separately, as in 3.9.52.
     red, green, blue = (array[:, :, c] * weight for c, weight in enumerate(_GREY))
     parts = [part.astype(np.uint8) for part in (red, green, blue)]
     total: NDArray[Any] = parts[0] + parts[1] + parts[2]

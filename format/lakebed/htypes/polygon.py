@@ -5,7 +5,7 @@ bytes        content
 2 P          u16 points of each polygon
 rest         points of all polygons, C order, little-endian, in the tensor's dtype
 
-The shape of a sample is (P, most points of a polygon, axes of a point). An empty sample and None have no bytes and the
+The shape of a sample is (P, maximum number of points, axes of a point). An empty sample and None have no bytes and the
 shape (0, 0, 0).
 """
 
@@ -246,7 +246,7 @@ def decode_polygons(data: Buffer, shape: Sequence[int], dtype: np.dtype[Any]) ->
     FormatError
         If the bytes are not polygons in this form.
     LimitError
-        If they are more than this process allows.
+        If the sample has more polygons than this process allows.
     """
     view = memoryview(data).cast("B")
     if len(view) == 0:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 UNSPECIFIED = "unspecified"
 
 BOXES: Mapping[str, int] = {"bbox": 4, "bbox.3d": 8}
-"""Htypes of boxes, and the numbers of a box: the last axis of their samples."""
+"""Htype of boxes -> number of values of a box, which is the last extent of a sample."""
 
 _BYTES = names_of("bytes")
 _IMAGES = names_of("image", "bytes")

@@ -30,10 +30,11 @@ from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.runtime.printable import printable
 from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import ArrayTable, folder_of
 from lakebed.versions.manifests import digests_of, parse_manifest
 from lakebed.versions.opening import is_unmodified, manifest_key, open_version, resolve_chunks
 from lakebed.versions.refs import REFS_KEY, Refs
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ArrayTable, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, TensorState
 
 _IDS = "chunks_index/unsharded"
 # 3.9.52 rounds times when it rewrites the history.

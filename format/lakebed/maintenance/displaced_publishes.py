@@ -25,10 +25,11 @@ from lakebed.reading.samples import SampleReader
 from lakebed.session.changes.copy_samples import Source, columns
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.manifests import load_manifest
 from lakebed.versions.opening import manifest_key, open_version
 from lakebed.versions.publish import publish
-from lakebed.versions.state import Snapshot, TensorState, folder_of
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.versions.swap import read_tree_at
 from lakebed.versions.updates import DropVersion, NameVersion, SwapHead, Update
 from lakebed.writing.encode.column import encode_column

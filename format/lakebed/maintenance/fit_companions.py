@@ -22,7 +22,8 @@ from lakebed.htypes.registry import htype_named
 from lakebed.maintenance.plan import COMPANIONS, VersionSteps, fitted_ids
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
-from lakebed.versions.state import TensorState, empty_table
+from lakebed.versions.chunk_table import empty_table
+from lakebed.versions.state import TensorState
 from lakebed.writing.draft.companions import id_column
 from lakebed.writing.draft.tensor import TensorDraft, new_tensor
 from lakebed.writing.encode.encoded import Encoded

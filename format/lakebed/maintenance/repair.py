@@ -35,13 +35,14 @@ from lakebed.runtime import clock
 from lakebed.session.session import Session
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.add_digests import renew_digests
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.derive import inherited
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import LOCK_NAME, may_live, read_lock, release_lock
 from lakebed.versions.opening import TREE_KEY, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.refs import resolve
-from lakebed.versions.state import Snapshot, folder_of
+from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import TreeAt
 from lakebed.versions.tree_file import is_dataset
 from lakebed.versions.updates import CutBranch, DropBranch, SetTree, SwapHead, Update

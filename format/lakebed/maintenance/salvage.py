@@ -34,8 +34,9 @@ from lakebed.maintenance.plan import (
 )
 from lakebed.maintenance.salvage_chunks import ChunkSalvage, SalvagedTensor
 from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import ArrayTable, folder_of
 from lakebed.versions.opening import resolve_chunks
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ArrayTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, Snapshot, TensorState
 
 _IDS = "chunks_index/unsharded"
 _META = "/tensor_meta.json"

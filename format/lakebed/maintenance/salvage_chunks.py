@@ -24,8 +24,9 @@ from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, UnsupportedCompressionError
 from lakebed.maintenance.salvage_bytes import SalvagedSamples, nothing_left, salvage_samples
 from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import ArrayTable, ChunkTable, NewChunk, empty_table, folder_of
 from lakebed.versions.opening import resolve_chunks
-from lakebed.versions.state import ArrayTable, ChunkTable, NewChunk, TensorState, empty_table, folder_of
+from lakebed.versions.state import TensorState
 
 _MISSING = "is missing"
 

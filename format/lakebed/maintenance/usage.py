@@ -17,8 +17,8 @@ from lakebed.errors import LakebedError
 from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.storage.url import Location, open_storage
+from lakebed.versions.chunk_table import split_chunk
 from lakebed.versions.gc.collect import collect
-from lakebed.versions.state import split_chunk
 
 _VERSIONS = "versions/"
 

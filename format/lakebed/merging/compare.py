@@ -1,7 +1,7 @@
 """Compare rows of several versions of a tensor.
 
-Chunks of a committed version never change, so rows at the same place of the same chunk are equal without reading them.
-Where a chunk was rewritten, the stored bytes and shapes of its samples are compared.
+Chunks of a committed version never change, so rows at the same position of the same chunk are equal and need not be
+read. For rows of different chunks, the stored bytes and shapes of the samples are compared.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Mask = NDArray[np.bool_]
 
 
 class Comparison:
-    """Compares rows of some versions of a tensor; versions are known by their number in the list.
+    """Comparison of rows of several versions of a tensor; a version is identified by its position in the list.
 
     Parameters
     ----------
     versions
-        None stands for a version without the tensor; nothing in it is compared.
+        Readers of the tensor in each version; None for a version without the tensor, whose rows are never compared.
     """
 
     def __init__(self, versions: Sequence[Held | None]) -> None:
         self._versions = versions
 
     def differ(self, left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> Mask:
-        """Tell which pairs of rows differ; each side is given as (numbers of versions, rows)."""
+        """Return a mask of the pairs of rows that differ; each side is (positions of versions, rows)."""
         result = np.zeros(len(left[0]), np.bool_)
         count = len(self._versions)
         pairs = left[0] * count + right[0]
@@ -121,9 +121,9 @@ def _placed_differ(one: SampleReader, other: SampleReader, left: Ints, right: In
 
 
 def _label_maps(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | None:
-    """Give the class names of two versions common numbers, shape (names,) each; None if the numbers agree already.
+    """Return common numbers for the class names of two versions, shape (names,) each; None if numbers agree already.
 
-    A name that both lines added gets one number.
+    A name that both versions have gets the same number.
     """
     mine, its = one.state.info.get("class_names"), other.state.info.get("class_names")
     if one.state.meta.htype not in ("class_label", "segment_mask"):
@@ -139,7 +139,7 @@ def _label_maps(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | N
 
 
 def _labels_differ(one: tuple[SampleReader, Ints, Ints], other: tuple[SampleReader, Ints, Ints]) -> Mask:
-    """Compare labels by their names, or by their numbers if they have no names."""
+    """Return a mask of the labels that differ in name, or in number if the number has no name."""
     found = []
     for reader, rows, label_maps in (one, other):
         values = [np.asarray(reader.value(row)).astype(np.int64) for row in rows.tolist()]
@@ -156,7 +156,7 @@ def _is_tiled(reader: SampleReader, rows: Ints) -> Mask:
 
 
 def _same_chunk(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:
-    """Tell which pairs of rows of two chunk tables refer to the same chunk file."""
+    """Return a mask of the pairs of rows of two chunk tables that refer to the same chunk file."""
     a, b = one.state.table, other.state.table
     numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*a.places.folders, *b.places.folders]))}
     folders = []
@@ -196,7 +196,7 @@ def _uniform_differ(a: Chunk, b: Chunk, left: Ints, right: Ints) -> Mask:
 
 
 def _extents(shape: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Treat a sample without a shape row as empty, like one with a shape of zeros (FORMAT.md 5.3)."""
+    """Return a shape; for a sample without a shape, or with a shape of zeros, the shape of an empty sample (5.3)."""
     return () if shape is None or not any(shape) else shape
 
 

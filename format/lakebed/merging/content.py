@@ -1,4 +1,4 @@
-"""Plan and execution of the changes that a merge makes to the content of a dataset."""
+"""Planning and execution of the changes that a merge makes to the content of a dataset."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ _GONE = object()
 
 
 class Merger:
-    """One merge: the versions that it compares, the plan, and the steps of the plan.
+    """One merge: the versions to compare, the plan of the merge, and its execution.
 
     Parameters
     ----------
     session
-        Session at our version, without unpublished changes.
+        Session at our version (the version to merge into), without unpublished changes.
     target
-        The version to merge.
-    ancestry
+        Their version (the version to merge).
+        ancestry
         Ancestors of versions.
     """
 
@@ -126,7 +126,7 @@ class Merger:
         )
 
     def _written(self, number: int, key: str) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows of a line that the commits since the common ancestor record as written."""
+        """Return a mask of the rows that a line's commits record as updated; None if comparing samples suffices."""
         compression = self._versions[number].tensors[key].meta.chunk_compression
         if keeps_values(compression) or number not in (self._ours, self._theirs):
             return None
@@ -155,7 +155,7 @@ class Merger:
     def _base_line(
         self, versions: Sequence[str], key: str | None, comparison: Callable[[], Comparison]
     ) -> Line:
-        """Return the rows at which both lines started; with several common ancestors, their combination."""
+        """Return the rows of the common ancestor; with several common ancestors, their rows combined."""
         first, *others = [v for v in versions if key in self._versions[self._open(v)].tensors] or versions[:1]
         line = self._line(self._open(first), key)
         for other in others:
@@ -175,7 +175,7 @@ class Merger:
         MergeConflictError
             If names of tensors clash.
         MergeMismatchError, MergeNotSupportedError
-            If tensors have other settings, or no ids.
+            If a tensor's settings differ between the lines, or its samples have no ids.
         """
         check_ids([self.ours, self.theirs])
         self._schema = plan_schema(
@@ -193,7 +193,7 @@ class Merger:
             self._plans[name] = self._plan_pair(pair)
 
     def plan_deletions(self) -> bool:
-        """Plan only the deletion of tensors that an already merged line deleted; tell whether any exist."""
+        """Plan only the deletion of tensors that an already merged line deleted; return whether any exist."""
         there = self.theirs.tensors
         hidden = set(self.ours.meta.hidden_tensors)
         gone = [key for key in self.base.tensors if key in self.ours.tensors and key not in there]
@@ -202,7 +202,7 @@ class Merger:
         return bool(names)
 
     def apply_deletions(self, draft: Draft) -> None:
-        """Delete the tensors found by :meth:`plan_deletions`."""
+        """Delete the tensors that :meth:`plan_deletions` has selected."""
         for name in self._schema.deleted:
             draft.schema.delete_tensor(name)
 
@@ -217,7 +217,7 @@ class Merger:
         return plan_rows(base, ours, theirs, comparison().differ)
 
     def _is_recreated(self, key: str) -> bool:
-        """Return whether one of the lines deleted the tensor of a key and made another one under it."""
+        """Return whether one of the lines deleted the tensor of a key and created another tensor under the same key."""
         having = [self._open(v) for v in self._bases if key in self._versions[self._open(v)].tensors]
         base = np.concatenate([self._line(number, key).ids for number in having])
         for number, version in ((self._ours, self.ours), (self._theirs, self.theirs)):
@@ -233,7 +233,7 @@ class Merger:
         return state is not None and state.diff is not None and state.diff.created
 
     def decide(self, choice: Choice) -> None:
-        """Settle all conflicts; a resolution that is a function is called for each."""
+        """Resolve all conflicts; if the resolution is a function, call it for each conflict."""
         self._prefers_theirs = choice == "theirs"
 
         def choose(conflict: Conflict) -> Keep | Value:
@@ -270,7 +270,7 @@ class Merger:
     # -- carrying it out ---------------------------------------------------------------------------------------
 
     def apply(self, draft: Draft) -> None:
-        """Carry out the merge in a draft of our version."""
+        """Make the planned changes in a draft of our version."""
         incoming = Incoming(draft, self.theirs, self._session.source)
         schema = self._schema
         _rename(draft, schema.renamed)
@@ -303,7 +303,7 @@ class Merger:
         return max((version.tensors[key].length for key in keys), default=0)
 
     def _aligned(self) -> list[str]:
-        """Return the tensors of both lines whose rows are the rows of the dataset, on both."""
+        """Return the tensors of both lines that are as long as the dataset on both lines."""
         ours, theirs = self._length(self.ours, "ours"), self._length(self.theirs, "theirs")
         return [
             name
@@ -313,21 +313,21 @@ class Merger:
         ]
 
     def _layout(self) -> NDArray[np.int64] | None:
-        """Return for each row of the result the other line's row, -1 if it lacks the row; None if tensors disagree."""
+        """Return for each row of the result their row, -1 if their line lacks it; None if tensors disagree."""
         found = [self._steps[name].layout(self._plans[name]) for name in self._aligned()]
         if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
             return None
         return found[0]
 
     def check_in_step(self) -> None:
-        """Refuse a merge after which tensors no longer line up whose rows lined up in the common ancestor.
+        """Refuse a merge after which rows of tensors of the common ancestor would no longer match each other.
 
         Tensors that both lines created under one name are joined row by row, as in 3.x.
 
         Raises
         ------
         MergeMismatchError
-            If they would.
+            If the rows of two such tensors would no longer match.
         """
         names = [name for name in self._aligned() if self._pairs[name].base is not None]
         layouts = {name: self._steps[name].layout(self._plans[name]) for name in names}
@@ -340,7 +340,7 @@ class Merger:
             )
 
     def _result_ids(self) -> NDArray[np.uint64]:
-        """Return the ids of the rows of the result, from the tensor whose key most lines will have."""
+        """Return the ids of the result's rows, from the tensor that other lines are most likely to have too."""
         name = min(self._aligned(), key=lambda aligned: self._pairs[aligned].ours)
         pair, steps = self._pairs[name], self._steps[name]
         ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)
@@ -396,11 +396,11 @@ class Merger:
         return all(_is_same(self.ours.tensors[a], self.base.tensors[b]) for a, b in keys.items())
 
     def _class_names(self, pair: Pair) -> tuple[list[str] | None, NDArray[np.int64] | None]:
-        """Return the class names of the result, and the map from their numbers to ours."""
+        """Return the class names of the result, and the map from the other line's numbers to ours."""
         ours = _class_names(self.ours.tensors[pair.ours])
         theirs = _class_names(self.theirs.tensors[pair.theirs])
-        # Keep our names, even if the tensor was created again on their line and has no names yet: our numbers refer
-        # to them.
+        # Keep our names, to which our numbers refer, even if the tensor was created again on their line and has no
+        # names there yet.
         return merged_names(ours, theirs) if ours or theirs else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:
@@ -424,7 +424,7 @@ def _class_names(state: TensorState) -> list[str]:
 
 
 def _is_same(one: TensorState, other: TensorState) -> bool:
-    """Return whether a tensor has the same samples, settings and chunks in two versions, under any names."""
+    """Return whether a tensor has the same samples, settings and chunks in two versions; its name may differ."""
     table, its = one.table, other.table
     return (
         one.meta.with_(name=None, links={}) == other.meta.with_(name=None, links={})
@@ -437,13 +437,13 @@ def _is_same(one: TensorState, other: TensorState) -> bool:
 
 
 def _share(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:
-    """Return whether two columns of ids share an id."""
+    """Return whether two columns of ids have an id in common."""
     count = min(len(one), len(other))
     return bool((one[:count] == other[:count]).any() or np.isin(one, other).any())
 
 
 def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
-    """Rename tensors; some may take names that others give up."""
+    """Rename tensors, even if a new name is the old name of another renamed tensor."""
     waiting = []
     for number, (old, new) in enumerate(renames):
         if new in draft.schema.meta.tensor_names:

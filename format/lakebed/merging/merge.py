@@ -1,4 +1,4 @@
-"""Merge another line of history into the open one, as one atomic step."""
+"""Merge another line of history into the checked-out one, as one atomic step."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ class _Options:
 
 
 class _Target:
-    """The line to merge, in its present state.
+    """The line to merge, as it is now.
 
     Parameters
     ----------
     version_id
-        Last version of the line that is, or will be, a commit.
+        Last version of the line that is a commit, or its head if the head will be committed first.
     branch
         The branch whose head this is, if the head has changes and must be committed first.
     """
@@ -90,12 +90,12 @@ class _Target:
 
     @classmethod
     def find(cls, session: Session, address: str) -> _Target | None:
-        """Resolve the address; return None if our line contains that line already.
+        """Return the line at an address; None if our line contains that line already.
 
         Raises
         ------
         VersionNotFoundError
-            If there is no such version.
+            If the version does not exist.
         """
         tree, ancestry = session.tree, Ancestry(session.tree, _merges(session))
         try:
@@ -174,7 +174,7 @@ def _rows_text(name: str, found: list[Conflict]) -> str:
 
 
 def _merge(session: Session, address: str, options: _Options) -> None:
-    """Merge with the writer's lock of both branches."""
+    """Merge while holding the writer's lock of both branches."""
     with session.mutex, session.writing() as draft:
         found = _Target.find(session, address)
         if found is None:  # another writer has merged the branch in the meantime
@@ -191,7 +191,7 @@ def _merge(session: Session, address: str, options: _Options) -> None:
 
 
 def _delete_removed(session: Session, address: str) -> bool:
-    """Delete the tensors that an already merged line deleted; tell whether there were any."""
+    """Delete the tensors that an already merged line deleted; return whether any were deleted."""
     version_id = resolve(session.storage, session.tree, str(address), session.branch)
     node = session.tree.commits[version_id]
     if not node.is_committed and node.parent is not None:
@@ -212,7 +212,7 @@ def _delete_removed(session: Session, address: str) -> bool:
 
 @contextmanager
 def _locked(session: Session, branch: str | None) -> Iterator[Lease | None]:
-    """Hold the lock of the branch whose head is to be committed."""
+    """Hold the lock of the branch whose head will be committed; give None if there is no such branch."""
     if branch is None:
         yield None
         return
@@ -236,8 +236,9 @@ def _check_still(session: Session, target: _Target) -> None:
 def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | None) -> None:
     """Publish the merged head, its commit, and the commit of the other branch in one step."""
     branch, now, user = session.branch, clock.now(), config.author()
-    # Record the merge before publishing it, under the id of its future commit. Use a new id even if the content stays
-    # the same: under the id of the existing head, an interrupted merge would count as completed.
+    # Record the merge before publishing it, under the id of the commit that the merge will make. This id must be new,
+    # even if the content stays the same: with the id of the existing head, an interrupted merge would count as
+    # completed.
     draft.tensors.mark_changed()
     merged = draft.snapshot()
     head = inherited(merged, new_id())

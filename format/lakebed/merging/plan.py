@@ -1,16 +1,16 @@
 """Effects of a merge on the rows of tensors: rows that are added, changed or removed, and conflicts. Pure.
 
-Rows are matched by their ids. This module never reads a row: its caller tells which pairs of rows differ.
+Rows are matched by their ids. This module never reads a row: its caller's function decides which pairs of rows differ.
 
     in the common ancestor   here       there      outcome
-    no                       -          row        the row comes in
-    yes                      same       changed    their value
-    yes                      changed    same       our value
-    yes                      changed    changed    clash, unless both changed it to the same
-    yes                      same       gone       the row goes
-    yes                      changed    gone       clash
-    yes                      gone       same       it stays away
-    yes                      gone       changed    clash
+    no                       -          row        the row is added
+    yes                      same       changed    their value is taken
+    yes                      changed    same       our value is kept
+    yes                      changed    changed    conflict, unless both values are equal
+    yes                      same       deleted    the row is deleted
+    yes                      changed    deleted    conflict
+    yes                      deleted    same       the row stays deleted
+    yes                      deleted    changed    conflict
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Refs = tuple[Ints, Ints]
-"""Rows of several versions: number of the version, row."""
+"""Rows of several versions, as two int64 arrays: position of the version in the comparison, and row."""
 
 Differ = Callable[[Refs, Refs], NDArray[np.bool_]]
-"""Tells which pairs of rows differ."""
+"""Function that returns a mask of the pairs of rows that differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The rows of a tensor on one line.
+    """The rows of a tensor on one line of history.
 
     Parameters
     ----------
     ids
         Sample ids: uint64, shape (rows,).
     version, row
-        Place of each value: number of a version, and the row in it; int64, shape (rows,).
+        Where each row's value is stored: position of a version, and row in that version; int64, shape (rows,).
     """
 
     ids: NDArray[np.uint64]
@@ -61,12 +61,12 @@ class Line:
         return self.version[places], self.row[places]
 
     def keep(self, places: Ints) -> Line:
-        """Return some of the rows."""
+        """Return the line reduced to the rows at some places."""
         return Line(self.ids[places], self.version[places], self.row[places])
 
 
 def _matched(lines: Sequence[Line]) -> list[Ints]:
-    """Join lines by id: return for every id its place in each line, int64, -1 if the line lacks it."""
+    """Join lines by id: return for every id its row in each line, int64, -1 if the line lacks the id."""
     shared = _same_start([line.ids for line in lines])
     tails = [line.ids[shared:] for line in lines]
     known, inverse = _distinct(tails)
@@ -81,7 +81,7 @@ def _matched(lines: Sequence[Line]) -> list[Ints]:
 
 
 def _same_start(columns: Sequence[NDArray[np.uint64]]) -> int:
-    """Count the rows at the start with the same ids in all lines: in most merges, nearly all rows."""
+    """Return the number of rows at the start whose ids are the same in all lines: in most merges, nearly all rows."""
     count = min(map(len, columns))
     same = np.ones(count, np.bool_)
     for column in columns[1:]:
@@ -90,7 +90,7 @@ def _same_start(columns: Sequence[NDArray[np.uint64]]) -> int:
 
 
 def _distinct(tails: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], Ints]:
-    """Return the distinct ids, and for each row the number of its id."""
+    """Return the distinct ids, and for each row the position of its id among them."""
     filled = [tail for tail in tails if len(tail)]
     if len(filled) == 1:
         return filled[0], np.arange(len(filled[0]), dtype=np.int64)
@@ -101,7 +101,7 @@ def _distinct(tails: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], 
 def combined(base: Line, one: Line, other: Line, differ: Differ) -> Line:
     """Return the rows of two common ancestors as one line, with all changes since their own ancestor.
 
-    Where both changed a row, the first one's value stands.
+    If both changed a row, the value of ``one`` is taken.
     """
     b, o, t = _matched([base, one, other])
     gone = (b >= 0) & ((o < 0) | (t < 0))
@@ -119,24 +119,24 @@ def combined(base: Line, one: Line, other: Line, differ: Differ) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """Effects of a merge on the rows of one tensor; places are int64 arrays.
+    """Effects of a merge on the rows of one tensor; all rows are int64 arrays.
 
     Parameters
     ----------
     base_rows
-        Rows in the common ancestor.
+        Number of rows in the common ancestor.
     theirs_of
-        For each of our rows its place on the other line, -1 if that line lacks the row.
+        For each of our rows, its row number on the other line, -1 if that line lacks the row.
     new
-        Places on the other line of rows to add, ascending.
+        Row numbers on the other line of the rows to add, ascending.
     updates
-        Pairs (ours, theirs): rows that take their value.
+        Pairs (our row, their row) in which our row takes the value of their row.
     clashes
-        Pairs (ours, theirs): rows that both changed.
+        Pairs (our row, their row) that both lines changed.
     gone_there
-        Triples (base, ours, whether we changed it): rows that they deleted.
+        Triples (ancestor's row, our row, whether we changed it) of rows that the other line deleted.
     gone_here
-        Triples (base, theirs, whether they changed it): rows that we deleted.
+        Triples (ancestor's row, their row, whether they changed it) of rows that our line deleted.
     """
 
     base_rows: int
@@ -149,7 +149,7 @@ class RowPlan:
 
 
 def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
-    """Compare three lines of a tensor."""
+    """Return the effects of a merge on a tensor, from its rows in the common ancestor and on both lines."""
     b, o, t = _matched([base, ours, theirs])
     in_b, in_o, in_t = b >= 0, o >= 0, t >= 0
     theirs_of = np.full(len(ours), -1, np.int64)
@@ -160,7 +160,7 @@ def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
     )
     theirs_changed = everywhere[differ(theirs.refs(t[everywhere]), base.refs(b[everywhere]))]
     ours_changed = differ(ours.refs(o[theirs_changed]), base.refs(b[theirs_changed]))
-    # If no common ancestor has the row, nobody knows which line changed it.
+    # If no common ancestor has the row, it is unknown which line changed it, so it counts as changed on both lines.
     doubtful = np.concatenate([theirs_changed[ours_changed], np.flatnonzero(~in_b & in_o & in_t)])
     clashing = doubtful[differ(ours.refs(o[doubtful]), theirs.refs(t[doubtful]))]
     changed_here = differ(ours.refs(o[here]), base.refs(b[here]))
@@ -178,7 +178,7 @@ def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
 
 
 def _table(*columns: NDArray[Any]) -> Ints:
-    """Return columns as a table in ascending order of the first one."""
+    """Return columns as a table, sorted by the first column."""
     table = np.stack([column.astype(np.int64) for column in columns], axis=1)
     first = table[:, 0]
     return table if (first[1:] >= first[:-1]).all() else table[np.argsort(first, kind="stable")]
@@ -189,7 +189,7 @@ def _table(*columns: NDArray[Any]) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A row that both lines changed; None if one of them deleted it."""
+    """A row that both lines changed; its row number is None on a line that deleted it."""
 
     tensor: str
     ours: int | None
@@ -197,7 +197,7 @@ class Conflict:
 
 
 class Keep(Enum):
-    """Side whose row is kept."""
+    """Line whose version of a conflicting row is kept."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -205,7 +205,7 @@ class Keep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that the caller's function chose."""
+    """A value that the caller's function returned for a conflicting row."""
 
     value: Any
 
@@ -214,7 +214,7 @@ Choose = Callable[[Conflict], Keep | Value]
 
 
 def conflicts(plans: Mapping[str, RowPlan]) -> tuple[Conflict, ...]:
-    """Return the conflicts of all tensors, by name and row."""
+    """Return the conflicts of all tensors, sorted by name and row."""
     found = []
     for name, plan in plans.items():
         rows = [(int(o), int(t)) for o, t in plan.clashes.tolist()]
@@ -226,18 +226,18 @@ def conflicts(plans: Mapping[str, RowPlan]) -> tuple[Conflict, ...]:
 
 @dataclass(slots=True)
 class Steps:
-    """Steps for one tensor, in this order: updates, own values, appends, appended values, deletions.
+    """Steps for one tensor, executed in this order: updates, values, appends, new values, deletes.
 
     Parameters
     ----------
     updates
-        Pairs (our row, their row) that take their value: int64, shape (n, 2).
+        Pairs (our row, their row): our row takes the value of their row; int64, shape (n, 2).
     values
-        Our rows that take a chosen value.
+        Chosen values, by number of our row.
     appends
         Rows of the other line to append, ascending.
     new_values
-        Chosen values of rows to append, by row of the other line.
+        Chosen values of rows to append, by row number on the other line.
     deletes
         Our rows to delete, ascending.
     """
@@ -250,7 +250,7 @@ class Steps:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to do."""
+        """Return whether no step is needed."""
         return not (len(self.updates) or len(self.appends) or len(self.deletes) or self.values)
 
     def takes_all(self, plan: RowPlan, their_rows: int) -> bool:
@@ -264,10 +264,10 @@ class Steps:
 
 
 def decide(plans: Mapping[str, RowPlan], choose: Choose) -> dict[str, Steps]:
-    """Settle all conflicts.
+    """Resolve all conflicts, and return the steps for each tensor.
 
-    A row of the dataset spans all tensors, so it stays or goes as a whole: if a conflict keeps (or brings back) the row
-    in one tensor, the others that had as many rows in the common ancestor keep it too.
+    A row of the dataset spans all tensors, so it is kept or deleted as a whole: if the resolution of a conflict keeps
+    (or restores) the row in one tensor, the other tensors that had as many rows in the common ancestor keep it too.
     """
     kept: dict[int, set[int]] = {}
     revived: dict[int, set[int]] = {}
@@ -308,15 +308,15 @@ def _members(rows: Mapping[int, set[int]], plan: RowPlan) -> Ints:
 def along(
     plans: Mapping[str, RowPlan], steps: Mapping[str, Steps]
 ) -> tuple[dict[str, RowPlan], dict[str, Steps]]:
-    """Remove and add rows in tensors without a common ancestor as in those that have one.
+    """Delete and add rows in tensors without a common ancestor in the same way as in tensors that have one.
 
-    A tensor has none if two lines got it from a third one, or kept it although the third deleted it. Nothing records
-    which of its rows were deleted, but the other tensors of the dataset show it.
+    A tensor has no common ancestor if two lines got it from a third line, or kept it although the third line deleted
+    it. Nothing records which rows of such a tensor were deleted, but the same rows of the other tensors were.
 
     Parameters
     ----------
     plans, steps
-        Those of tensors whose rows are the rows of the dataset on both lines.
+        Plans and steps of the tensors whose rows are the rows of the dataset on both lines.
     """
     known = {name: (int((plan.theirs_of >= 0).sum()), plan.base_rows) for name, plan in plans.items()}
     most = max(known.values(), default=(0, 0))
@@ -338,10 +338,10 @@ def along(
 
 
 def filler_ids(rows: NDArray[np.uint64], key: str) -> NDArray[np.uint64]:
-    """Return ids for the empty samples that a tensor gets beside rows of others.
+    """Return ids for the empty samples that a tensor gets where a merge adds rows only to other tensors.
 
-    They are computed from the ids of those rows: two lines that fill the same rows give them the same ids, so a later
-    merge recognises them as one row.
+    The ids are computed from the ids of the added rows: two lines that fill the same rows compute the same ids, so a
+    later merge recognises each pair of filled rows as one row.
     """
     mixed = rows ^ np.uint64(xxhash.xxh3_64_intdigest(key.encode()))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

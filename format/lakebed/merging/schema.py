@@ -1,6 +1,7 @@
-"""Effects of a merge on whole tensors: pair them up, rename, bring in, delete. Pure.
+"""Effects of a merge on whole tensors: pairs of tensors on both lines, renames, additions, deletions. Pure.
 
-Tensors of the common ancestor are matched by key, which a rename does not change (FORMAT.md 1.4); others by name.
+Tensors of the common ancestor are matched by key, which a rename does not change (FORMAT.md 1.4); all other tensors
+are matched by name.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ class Pair:
 
 @dataclass(slots=True)
 class SchemaPlan:
-    """Plan for the tensors.
+    """Effects of a merge on the tensors.
 
     Parameters
     ----------
     pairs
         Tensors of both lines.
     created
-        (Key on the other line, name) of tensors that are added as a whole.
+        (Key on the other line, new name) of tensors that only the other line has, and that are added.
     alone
         Keys of our tensors that stay unchanged.
     deleted
@@ -63,21 +64,21 @@ def plan_schema(
     delete_removed: bool,
     force: bool,
 ) -> SchemaPlan:
-    """Decide on the tensors.
+    """Return the effects of a merge on the tensors.
 
     Parameters
     ----------
     is_recreated
-        Tells whether the tensor under a key has replaced that of the common ancestor.
+        Returns whether the tensor under a key has replaced the common ancestor's tensor under this key.
     delete_removed
         Delete tensors that the other line deleted.
     force
-        Continue if names clash.
+        Continue even if names clash.
 
     Raises
     ------
     MergeConflictError
-        If names clash: the message says which, and what can be done.
+        If names clash; the message says which names, and what the user can do.
     """
     plan = SchemaPlan()
     names = _Names(base, ours, theirs)
@@ -112,7 +113,7 @@ def plan_schema(
 
 
 class _Names:
-    """Names by key in three versions, and keys by name in ours."""
+    """Names of tensors by key in the three versions, and keys by name in our version."""
 
     def __init__(self, base: Snapshot, ours: Snapshot, theirs: Snapshot) -> None:
         self.base, self.ours, self.theirs = (
@@ -121,7 +122,7 @@ class _Names:
             for version in (base, ours, theirs)
         )
         self._key_of = {name: key for key, name in self.ours.items()}
-        # Keys of our tensors that will be renamed, because only their line has renamed them.
+        # Keys of our tensors that the merge will rename, because only the other line has renamed them.
         self.leaving = {
             key
             for key, name in self.ours.items()
@@ -133,7 +134,7 @@ class _Names:
 
 
 def _pair_renamed(plan: SchemaPlan, names: _Names, key: str, *, force: bool) -> None:
-    """Pair up a tensor that all three versions have, and that either line may have renamed."""
+    """Add the pair of a tensor that all three versions have, and that either line may have renamed."""
     was, here, there = names.base[key], names.ours[key], names.theirs[key]
     if there in (here, was):
         plan.pairs.append(Pair(here, key, key, key))
@@ -160,7 +161,7 @@ def _pair_renamed(plan: SchemaPlan, names: _Names, key: str, *, force: bool) -> 
 
 
 def joined(versions: Sequence[Snapshot]) -> Snapshot:
-    """Return the union of the tensors of several common ancestors, newest first, as one version."""
+    """Return one version with the tensors of several common ancestors (newest first; the first one with a key wins)."""
     first, *others = versions
     for other in others:
         names = {name: key for name, key in other.meta.tensor_names.items() if key not in first.tensors}
@@ -198,7 +199,7 @@ def check_ids(versions: Iterable[Snapshot]) -> None:
     Raises
     ------
     MergeNotSupportedError
-        If a visible tensor has no ids, or fewer than samples.
+        If a visible tensor has no ids, or fewer ids than samples.
     """
     without = set()
     for version in versions:
@@ -223,7 +224,7 @@ def check_settings(name: str, ours: TensorMeta, theirs: TensorMeta) -> None:
     Raises
     ------
     MergeMismatchError
-        Naming the setting.
+        If a setting differs; the message names it.
     """
     for setting in _SETTINGS:
         here, there = getattr(ours, setting), getattr(theirs, setting)

@@ -17,10 +17,11 @@ _UNUSED = sys.getrefcount(_ONE[0])
 
 
 class BufferPool:
-    """Pool of buffers that are used again once their content was dropped.
+    """Pool of buffers that are reused once their content was dropped.
 
-    First touch of fresh memory costs more than reading into it, so a scan that drops its batches runs in a few
-    buffers. A buffer is free when the pool has the only reference; views and memoryviews keep one.
+    The first access to new memory costs more than reading data into used memory, so a scan whose caller drops the
+    batches reuses a few buffers. A buffer is free when only the pool refers to it; every view or memoryview of a buffer
+    refers to the buffer, too.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class BufferPool:
 
     @property
     def held(self) -> int:
-        """Bytes that the pool holds."""
+        """Number of bytes that the pool holds."""
         return sum(map(len, self._buffers))
 
     def _make_room(self, size: int) -> None:

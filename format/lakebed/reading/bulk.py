@@ -1,4 +1,4 @@
-"""Many array samples at once: gathered or cut in compiled code, or decoded on all cores."""
+"""Read many array samples at once: gather or cut them in compiled code, or decode them on all cores."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def gathered(reader: StoredSamples, rows: Rows) -> NDArray[Any]:
 
 
 def _opened(reader: StoredSamples, ordinal: int, insides: range | NDArray[np.int64], item: int) -> _Fill:
-    """Find samples of one chunk, and return a function that copies them into given memory."""
+    """Return a function that copies samples of one chunk into the memory that is passed to it."""
     chunk = reader.by_range(ordinal, len(insides))
     if chunk is not None:
         return partial(_pick, reader, ordinal, chunk, insides)
@@ -161,7 +161,7 @@ def whole_chunk(reader: StoredSamples, ordinal: int, item: int) -> NDArray[np.ui
 
 
 def _views(reader: StoredSamples, rows: range) -> Iterator[list[NDArray[Any]]]:
-    """Yield the samples chunk by chunk, cut from one copy of the chunk's data."""
+    """Yield the samples of each chunk as views of one copy of the chunk's data."""
     dtype = reader.known_dtype()
     for ordinal, row, inside, end in reader.runs(rows.start, rows.stop):
         if reader.source.remote is not None and reader.by_range(ordinal, end - inside) is not None:
@@ -176,7 +176,7 @@ def _views(reader: StoredSamples, rows: range) -> Iterator[list[NDArray[Any]]]:
 
 
 def cut(chunk: Chunk, start: int, stop: int, dtype: np.dtype[Any], take: Allocate) -> list[NDArray[Any]]:
-    """Return samples ``start`` to ``stop`` of a chunk as writable views of one buffer; ``take`` supplies large ones.
+    """Return samples ``start`` to ``stop`` of a chunk as writable views of a buffer; ``take`` allocates large buffers.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def decoded(reader: StoredSamples, rows: Rows, shape: Shape) -> NDArray[Any]:
 
 
 def _decoded_list(reader: StoredSamples, rows: Rows) -> list[NDArray[Any]]:
-    """Decode files of any shapes; those of known shape lie side by side in memory that is used again."""
+    """Decode files of any shapes; files of known shape are decoded next to each other into reused memory."""
     found: list[NDArray[Any]] = []
     for window in _windows(reader, rows):
         found.extend(_decode_window(reader, window, _rooms(reader, window)))
@@ -219,14 +219,14 @@ def _decoded_list(reader: StoredSamples, rows: Rows) -> list[NDArray[Any]]:
 
 
 def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
-    """Yield (position, row, stored bytes, shape) in groups that are worth decoding at once and fit into memory."""
+    """Yield lists of (position, row, stored bytes, shape): files to decode together, within the limits of a window."""
     dtype = reader.known_dtype()
     window: list[Pending] = []
     stored = decoded = 0
     codec, is_told = reader.decoder.files, reader.decoder.traits.decodes_into
     for position, (row, data, shape) in enumerate(_files(reader, rows)):
         size = dtype.itemsize * math.prod(shape)
-        # The shape of other files is compared with the recorded one when they are decoded.
+        # Smaller samples that are decoded into given memory are compared with the recorded shape while decoding.
         if not is_told or size > limits.FREE_BYTES:
             with Locating(reader, row):
                 if len(data) and codec is not None:
@@ -246,7 +246,7 @@ def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
 
 
 def _files(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
-    """Yield (row, stored bytes, shape), run by run: a call for each row would cost as much as parsing its header."""
+    """Yield (row, stored bytes, shape); read runs of rows, since a call per row costs as much as parsing its header."""
     if not isinstance(rows, range) or rows.step != 1 or not reader.state.meta.max_shape:
         yield from _files_of_rows(reader, rows)
         return
@@ -286,7 +286,7 @@ def _files_of_rows(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, Buf
 
 
 def _rooms(reader: StoredSamples, window: Sequence[Pending]) -> list[NDArray[Any] | None]:
-    """Return memory for each file of a window; None if the file decides on the shape itself."""
+    """Return memory for each file of a window; None for a file whose codec allocates the array itself."""
     dtype = reader.known_dtype()
     has_room = reader.decoder.files is None or reader.decoder.traits.decodes_into
     if not has_room or dtype.kind == "O":

@@ -14,7 +14,7 @@ _MOST_OPEN = 1024
 
 
 class ChunkCache:
-    """Chunks and blocks, the last used ones at the end; callers hold a lock.
+    """Chunks and blocks, least recently used first; callers must hold a lock.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ChunkCache:
         return key in self._chunks
 
     def chunk(self, key: str) -> Chunk | None:
-        """Return a chunk if the cache holds it."""
+        """Return a chunk; None if the cache does not hold it."""
         found = self._chunks.get(key)
         if found is None:
             return None
@@ -61,7 +61,7 @@ class ChunkCache:
         self._make_room(1)
 
     def keep_briefly(self, key: str) -> None:
-        """Drop the chunk that was just put in as soon as a few more of its kind followed."""
+        """Drop the chunk ``key``, which was just put in, once a few more chunks were passed to this method."""
         self._large.append(key)
         while len(self._large) > _MOST_LARGE:
             dropped = self._chunks.pop(self._large.popleft(), None)
@@ -70,7 +70,7 @@ class ChunkCache:
     # -- chunks that are read by range -------------------------------------------------------------------------
 
     def opened(self, key: str) -> OpenChunk | None:
-        """Return a chunk that is read by range, if the cache knows it."""
+        """Return a chunk that is read by range; None if the cache does not know it."""
         found = self._open.get(key)
         if found is not None:
             self._open.move_to_end(key)
@@ -94,7 +94,7 @@ class ChunkCache:
             self.used += len(data)
 
     def evict(self) -> None:
-        """Make room for new blocks; keep at least two whatever the bound, because a sample may lie across two."""
+        """Make room for new blocks; keep at least two, whatever the limit, because a sample may extend over two."""
         self._make_room(0)
 
     def _make_room(self, chunks: int) -> None:

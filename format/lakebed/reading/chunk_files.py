@@ -41,7 +41,7 @@ class ChunkFiles:
     Attributes
     ----------
     mappable
-        The storage if its files can be mapped because they are on this machine, or None.
+        The storage if its files are on this machine, so that they can be mapped; else None.
     """
 
     def __init__(self, storage: Storage, pool: BufferPool) -> None:
@@ -117,13 +117,13 @@ class ChunkFiles:
         return self._asked(storage, chunk, start, stop)
 
     def _trusted(self, chunk: OpenChunk) -> Storage:
-        """Return the storage to read a chunk from; a cache only if outdated data would be noticed."""
+        """Return the storage to read a chunk from: the cache if outdated data would be noticed, else the origin."""
         if self._cache is None:
             return self._storage
         if len(chunk.sums):
             return self._cache.trusted
-        # A cache may hold outdated content. If an object of a head has no checksums, that would stay unnoticed, so
-        # read from the original storage.
+        # A cache may hold outdated content, which would stay unnoticed in chunks without checksums that may still
+        # change. Read such chunks from the original storage.
         return self._storage if chunk.is_settled else self._cache.origin
 
     def _checked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:
@@ -153,7 +153,7 @@ class ChunkFiles:
     # -- on this machine -----------------------------------------------------------------------------------------
 
     def whole(self, chunk: OpenChunk, *, pooled: bool) -> Bytes:
-        """Read a whole file and verify it; ``pooled`` for memory that is used again."""
+        """Read a whole file and verify it; with ``pooled``, read it into a reused buffer."""
 
         def ask() -> Bytes:
             if chunk.size and pooled:
@@ -210,9 +210,9 @@ class ChunkFiles:
         Raises
         ------
         ChecksumError, GetChunkError
-            If the chunk is missing, or not as it was written.
+            If the chunk is missing or damaged.
         DatasetNotFoundError
-            If the whole dataset is gone.
+            If the whole dataset was deleted.
         """
         try:
             return ask()
@@ -220,7 +220,7 @@ class ChunkFiles:
             raise self._told(error, key) from error
 
     def _told(self, error: KeyNotFound | InvalidInputError | TruncatedReadError, key: str) -> LakebedError:
-        """Translate an error of the storage into one about a chunk; see :meth:`asked`."""
+        """Return an error about a chunk for an error of the storage; see :meth:`asked`."""
         if isinstance(error, KeyNotFound):
             deleted = error_if_deleted(self._storage)
             if deleted is not None:

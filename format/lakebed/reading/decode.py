@@ -51,7 +51,7 @@ class Decoder:
 
     @cached_property
     def direct(self) -> Callable[[Buffer, NDArray[Any]], bool] | None:
-        """The codec's shortest way into an array of the sample's shape, where it has one."""
+        """The codec's function for decoding straight into an array of the sample's shape; None if it has none."""
         if not self.traits.decodes_directly or self.dtype != np.uint8:
             return None
         found: Callable[[Buffer, NDArray[Any]], bool] = self.files.decode_as  # type: ignore[union-attr]
@@ -183,7 +183,7 @@ class Decoder:
         out
             Array of the sample's shape and dtype to decode into.
         checked
-            :meth:`check_facts` has passed.
+            Whether :meth:`check_facts` was already called without an error.
 
         Returns
         -------
@@ -251,7 +251,7 @@ class Decoder:
         Raises
         ------
         FormatError, LimitError
-            If they disagree, or exceed the limits of this process.
+            If the header and the shape row disagree, or exceed the limits of this process.
         """
         codec = self.files
         if codec is None:
@@ -279,7 +279,7 @@ def stored_dtype(name: str | None) -> np.dtype[Any] | None:
     Raises
     ------
     FormatError
-        If there is no such dtype of numbers.
+        If no dtype of numbers has this name.
     """
     if name is None:
         return None
@@ -295,7 +295,8 @@ def stored_dtype(name: str | None) -> np.dtype[Any] | None:
 def unchanged(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Convert the content of a file to the tensor's dtype unless that would change a value.
 
-    The first sample determines the dtype of a tensor, but later files are stored unchanged: 16 bits may follow 8.
+    The first sample determines the dtype of a tensor, but later files are stored unchanged, so
+    files with 16 bits per value may follow files with 8 bits.
     """
     if np.can_cast(array.dtype, dtype):
         return array.astype(dtype, copy=False)
@@ -334,7 +335,7 @@ def _fitted(array: NDArray[Any], shape: Shape) -> NDArray[Any]:
 
 
 def file_part(codec: Parted[D], data: D, subscript: Any) -> NDArray[Any]:
-    """Return ``sample[subscript]`` of a file, decoding as little along the first axis as its kind allows."""
+    """Return ``sample[subscript]`` of a file; decode as little along the first axis as the codec allows."""
     found = along_first(partial(codec.part, data), subscript)
     if found is None:
         found = codec.decode(data)[subscript]
@@ -342,7 +343,7 @@ def file_part(codec: Parted[D], data: D, subscript: Any) -> NDArray[Any]:
 
 
 def along_first(part: Callable[[int | slice], NDArray[Any] | None], subscript: Any) -> NDArray[Any] | None:
-    """Return ``sample[subscript]`` by decoding parts of its first axis; None if subscript or ``part`` forbids it."""
+    """Return ``sample[subscript]`` by decoding a part of the first axis with ``part``; None if this is impossible."""
     items = subscript if isinstance(subscript, tuple) else (subscript,)
     first = items[0] if items else slice(None)
     if isinstance(first, bool | np.bool_) or not isinstance(first, int | np.integer | slice):

@@ -1,4 +1,4 @@
-"""Chunks from storage: whole or in ranges, verified against checksums if they exist, cached by bytes.
+"""Read chunks from storage, whole or in ranges; verify existing checksums; cache up to a number of bytes in memory.
 
 Files on this machine are mapped, or read under one lock. Over a network, requests of several threads run at the same
 time, data that several wait for is requested once, and `lakebed.reading.remote.prefetch` requests data before it is
@@ -31,7 +31,7 @@ from lakebed.reading.open_chunk import Bytes, OpenChunk, described
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage
 from lakebed.storage.stores.traffic import Traffic
-from lakebed.versions.state import ChunkTable
+from lakebed.versions.chunk_table import ChunkTable
 
 # Single samples of chunks above this size are read by range; smaller chunks are read as a whole.
 RANGES_ABOVE = LARGE
@@ -273,7 +273,8 @@ class ChunkSource:
         Returns
         -------
         tuple or None
-            The bytes of the samples; the start of each, and the end of the last; and the shapes, None if in the bytes.
+            The bytes of the samples; the start of each, and the end of the last; and the list of shapes, or None
+            if shapes were not requested or are not known without the bytes.
             None if the chunk is better read as a whole.
 
         Raises
@@ -358,7 +359,7 @@ class ChunkSource:
         keep
             Put the chunk into the cache.
         count
-            Number of samples in the chunk, if the table does not tell; a tile counts as one.
+            Number of samples in the chunk, if the table does not contain it; a tile counts as one.
         key
             Storage key of the chunk, if the caller knows it.
 
@@ -436,7 +437,7 @@ class ChunkSource:
         return self.remote.file(described(table, row, self.heads, key))
 
     def _local_file(self, table: ChunkTable, row: int, key: str, *, fresh: bool, pooled: bool) -> Bytes:
-        """Read and verify a chunk file: ``fresh`` for memory of the caller's own, ``pooled`` for used memory."""
+        """Read and verify a chunk file: ``fresh`` makes a private copy, ``pooled`` uses a buffer of the pool."""
         size = table.size(row)
         # Mapped pages belong to the cache of the system, so keeping them costs no memory.
         wanted = (size and config.OS_CACHE) if pooled else size > RANGES_ABOVE
@@ -469,7 +470,7 @@ class EvenSamples(NamedTuple):
         Raises
         ------
         ChecksumError
-            If they are damaged.
+            If the samples are damaged.
         """
         self.ranges.copy(self.chunk, self.mapped, self.start + first * self.item, room)
 
@@ -479,13 +480,13 @@ class EvenSamples(NamedTuple):
         Raises
         ------
         ChecksumError
-            If one is damaged.
+            If a block is damaged.
         """
         self.ranges.mapped(self.chunk, self.mapped, self.start + number * self.item, self.item)
 
 
 def _decoded(chunk: Chunk, codec: ChunkCodec | None) -> int:
-    """Memory of a parsed chunk in addition to its file."""
+    """Return the number of bytes of memory that a parsed chunk takes in addition to its file."""
     return 0 if codec is None else len(chunk.data)
 
 

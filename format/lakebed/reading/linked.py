@@ -47,7 +47,7 @@ class Links:
         self._policy = Policy(reader.source.url)
 
     def path(self, row: int) -> str:
-        """Return the address that the link of a row has; "" for None.
+        """Return the address in the link of a row; "" if the row is None.
 
         Raises
         ------
@@ -72,12 +72,12 @@ class Links:
     # -- files -------------------------------------------------------------------------------------------------
 
     def fetch(self, row: int, url: str) -> bytes:
-        """Return the content of the file that a link of a row leads to.
+        """Return the content of the file to which a link of a row refers.
 
         Raises
         ------
         GetDataFromLinkError
-            If it cannot be read, or reading it is forbidden; class and cause tell why.
+            If the file cannot be read, or reading it is forbidden; class and cause of the error tell the reason.
         """
         try:
             return fetch(url, creds=self._creds(row, url), policy=self._policy)
@@ -85,7 +85,7 @@ class Links:
             raise self.failed(row, url, error) from error
 
     def open(self, row: int, url: str) -> RangedFile:
-        """Return the file that a link of a row leads to, for fetching parts of it."""
+        """Return the file to which a link of a row refers, for fetching parts of the file."""
         creds = self._creds(row, url)
 
         def part(start: int, length: int, tag: str | None) -> Part:
@@ -98,14 +98,14 @@ class Links:
         return None if self._credentials is None or not code else self._credentials.by_code(code, url)
 
     def content(self, row: int) -> bytes:
-        """Return the content of the file behind the link of a row; b"" for None."""
+        """Return the content of the file behind the link of a row; b"" if the row is None."""
         url = self.path(row)
         return self.fetch(row, url) if url else b""
 
     # -- samples -----------------------------------------------------------------------------------------------
 
     def value(self, row: int) -> Any:
-        """Return the sample behind the link of a row: float64 of shape (0,) for None."""
+        """Return the sample behind the link of a row; an array of float64, shape (0,), if the row is None."""
         return self.value_of(row, None if self.is_grid(row) else self.path(row))
 
     def value_of(self, row: int, url: str | None, *, threads: int | None = None) -> Any:
@@ -121,7 +121,7 @@ class Links:
         return self.decode(row, url, self.fetch(row, url)) if url else np.empty(0)
 
     def part(self, row: int, subscript: Any) -> Any:
-        """Return a part of the sample behind the link of a row; fetch and decode only what that needs."""
+        """Return a part of the sample behind the link of a row; fetch and decode only what the part needs."""
         if self.is_grid(row):
             return self._tiled(row, subscript, None)
         url = self.path(row)
@@ -173,7 +173,7 @@ class Links:
         return found[selection]
 
     def values(self, rows: Rows) -> Iterator[Any]:
-        """Yield the samples behind many links, in the order given; the next ones are fetched ahead."""
+        """Yield the samples behind many links, in the order given; the next files are fetched ahead."""
         urls = self.urls(rows)
         threads = min(len(rows), threads_for(urls))
         # Several threads fetch the files of a grid; fewer per grid if several grids are read at the same time.
@@ -186,7 +186,7 @@ class Links:
         return in_order(wanted, work, threads, _size)
 
     def urls(self, rows: Rows) -> list[str | None]:
-        """Return the addresses of links: "" for None, None for a grid of links."""
+        """Return the addresses of links: "" for a row that is None, None for a grid of links."""
         grids = self._reader.tile_entries
         if grids:
             return [None if int(row) in grids else self.path(int(row)) for row in rows]
@@ -299,7 +299,7 @@ def _codec(storing: Storing, url: str, data: bytes) -> FileCodec | None:
     Raises
     ------
     FormatError
-        If it is of an unknown kind.
+        If the file is of an unknown kind.
     """
     if storing is not Storing.ARRAY:
         return None

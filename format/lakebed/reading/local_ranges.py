@@ -14,7 +14,7 @@ from lakebed.reading.open_chunk import Bytes, OpenChunk
 # Number of bytes that are read at once when neighbouring samples are read one after the other.
 _READ_AHEAD = 8 * BLOCK
 # Blocks are kept if samples have fewer bytes than this, because a block then holds several samples. For larger
-# samples, reading again costs less than the memory.
+# samples, reading a block again costs less than keeping it in memory.
 _KEPT_BELOW = BLOCK // 8
 _NO_WINDOW = ("", 0, memoryview(b""), -1)
 

@@ -39,10 +39,10 @@ from lakebed.versions.state import TensorState
 Shape = tuple[int, ...]
 Stored = tuple[Buffer, Shape | None]
 
-# A chunk is read as a whole if at least one in this many of its samples is requested.
+# A chunk is read as a whole if at least 1 / _WHOLE_FROM of its samples are requested.
 _WHOLE_FROM = 8
 # A chunk is also read as a whole if its samples have fewer bytes than _FINE_BELOW on average, the chunk has at most
-# _WHOLE_BELOW bytes, and the manifest does not tell where its samples lie.
+# _WHOLE_BELOW bytes, and the manifest does not contain the places of its samples.
 _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
 # Single arrays of at least this size come from the buffer pool.
@@ -227,8 +227,8 @@ class StoredSamples:
     def whereabouts(self, row: int) -> tuple[str, tuple[int, int] | None]:
         """Return the chunk that holds a sample, and the sample's first byte and number of bytes in it.
 
-        None for both if the chunk is compressed as a whole or too damaged, and over a network, where this makes no
-        requests.
+        The second result is None if the chunk is compressed as a whole or too damaged, and over a network, because this
+        method makes no requests.
         """
         ordinal, inside = self._place(row)
         table = self.state.table
@@ -313,7 +313,7 @@ class StoredSamples:
         return self._ranged_sample(ordinal, inside, chunk)
 
     def _told(self, ordinal: int, inside: int, chunk: OpenChunk, layout: Layout) -> Stored:
-        """Return a sample without reading the chunk's header, if the sample or the layout tells its shape."""
+        """Return a sample without reading the chunk's header, if the sample or the layout contains its shape."""
         data = self.source.told(chunk, layout, inside)
         shape = layout.shape(inside) or self.decoder.told_shape(data)
         if shape is not None:
@@ -341,7 +341,7 @@ class StoredSamples:
     def many(self, rows: Rows) -> Iterator[tuple[int, Buffer, Shape | None]]:
         """Yield (row, stored bytes, shape) of samples that are not tiled, in the order given.
 
-        Chunks of which many rows are wanted are read as a whole.
+        A chunk is read as a whole if many of its rows are requested.
         """
         table, codec = self.state.table, self._codec
         if not isinstance(rows, range) or rows.step != 1:
@@ -381,19 +381,20 @@ class StoredSamples:
             return chunk
         if self.is_gathered:
             self._lay_out(chunk, ordinal)
-        # Only the header tells where many small samples lie. Reading the rest of the chunk with it costs no more than
-        # another request, and neighbours of the sample are likely to be read next.
+        # The places of many small samples are in the header only. Reading the whole chunk instead of its header costs
+        # no more than another request, and neighbours of the sample are likely to be read next.
         is_fine = chunk.size < _FINE_BELOW * table.samples(ordinal) and chunk.size <= _WHOLE_BELOW
         return None if chunk.layout is None and is_fine else chunk
 
     def _lay_out(self, chunk: OpenChunk, ordinal: int) -> None:
-        """Compute the places of samples of one shape, if the file has the matching length."""
+        """Compute the places of a chunk's samples, if all have one shape and the file has the matching length."""
         if not self._is_even(chunk, ordinal):
             return
         size, count = self.item, self.state.table.samples(ordinal)
         if size <= _LONGEST_VERSION and not len(chunk.sums):
             # A killed writer can leave one sample too many or too few. If samples are this short, the changed length
-            # could be that of a file with another version in its header, so do not guess the layout.
+            # could be the length of a file whose header has a longer or shorter version string, so do not guess the
+            # layout.
             return
         chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
 

@@ -1,4 +1,4 @@
-"""A reader's knowledge of one chunk file: its size, checksums, places of samples, and the data read so far."""
+"""State of reading one chunk file: its size, its checksums, the places of its samples, and the data read so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakebed.chunks.probe import ChunkHeader, SamplePlace
 from lakebed.documents.layouts import Layout, Words
 from lakebed.documents.manifest import BLOCK
-from lakebed.versions.state import ChunkTable
+from lakebed.versions.chunk_table import ChunkTable
 
 Bytes = bytes | memoryview
 
@@ -44,7 +44,8 @@ class OpenChunk:
     mapped
         The whole file, if it could be mapped.
     blocks
-        Verified blocks by number; verified samples that were read alone, by the bitwise complement of their number.
+        Verified data. The key of a block is its number; the key of a sample that was read alone is the bitwise
+        complement of the sample's number.
     """
 
     __slots__ = (
@@ -74,7 +75,7 @@ class OpenChunk:
         self.header_read = False
         self._layout: Layout | None = None
         self._told: tuple[ChunkTable, int] | None = None
-        # True while the source knows this chunk; if the source has dropped it, ask for it again.
+        # True while the source knows this chunk; when it is False, callers must get the chunk from the source again.
         self.is_open = True
 
     @property
@@ -119,7 +120,7 @@ class OpenChunk:
         return self.layout is not None and self.layout.sums is not None
 
     def is_blocks(self, span: ByteRange) -> bool:
-        """Return whether a range is whole blocks."""
+        """Return whether a range consists of whole blocks."""
         return span.start % BLOCK == 0 and (span.stop % BLOCK == 0 or span.stop == self.size)
 
     def blocks_of(self, start: int, stop: int) -> ByteRange:

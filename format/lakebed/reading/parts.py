@@ -28,7 +28,7 @@ def object_array(value: Any, storing: Storing) -> NDArray[Any]:
 
 
 def within(value: Any, inside: tuple[Subscript, ...]) -> Any:
-    """Apply subscripts to a value; lists and texts, which have one axis, take them one by one."""
+    """Apply subscripts to a value; to a list or text, which has one axis, apply them one after the other."""
     for subscript in inside:
         if isinstance(value, np.ndarray):
             found: Any = value[subscript]

@@ -335,7 +335,7 @@ class SampleReader(StoredSamples):
 
 
 def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
-    """Return shapes as a table; missing axes get extents of 1, or of 0 in empty samples."""
+    """Return shapes as a table of ``rank`` columns; missing axes have extent 1, or 0 if the sample is empty."""
     rank = max([rank, *map(len, shapes)])
     rows = [(*shape, *((0 if 0 in shape else 1,) * (rank - len(shape)))) for shape in shapes]
     return np.array(rows, dtype=np.int64).reshape(len(shapes), rank)

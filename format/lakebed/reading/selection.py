@@ -32,7 +32,8 @@ class Selection:
     reader
         Flat samples of the tensor.
     companion
-        Gives the reader of a hidden companion by kind ("shape", "info", "null"), or None.
+        Function that returns the reader of the hidden companion of a kind ("shape", "info", "null"); None if the tensor
+        has no such companion.
     pad
         Allow an int, or a list of ints, beyond the end: such rows are empty samples.
     """
@@ -93,7 +94,7 @@ class Selection:
     def null_mask(self) -> NDArray[np.bool_] | None:
         """Return a mask of selected rows that are null: bool, shape (rows,); None if none is null.
 
-        A null is recorded, or an empty sample among single numbers.
+        A row is null if a null is recorded for it, or if it is an empty sample among single numbers.
         """
         rows, reader = self.rows(), self.reader
         marks = self._nulls(rows)
@@ -106,7 +107,7 @@ class Selection:
     # -- Python values ---------------------------------------------------------------------------------------
 
     def values(self, *, recorded: bool = False) -> Iterator[Any]:
-        """Yield the value of each row: arrays, text, JSON values, lists of polygons; lists of those for sequences.
+        """Yield the value of each row: an array, text, JSON value or list of polygons; for a sequence a list of values.
 
         Nulls, as `null_mask` defines them, are None; they include empty samples among single numbers.
 
@@ -168,7 +169,8 @@ class Selection:
     def numpy(self, *, aslist: bool = False) -> Any:
         """Read as an array of shape (rows, ...); a single sample has its own shape.
 
-        Polygons always come as lists. Sequences get an axis for their items, with ``aslist`` a list of them.
+        Polygons always come as lists. Sequences get an axis for their items; with ``aslist`` each sequence is a list of
+        its items.
 
         Raises
         ------
@@ -295,7 +297,7 @@ class Selection:
         return Extents(self.reader, self.companion("shape"))
 
     def shape(self) -> tuple[int | None, ...]:
-        """Return the number of rows, then the extent of each axis, None if samples differ."""
+        """Return the number of rows, then the extent of each axis of samples; None where samples differ."""
         rows = self.rows()
         if self.is_single and not self.index.inside and self._spans is None and not self.reader.is_link:
             meta, row = self.reader.state.meta, int(rows[0])
@@ -378,7 +380,7 @@ class Selection:
     # -- files and links -------------------------------------------------------------------------------------
 
     def tobytes(self) -> bytes:
-        """Return the stored bytes of one sample, compressed if samples are; for a link those of the file.
+        """Return the stored bytes of one sample, compressed if samples are; for a link the bytes of the file.
 
         Raises
         ------

@@ -88,7 +88,7 @@ class Spans:
         return starts
 
     def span(self, row: int) -> tuple[int, int]:
-        """First flat row of a sequence, and the one after its last; none for a row beyond the end."""
+        """Return the first flat row of a sequence and the row after its last; equal numbers if no sequence exists."""
         if row >= self._index.count:
             return self._index.total, self._index.total
         return self._index.span(row)

@@ -57,7 +57,7 @@ class Extents:
         return reader.shapes(rows)
 
     def _from_record(self, shapes: SampleReader, rows: Rows) -> NDArray[np.int64]:
-        """Return the shapes in the hidden tensor, which has a single zero for None of any rank."""
+        """Return the shapes in the hidden tensor; for a row that is None, of any rank, it has a single zero."""
         table = np.zeros((len(rows), len(self.recorded()[1])), dtype=np.int64)
         for i, shape in enumerate(shapes.listed(rows)):
             if len(shape) == table.shape[1]:
@@ -89,7 +89,7 @@ def part_shape(shape: Shape, inside: Sequence[tuple[Any, ...]]) -> Shape:
 
 
 def bounds(shapes: Sequence[Shape], otherwise: Shape) -> tuple[Shape, Shape]:
-    """Return the smallest and the largest extent per axis; ``otherwise`` without shapes."""
+    """Return the smallest and the largest extent per axis; ``otherwise`` if no shapes are passed."""
     if not shapes:
         return otherwise, otherwise
     axes = list(zip(*shapes, strict=False))

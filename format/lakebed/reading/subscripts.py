@@ -22,7 +22,7 @@ class Index:
     """A chain of row selectors, then subscripts for the axes of a sample.
 
     The chain is resolved against a length only when data is read, so one index serves tensors of different lengths.
-    Once a selector is an int the sample axis is gone and further subscripts go into the sample.
+    Once a selector is an int, the sample axis is removed, and further subscripts apply to the sample.
     """
 
     chain: tuple[RowSelector, ...] = ()

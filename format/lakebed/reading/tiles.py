@@ -1,4 +1,4 @@
-"""Read samples in tiles: the whole from all chunks, a part from those that it touches (FORMAT.md 6.3)."""
+"""Read tiled samples: a whole sample from all its chunks, a part from the chunks that it touches (FORMAT.md 6.3)."""
 
 from __future__ import annotations
 

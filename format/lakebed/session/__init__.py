@@ -1,4 +1,4 @@
 """One open dataset: what it reads, the draft that it writes, its lock, and the changes that users make.
 
-Features that compare, copy, merge or repair datasets live above.
+Packages above this one (`merging`, `history`, `copying` and others) compare, copy, merge and repair datasets.
 """

@@ -32,15 +32,15 @@ from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.versions.updates import CommitHead, DropBranch, SwapHead, Update
 
-# Minimum number of seconds that a commit waits for another writer of the branch, because its rows may already be
-# published.
+# Minimum number of seconds that a commit waits for another writer of the branch. The rows to commit may already be
+# published, so an early error would leave them without a commit.
 _PATIENCE = 10.0
 
 _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
 
 
 def commit(session: Session, message: str | None, *, allow_empty: bool, processed: int | None = None) -> str:
-    """Commit the head with all unpublished changes and start a new head above it, in one atomic step.
+    """Commit the head with all unpublished changes, start a new head above the commit, and return the commit's id.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
     EmptyCommitError
         If nothing changed since the last commit.
     LockedException
-        If another writer holds the branch for longer than some seconds; published rows stay, without a commit.
+        If another writer holds the branch for more than about ten seconds; published rows stay, without a commit.
     """
     if not allow_empty and not session.is_head:
         raise EmptyCommitError(_NO_CHANGES)  # raise before a branch is created for the commit
@@ -92,7 +92,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool, processe
 def checkout(
     session: Session, address: str, *, create: bool, repair: Callable[[], None] | None = None
 ) -> None:
-    """Go to a branch or commit; ``create`` starts a branch here, and commits changes of the head first.
+    """Check out a branch or commit; ``create`` first commits changes of the head and starts a new branch there.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def checkout(
     Raises
     ------
     CheckoutError
-        If the address does not exist, or the branch to create does.
+        If the address does not exist, or the branch to create exists already.
     """
     with session.mutex:
         if create:
@@ -130,13 +130,13 @@ def checkout(
 
 
 def is_changed(session: Session, head: Snapshot) -> bool:
-    """Return whether a head differs from the commit below it; before the first commit it always does (9.4)."""
+    """Return whether a head differs from the commit below it; True before the first commit (FORMAT.md 9.4)."""
     parent = session.tree.commits[session.snapshot.version_id].parent
     return head.has_changes or parent is None or not session.tree.commits[parent].is_committed
 
 
 def _check_new(session: Session, name: str, tags: Collection[str]) -> None:
-    """Refuse a name for a new branch that a branch, a commit or a tag has."""
+    """Raise an error if a branch, a commit or a tag already has the name for a new branch."""
     if name in session.tree.branches:
         raise BranchExistsError(f"Can't create new branch, {name!r} already exists.")
     if name in session.tree.commits:
@@ -150,7 +150,7 @@ def _check_new(session: Session, name: str, tags: Collection[str]) -> None:
 
 
 def _refresh_with_tags(session: Session) -> Collection[str]:
-    """Read the present branches and commits from storage, and return the names of the tags."""
+    """Update the session's branches and commits from storage, and return the names of the tags."""
     found: set[str] = set()
 
     def read() -> None:
@@ -169,10 +169,10 @@ def drop_branch(session: Session, name: str) -> None:
 
 
 def adopt(session: Session, name: str) -> None:
-    """Replace the content of this branch by that of branch ``name``, and drop that branch: one atomic step."""
-    flush_open(session.storage)  # other datasets of this process may have changes for the side branch
+    """Replace the content of this branch by that of branch ``name``, and drop branch ``name``, in one atomic step."""
+    flush_open(session.storage)  # other datasets of this process may have changes of branch `name`
     with session.mutex, session.writing() as draft:
-        session.refresh()  # with the lock already held, the session's tree may be older than the side branch
+        session.refresh()  # if the lock was held before, the session's tree may be older than branch `name`
         at = session.tree_at()
         side = open_version(session.storage, at.tree, at.tree.head(name).id)
         parent_id = at.tree.commits[session.snapshot.version_id].parent or FIRST
@@ -184,12 +184,12 @@ def adopt(session: Session, name: str) -> None:
 
 
 def delete_branch(session: Session, name: str, *, force: bool) -> None:
-    """Remove a branch on which nothing depends; see ``Dataset.delete_branch``.
+    """Remove a branch that nothing needs; see ``Dataset.delete_branch``.
 
     Raises
     ------
     VersionControlError
-        If it is the main branch, checked out, or needed by another branch, a merge or a tag.
+        If the branch is the main branch, is checked out, or is needed by another branch, a merge or a tag.
     """
     if session.read_only:
         raise ReadOnlyModeError(f"{session.storage.url} was opened read-only; a branch can not be deleted")
@@ -240,7 +240,7 @@ def _check_deletable(session: Session, tree: VersionTree, name: str, *, force: b
 
 
 def views_of(storage: Storage, commits: Collection[str]) -> list[str]:
-    """Return the ids of the saved views that show rows of some commits without copies."""
+    """Return the ids of the saved views that refer to rows of the given commits instead of holding copies."""
     from lakebed.documents.saved_views import FILE, SavedViews
 
     try:

@@ -27,12 +27,12 @@ _CACHED_VERSIONS = 16
 
 
 class Position(NamedTuple):
-    """Position of a session: the tree that it knows, and the version that it reads in this tree.
+    """Position of a session: the version tree that the session knows, and the version in this tree that it reads.
 
     Parameters
     ----------
     lock
-        Lock file of the version at the time of opening.
+        Lock file of the version as it was when the version was opened.
     """
 
     tree: VersionTree
@@ -53,11 +53,11 @@ class Checkout:
     cache_bytes
         Bound of the chunk cache; None is ``config.CACHE_BYTES``.
     as_of
-        Open the newest commit in the history of that version made at or before this time, in POSIX seconds.
+        Time in POSIX seconds: open the newest commit in the history of that version made at or before this time.
     start
-        Tree and content of the version, if both are known already.
+        Tree and content of the version, if the caller has already read both.
     head_of
-        Branch whose head the version was; it is opened even if another head has replaced it.
+        Branch whose head the version was; the version is opened even if another head has replaced it.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Checkout:
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
         )
         self._position: Position
-        self.known: TreeAt | None = None  # the tree that was read or published last
+        self.known: TreeAt | None = None  # the tree that was last read or published
         self._at: TreeAt | None = None
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
         self._collector = Collector(storage)
@@ -105,12 +105,12 @@ class Checkout:
         return True
 
     def _open_head(self, version: str, branch: str) -> None:
-        """Open a version that was the head of a branch; its files may already be gone.
+        """Open a version that was the head of a branch; its files may already be removed.
 
         Raises
         ------
         VersionReplaced
-            If another head has replaced it, and its files were removed.
+            If another head has replaced the version, and its files were removed.
         """
         self.known = read_tree_at(self.storage)
         tree = self.known.tree
@@ -122,17 +122,17 @@ class Checkout:
             tree = tree.swap_head(branch, version)
         self.enter(version, tree=tree)
 
-    # Replace tree and content in one assignment, so that an interrupt never leaves the tree of one version with the
-    # content of another.
+    # These properties read `_position`, which `enter` replaces in one assignment: an interrupt never leaves the tree of
+    # one version with the content of another.
 
     @property
     def tree(self) -> VersionTree:
-        """Versions and branches that the session knows."""
+        """Version tree as last read or published: versions and branches."""
         return self._position.tree
 
     @property
     def snapshot(self) -> Snapshot:
-        """Version that is read."""
+        """Version that the session reads."""
         return self._position.snapshot
 
     @property
@@ -142,20 +142,20 @@ class Checkout:
 
     @property
     def lock_seen(self) -> LockFile | None:
-        """Lock file of the version at the time of opening."""
+        """Lock file of the version as it was when the version was opened."""
         return self._position.lock
 
     def enter(
         self, version_id: str, snapshot: Snapshot | None = None, tree: VersionTree | None = None
     ) -> None:
-        """Go to a version and protect it from collection; after an error, the previous version is still open.
+        """Open a version and protect it from garbage collection; after an error, the previous version is still open.
 
         Parameters
         ----------
         snapshot
             Content of the version, if known.
         tree
-            A newer tree with the version; None is the present one.
+            A newer tree that contains the version; None keeps the session's tree.
         """
         tree, before = tree or self.tree, self._collector.reading
         self._collector.enter(version_id)
@@ -180,7 +180,7 @@ class Checkout:
             ) from None
 
     def refresh(self) -> None:
-        """Read the present branches and commits from storage.
+        """Update the session's branches and commits from storage.
 
         A session at a commit stays there. A session at the tip of a branch follows it: another writer may have replaced
         or committed the head.
@@ -194,7 +194,7 @@ class Checkout:
             return  # the version was removed, and only the old tree contains its history
         self._position = self._position._replace(tree=at.tree)
         if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
-            self._at = at  # update it; otherwise the next publish would report another writer
+            self._at = at  # with the old value, the next publish would report another writer
         self.source.heads = frozenset(self.tree.branches.values())
 
     @property
@@ -212,7 +212,7 @@ class _Kept(NamedTuple):
 
 
 class VersionCache:
-    """Cache of the last few opened versions: commits never change, and changes of a head can be detected.
+    """Cache of the last few opened versions: commits never change, and a changed head is detected by its digest.
 
     Callers from several threads must hold a lock.
     """
@@ -236,9 +236,9 @@ class VersionCache:
         return snapshot
 
     def keep(self, tree: VersionTree, snapshot: Snapshot) -> None:
-        """Remember a version that was read or written; a head only on a local disk.
+        """Remember a version that was read or written; a head is remembered only if the storage is a local disk.
 
-        Elsewhere checking a head takes as long as reading it.
+        On other storages, checking whether a head has changed takes as long as reading the head.
         """
         version_id = snapshot.version_id
         node, digest = tree.commits.get(version_id), digests_of(tree).get(version_id)
@@ -253,7 +253,7 @@ class VersionCache:
             self._kept.popitem(last=False)
 
     def kept(self, tree: VersionTree, version_id: str) -> Snapshot | None:
-        """Return a version if it is remembered and, unless it is a commit, unchanged; else None."""
+        """Return a remembered version; None if it is not remembered, or is a head that has changed."""
         known, node = self._kept.get(version_id), tree.commits.get(version_id)
         if known is None or node is None:
             return None

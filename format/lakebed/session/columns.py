@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Batch = dict[str, Any]
 
-# Limits of rows and bytes that are read at a time if rows are not consecutive.
+# Maximum numbers of rows and of bytes that are read at a time if rows are not consecutive.
 _MOST_ROWS = 1 << 16
 _MOST_BYTES = 1 << 26
 
@@ -39,7 +39,7 @@ def _length(scans: Mapping[str, ColumnScan]) -> int:
 
 
 def _rows_of(table: Table, scans: Mapping[str, ColumnScan]) -> Rows:
-    """Return the selected rows that all scans have; another thread may have added more since."""
+    """Return the selected rows that all scans have; rows that another thread added later are left out."""
     length = _length(scans)
     return table.index.rows(length) if length else table.shared_rows()
 
@@ -82,7 +82,7 @@ def row_numbers(rows: Any) -> NDArray[np.int64]:
     Raises
     ------
     InvalidInputError
-        If they are not row numbers.
+        If ``rows`` are not row numbers.
     """
     found = np.asarray(rows)
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
@@ -98,7 +98,7 @@ def ascending(rows: Any) -> NDArray[np.int64]:
     Raises
     ------
     InvalidInputError
-        If they are not row numbers, do not ascend, or one is repeated.
+        If ``rows`` are not row numbers, do not ascend, or repeat a number.
     """
     found = row_numbers(rows)
     if not bool((found[1:] > found[:-1]).all()):
@@ -159,8 +159,8 @@ class Batches:
     def _scattered(self, scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Iterator[Batch]:
         """Yield batches of rows that are not consecutive.
 
-        Samples of one shape are copied from mapped files. Other numbers, and text, are read for many batches at a time,
-        so that each chunk is read once for all of them.
+        Samples of one shape are copied from memory-mapped files. Numbers of other shapes, and text, are read for many
+        batches at a time, so that each chunk is read once for all these batches.
         """
         size = self._batch_size
         direct = {name: found for name, scan in scans.items() if (found := scan.scattered(rows)) is not None}
@@ -190,19 +190,19 @@ def _window(scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Batch:
 
 
 def _window_rows(scans: Mapping[str, ColumnScan]) -> int:
-    """Return how many rows of tensors of numbers and text to read at a time."""
+    """Return the number of rows of tensors of numbers and text to read at a time."""
     states = [scan.reader.state for scan in scans.values()]
     row = sum(approximate_size(state) / max(1, state.length) for state in states)
     return int(min(_MOST_ROWS, _MOST_BYTES / max(1.0, row)))
 
 
 def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractContextManager[object]:
-    """Return a context in which consecutive rows of all columns are read ahead, if the dataset lies on a store."""
+    """Return a context in which consecutive rows of all columns are read ahead, if the storage is remote."""
     return prefetch([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
 ROW_ID = "row_id"
-"""Name of the column with row numbers of the whole dataset."""
+"""Name of the column that holds each row's number in the whole dataset."""
 
 
 def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row_ids: bool = False) -> Any:
@@ -247,7 +247,7 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row
 
 
 def _numbered(batches: Iterator[Any], schema: Any, rows: Rows) -> Iterator[Any]:
-    """Add a column with the row numbers to record batches."""
+    """Yield record batches with a column of row numbers added."""
     import pyarrow as pa
 
     start = 0

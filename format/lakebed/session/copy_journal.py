@@ -3,8 +3,8 @@
     source.json       {"source": address, "endpoint": server, "tensors": [names] or null, "head": id or ""}
     <n>-<random>.json {"done": [[key, etag of the source], ...]}
 
-An object that is listed with the present etag of the source need not be copied again. The folder is removed at the end
-of the copy.
+An object need not be copied again if the journal lists it with the etag that it now has in the source. The folder is
+removed at the end of the copy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakebed.storage.base import Storage
 FOLDER = ".lakebed/copy/"
 HEADER = f"{FOLDER}source.json"
 
-# Seconds between writes of the journal; a killed process loses at most this much work.
+# Seconds between writes of the journal; if the process is killed, at most this much of the copying is repeated.
 _EVERY = 3.0
 
 
@@ -37,13 +37,13 @@ class Origin:
     source
         Address of the dataset.
     endpoint
-        The server, for stores outside of the clouds.
+        Address of the server, for object stores that are not a cloud provider's.
     tensors
         Names of the copied tensors; None is all.
     flat
-        One version is copied, without the history.
+        True if one version is copied, without the history.
     head
-        Id of that version in the copy.
+        Id that this version has in the copy; "" if the history is copied.
     """
 
     source: str

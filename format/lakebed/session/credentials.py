@@ -1,7 +1,7 @@
-"""Named credentials of an open dataset. The dataset stores the names, but never the credentials.
+"""Named credentials of an open dataset. The dataset stores only the names, never the credentials.
 
-Credentials given to :meth:`LinkCredentials.populate` stay in the memory of this process. All other names are looked up
-by :mod:`lakebed.credentials.named` when a link needs them, here and in every worker.
+Credentials passed to :meth:`LinkCredentials.populate` stay in the memory of this process. For all other names,
+:mod:`lakebed.credentials.named` finds the credentials when a link needs them, here and in every worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LinkCredentials:
     storage
         Storage of the dataset.
     populated
-        Credentials by name that do not come from a provider.
+        Credentials by name that were set in this process and do not come from a provider.
     """
 
     def __init__(self, storage: Storage, populated: Mapping[str, Given] | None = None) -> None:
@@ -58,13 +58,13 @@ class LinkCredentials:
 
     @property
     def populated(self) -> dict[str, Given]:
-        """Credentials populated in this process; a pickle holds no secrets, and its copy raises an error on use."""
+        """Credentials by name that this process has populated; in an unpickled copy their use raises an error."""
         return dict(self._populated)
 
     # -- names -------------------------------------------------------------------------------------------------
 
     def names(self) -> LinkedCreds:
-        """Read the names that the dataset declares at present.
+        """Read the names that the dataset now declares from storage.
 
         Raises
         ------
@@ -94,14 +94,14 @@ class LinkCredentials:
 
     @property
     def missing_keys(self) -> list[str]:
-        """Names that are neither populated nor managed."""
+        """Declared names that are neither populated nor managed."""
         names = self.names()
         return [name for name in names.names if name not in self._populated and name not in names.managed]
 
     # -- changing ----------------------------------------------------------------------------------------------
 
     def declare(self, key: str, *, managed: bool = False) -> None:
-        """Add a name; errors as for ``Dataset.add_creds_key``."""
+        """Add a name; raises the errors of ``Dataset.add_creds_key``."""
         LinkedCreds().declared(key)
         if managed:
             check_known(key)
@@ -111,7 +111,7 @@ class LinkCredentials:
         )
 
     def update(self, key: str, new: str | None, managed: bool | None) -> None:
-        """Rename a name, or change whether it is managed; errors as for ``Dataset.update_creds_key``."""
+        """Rename a name, or change whether it is managed; raises the errors of ``Dataset.update_creds_key``."""
         if new is None and managed is None:
             raise InvalidInputError("At least one of new_creds_key or managed must be provided.")
         final = key if new is None else new
@@ -134,7 +134,7 @@ class LinkCredentials:
                 self._populated[final] = self._populated.pop(key)
 
     def populate(self, key: str, creds: Creds | None, *, from_environment: bool) -> None:
-        """Keep credentials for a name in memory; errors as for ``Dataset.populate_creds``."""
+        """Keep credentials for a name in memory; raises the errors of ``Dataset.populate_creds``."""
         creds = kept(creds)
         if creds is not None and from_environment:
             raise InvalidInputError(
@@ -159,7 +159,7 @@ class LinkCredentials:
     # -- for links ---------------------------------------------------------------------------------------------
 
     def code(self, key: str | None) -> int:
-        """Return the code by which samples refer to a name (0 for None), and mark the name as used.
+        """Mark a name as used, and return the code by which samples refer to the name; 0 for None.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class LinkCredentials:
         return code
 
     def by_code(self, code: int, url: str) -> Creds | None:
-        """Return the credentials of a code for an address, as :meth:`by_name` does; None for code 0.
+        """Return the credentials to read ``url`` for the name with a code, as :meth:`by_name` does; None for code 0.
 
         Raises
         ------
@@ -209,14 +209,14 @@ class LinkCredentials:
         return self.by_name(renamed, url)
 
     def by_name(self, key: str | None, url: str) -> Creds | None:
-        """Return the credentials of a name for an address; None for the name None, and for files on this machine.
+        """Return the credentials of a name to read ``url``; None for the name None, and for files on this machine.
 
         Raises
         ------
         MissingCredsError
             If the dataset has no such name, or no provider has credentials for it.
         LinkCredentialsError
-            If they are not valid for this address.
+            If the credentials are not valid for this address.
         """
         from lakebed.storage.address import scheme_of
 
@@ -246,12 +246,12 @@ class LinkCredentials:
 
 
 def check_known(key: str) -> None:
-    """Check that a provider has credentials of a name.
+    """Check that a provider has credentials for a name.
 
     Raises
     ------
     ManagedCredentialsNotFoundError
-        If no provider has.
+        If no provider has them.
     """
     _named(key).grant()
 
@@ -295,14 +295,14 @@ def change_names(
     Parameters
     ----------
     holds
-        Returns whether the edit is in the names: a request may succeed although its answer is lost.
+        Returns whether the names contain the edit already: a request may succeed although its answer is lost.
 
     Raises
     ------
     DatasetCorruptError
         If the file is damaged.
     CommitFailed, CommitStateUnknown
-        If the file could not be replaced, or that is unknown.
+        If the file could not be replaced (CommitFailed), or if it is unknown whether it was replaced.
     """
     from lakebed.storage.shared_files import change_file
 

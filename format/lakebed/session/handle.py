@@ -1,4 +1,4 @@
-"""Handles: the object that all facades of one open dataset share; the session closes with it."""
+"""Handles: the object that all facades of one open dataset share; the session closes when its handle is dropped."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class FromView:
     entry
         Entry of the view in the list of views.
     rows
-        Numbers of its rows in the commit that it shows, shape (rows,).
+        Numbers of the view's rows in the commit that the view shows, shape (rows,).
     is_writable
-        Views may be saved beside its source dataset.
+        True if views may be saved in the view's source dataset.
     """
 
     entry: SavedView
@@ -39,17 +39,17 @@ class FromView:
 
 
 class Handle:
-    """Object shared by all facades of one dataset; its session closes with the last of them, or when Python exits.
+    """Object shared by all facades of one dataset; the session closes with the last facade, or when Python exits.
 
     Parameters
     ----------
     path
-        Address to show, as the user gave it; None shows that of the storage.
+        Address to show, as the user wrote it; None shows the storage's address.
 
     Attributes
     ----------
     view
-        The saved view that was opened, if it is one.
+        The saved view from which the dataset was opened; None for other datasets.
     """
 
     def __init__(self, session: Session, path: str | None = None) -> None:
@@ -57,12 +57,12 @@ class Handle:
         self.path = session.storage.url if path is None else path
         self.view: FromView | None = None
         self._last_left = -1  # epoch of the last checkout
-        self._left: dict[int, str] = {}  # epoch -> commit that was left by a checkout
+        self._left: dict[int, str] = {}  # epoch -> commit that was open before the checkout
         self._older: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()
         weakref.finalize(self, close_finally, partial(_close, session))
 
     def leave(self, epoch: int, commit: str | None) -> None:
-        """Record that a checkout in this epoch left a version; ``commit`` is the version's id if it was a commit."""
+        """Record a checkout in this epoch; ``commit`` is the id of the version open before it, if that was a commit."""
         self._last_left = epoch
         if commit is not None:
             self._left[epoch] = commit
@@ -72,7 +72,7 @@ class Handle:
         return epoch is not None and epoch <= self._last_left
 
     def left_at(self, epoch: int | None) -> Handle | None:
-        """Return a handle that reads the commit which a checkout left in an epoch; None if it left no commit."""
+        """Return a handle of the commit that was open before the checkout in an epoch; None if that was no commit."""
         version = None if epoch is None else self._left.get(epoch)
         if version is None:
             return None
@@ -86,9 +86,9 @@ class Handle:
 
 
 def _close(session: Session) -> None:
-    """Close a session that nothing refers to; without a caller to raise to, an error of the storage is logged.
+    """Close a session that nothing refers to; no caller could handle an error of the library, so it is logged.
 
-    A fault of the library itself is raised, and shown with its traceback.
+    An error of any other type is a bug: it is raised, and Python prints its traceback.
     """
     waiting = ""
     try:

@@ -1,4 +1,4 @@
-"""Infos that callers hold: in-place changes of lists and dictionaries among their values are stored as well."""
+"""Infos that callers hold: in-place changes of lists and dictionaries in an info are stored as well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebed.errors import InfoError, LakebedError
 Values = Mapping[str, Any]
 
 DATASET = ""
-"""Key of the dataset's own info; the infos of tensors have the keys of the tensors."""
+"""Key of the dataset's own info; the info of a tensor has the key of the tensor."""
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Live:
     Parameters
     ----------
     stored
-        Stored values when they were read.
+        Values as they were stored when they were last read.
     values
         A copy of the stored values, which the caller may have changed in place.
     """
@@ -44,7 +44,7 @@ class Live:
         return self.values
 
     def rebase(self, stored: Values) -> None:
-        """Replace the values by the stored ones; a value that is equal remains the object that the caller holds."""
+        """Replace the values by the stored ones, but keep the caller's object for each value that is equal."""
         old, self.stored = self.values, stored
         self.values = {
             name: old[name] if name in old and _is_equal(old[name], value) else deepcopy(value)

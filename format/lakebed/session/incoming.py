@@ -1,7 +1,8 @@
 """Rows of another version for a draft: their stored samples, ids and other companions.
 
-If all samples of a chunk are taken, the draft refers to the chunk where it lies (FORMAT.md 9.3, 9.7). From partly taken
-chunks, the stored bytes are copied without decoding. Only class labels with other numbers in the target are decoded.
+If all samples of a chunk are taken, the draft refers to the existing chunk file (FORMAT.md 9.3, 9.7). From other
+chunks, the stored bytes are copied without decoding. Class labels are decoded if the target has other numbers for
+their classes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Mask = NDArray[np.bool_]
 # Chunks up to this size are copied into memory and packed together with their neighbours.
 SMALL = 32_768
 
-# Companions with one entry per row; all others have one entry per flat sample.
+# Companions with one entry per row; all other companions have one entry per flat sample.
 _BY_ROW = ("id", "null")
 
 
@@ -50,10 +51,11 @@ class Held:
     reader
         Reader of the samples.
     nulls
-        Reader of the null marks, if the tensor has any; fewer marks than rows are possible.
+        Reader of the null marks, if the tensor has any; the marks may end before the last row.
     written
-        For each row whether it was written since the common ancestor; None if comparing samples suffices. Images with a
-        lossy chunk compression change a little whenever their chunk is rewritten.
+        For each row, whether it was written since the common ancestor; None if comparing samples suffices. Comparing
+        does not suffice for images with lossy chunk compression: they change a little whenever their chunk is
+        rewritten.
     """
 
     reader: SampleReader
@@ -77,9 +79,9 @@ class Incoming:
     draft
         Draft that receives the rows.
     theirs, source
-        The version that has the rows, and the source of its chunks.
+        The version that has the rows, and the reader of its chunks.
     is_whole
-        All rows are taken, so that no chunk is read only to find the extents of some rows.
+        True if all rows are taken: their extents are then those in the metadata, so no chunk is read to find them.
     """
 
     def __init__(
@@ -119,9 +121,9 @@ class Incoming:
         Parameters
         ----------
         layout
-            For each new row its row in the other version; -1 is an empty sample.
+            For each new row, the number of its source row in the other version; -1 for an empty sample.
         fillers
-            Ids for empty samples, by row.
+            Ids of the empty samples, by number of the new row.
         """
         count = self._theirs.tensors[their_key].length
         if np.array_equal(layout, np.arange(count)):
@@ -146,7 +148,7 @@ class Incoming:
 
         Returns
         -------
-        False if the tensor has other companions here, and nothing was done.
+        False, without a change, if the tensor has other companions here; else True.
         """
         draft, theirs = self._draft, self._theirs
         name = draft.tensors[key].meta.name or key
@@ -182,7 +184,7 @@ class Incoming:
         rows
             Row numbers in the other version; a row of sequences is a whole sequence.
         label_map
-            Number here of each class of the other version; None if they are the same.
+            For each class number of the other version, the number here; None if no number changes.
         """
         if not len(rows):
             return
@@ -213,7 +215,7 @@ class Incoming:
                     tensor.rows_padded(padded)
 
     def update(self, key: str, their_key: str, pairs: Ints, label_map: Ints | None = None) -> None:
-        """Replace values by those of the other version: pairs (row here, row there), shape (n, 2); sample ids stay."""
+        """Take values from the other version for pairs (row here, row there), shape (n, 2); sample ids are kept."""
         if not len(pairs):
             return
         draft, held = self._draft, self.held(their_key)
@@ -282,7 +284,7 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return kind, draft and reader of the hidden tensors except nulls; the reader is None if only we have it."""
+        """Return kind, draft and reader of each companion except nulls; the reader is None if they lack it."""
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
@@ -298,7 +300,7 @@ class Incoming:
         return found
 
     def _append_missing(self, hidden: TensorDraft, kind: str, reader: SampleReader, flat: Ints) -> None:
-        """Compute entries of a companion that the other version lacks."""
+        """Compute and append the entries of a companion that the other version lacks."""
         values: list[Any] = [None] * len(flat)
         if kind == "shape":
             values = [np.array(reader.shape(row), np.int64) for row in flat.tolist()]
@@ -322,7 +324,7 @@ class Incoming:
                 self._append_run(tensor, reader, first, end)
 
     def _append_run(self, tensor: TensorDraft, reader: SampleReader, first: int, end: int) -> None:
-        """Append consecutive samples: whole chunks unchanged, and single samples of the chunks at both ends."""
+        """Append consecutive samples: chunks taken as a whole, and samples cut from the chunks at both ends."""
         table = reader.state.table
         row = int(table.ids.last.searchsorted(np.uint64(first)))
         whole = int(table.ids.last.searchsorted(np.uint64(end - 1), side="right"))
@@ -378,7 +380,7 @@ class Incoming:
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
         meta, shapes = reader.state.meta, None
-        # The shapes of linked data are not known one by one, so use their bounds.
+        # The shape of each linked sample is not known, so use the bounds of all their shapes.
         if meta.is_link and meta.max_shape:
             shapes = [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
         return Encoded(block, tensor.meta, shapes=shapes, creds=_codes(reader.state, first, end), owned=False)
@@ -386,7 +388,7 @@ class Incoming:
     def _parts(
         self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, label_map: Ints | None = None
     ) -> list[Encoded]:
-        """Return copies of consecutive samples; labels whose numbers differ, and tiled samples, are decoded."""
+        """Return copies of consecutive samples; tiled samples, and labels whose class numbers change, are decoded."""
         if label_map is None and not len(reader.state.tiles):
             return [
                 self._cut(tensor, reader, ordinal, row, row + stop - inside)
@@ -436,16 +438,16 @@ class Incoming:
 
 
 def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges between breaks."""
+    """Yield the ranges (start, stop) between breaks, from 0 to ``count``."""
     ends = [0, *breaks.tolist(), count]
     return ((a, b) for a, b in pairwise(ends) if a < b)
 
 
 def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
-    """Return a mask of the rows whose null needs a mark; a null among single numbers has no bytes and needs none."""
+    """Return a mask of the rows whose null needs a mark; a null of a tensor of single numbers needs no mark."""
     marks = held.null_marks()[rows]
-    # A null among single numbers is an empty sample. In a tensor of arrays it needs a mark, because empty arrays look
-    # the same.
+    # In a tensor of single numbers, an empty sample is a null. In a tensor of arrays, a null needs a mark, because an
+    # empty array is stored in the same way.
     single = held.reader.is_nullable and list(held.reader.state.meta.max_shape) == [1]
     if single and list(tensor.meta.max_shape) != [1]:
         marks |= held.reader.shapes(rows)[:, 0] == 0
@@ -464,7 +466,7 @@ def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
 
 
 def _codes(state: TensorState, first: int, end: int) -> NDArray[np.uint32] | None:
-    """Return the codes of the credentials of consecutive samples; None if they have none."""
+    """Return the credentials' codes of consecutive samples; None if codes for these samples are not stored."""
     if state.creds is None or state.creds.count < end:
         return None
     return state.creds.between(first, end).astype(np.uint32)
@@ -475,8 +477,8 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
 
     Returns
     -------
-    Our names, followed by names that only the other list has; and our number of each of its names, int64, or None if
-    all numbers are the same.
+    Our names followed by the names that only the other list has; and, for each name of the other list, its number in
+    the joined list, int64; None if no number changes.
     """
     names = list(ours)
     numbers = {name: i for i, name in reversed(list(enumerate(names)))}

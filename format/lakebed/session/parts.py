@@ -1,10 +1,10 @@
-"""Parts: runs of rows that other threads, processes or machines encode and write; one writer adopts and publishes them.
+"""Parts: rows that other threads, processes or machines encode and write, and that one writer adopts and publishes.
 
-A part is a small version of the dataset outside of the tree: its chunk files lie in a folder of the writer, and the
-facts for the indexes (ids, sizes, checksums, extents, class names, nulls, hidden tensors) are sent back pickled. The
-writer refers to its chunks at their place; it reads samples only if numbers of classes differ. Chunks that are too
-small travel with the part, and are packed with those of other parts. Chunks of parts that are never adopted are
-garbage, which is collected after the end of the writer.
+A part is a small version of the dataset outside of the version tree. Its chunk files are in a folder of the writer; its
+metadata (ids, sizes, checksums, extents, class names, nulls, hidden tensors) is sent to the writer pickled. The writer
+refers to the chunk files without copying them, and reads samples only if class numbers differ. Chunks that are too
+small for files are sent with the part, and are packed with small chunks of other parts. Chunks of parts that are never
+adopted are garbage, which is collected after the end of the writer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from lakebed.session.process.pickling import Place
 from lakebed.session.session import Session
 from lakebed.session.table import Table
 from lakebed.storage.base import Storage, traits_of
-from lakebed.versions.state import Snapshot, TensorState, folder_of
+from lakebed.versions.chunk_table import folder_of
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.draft.rows import Identities
 from lakebed.writing.draft.tensor import emptied
@@ -51,20 +52,20 @@ _SETTINGS = ("htype", "dtype", "sample_compression", "chunk_compression", "is_se
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows whose chunks are in the storage, to which no version refers yet.
+    """Rows whose chunks are in the storage, but in no version yet.
 
     Parameters
     ----------
     folder
-        Id of the folder with its chunks.
+        Id of the folder with the part's chunks.
     meta
         Names of the tensors, hidden ones included.
     tensors
-        Content of each tensor by key; tensors that the part does not extend have no samples.
+        Content of each tensor by key; a tensor to which the part adds no rows has no samples.
     learned
         Changes of infos by tensor key: entry -> (value when the part was begun, value now).
     carried
-        Chunks that are too small for files, by storage key; they are stored nowhere else.
+        Chunks that are too small for files, by storage key; only the part holds them.
     """
 
     folder: str
@@ -74,12 +75,12 @@ class Part:
     carried: Mapping[str, bytes]
 
     def extended(self) -> list[str]:
-        """Return the names of the visible tensors with rows."""
+        """Return the names of the visible tensors to which the part adds rows."""
         theirs = Snapshot(self.folder, self.meta, {}, self.tensors)
         return [name for name in theirs.names() if theirs.tensor(name).length]
 
     def length(self, name: str) -> int:
-        """Return the number of rows of a tensor, by its full name."""
+        """Return the number of rows that the part adds to a tensor, by the tensor's full name."""
         return self.tensors[self.meta.tensor_names.get(name, name)].length
 
 
@@ -101,9 +102,9 @@ class PartTarget:
     names: Mapping[str, str]
 
     def settled(self, part: Part) -> PartTarget:
-        """Return the target with the dtypes and htypes that a part has found for tensors that had none.
+        """Return the target with the dtypes and htypes of a part, for tensors that had none.
 
-        Later parts then use the same types: ``2`` after ``1.5`` becomes a float.
+        Later parts then use the same types: after a part with ``1.5``, the value ``2`` becomes a float.
         """
         tensors = dict(self.base.tensors)
         for key, state in tensors.items():
@@ -135,16 +136,16 @@ def _target(place: Place, base: Snapshot, names: Mapping[str, str]) -> PartTarge
 
 
 def _marker(folder: str) -> str:
-    """Return the key of the file by which other machines check that they see the writer's disk."""
+    """Return the key of a file that other machines read to check that they share the writer's disk."""
     return f"{folder_of(folder)}parts"
 
 
 @contextmanager
 def writing_parts(table: Table) -> Iterator[PartTarget]:
-    """Hold the writer's lock while others write parts for the columns of a table; publish at the end.
+    """Hold the writer's lock while other threads or processes write parts for a table's columns; publish at the end.
 
     ``with writing_parts(table) as target``: pass the target to any number of `PartWriter` in this process or, pickled,
-    in others, and their parts to :func:`adopt`. Unpublished changes of the dataset are published first.
+    in other processes, and their parts to :func:`adopt`. Unpublished changes of the dataset are published first.
 
     Raises
     ------
@@ -170,7 +171,7 @@ def writing_parts(table: Table) -> Iterator[PartTarget]:
         yield PartTarget(session.storage, session.credentials, base, table.names)
     finally:
         if has_marker:
-            with suppress(StorageError):  # if the file stays, it is garbage like its folder
+            with suppress(StorageError):  # a file that remains is garbage, as is its folder
                 session.storage.delete(_marker(folder))
         session.close_part_folder(folder)
         session.release()
@@ -183,7 +184,7 @@ def _without_samples(state: TensorState) -> TensorState:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """State of a writer of parts to which it can return: its draft, and the fork that received the rows after it."""
+    """State to which a writer of parts can return: its draft, and the fork with the rows added to the draft."""
 
     before: Draft
     after: Draft
@@ -197,7 +198,7 @@ class PartWriter:
     Parameters
     ----------
     allocate
-        Returns memory for files that are read and chunks that are rewritten.
+        Returns memory for the content of files that are read, and for chunks that are rewritten.
     """
 
     def __init__(self, target: PartTarget, allocate: Allocate = fresh) -> None:
@@ -240,13 +241,13 @@ class PartWriter:
         self._draft = draft
 
     def savepoint(self) -> Savepoint:
-        """Return the present state, for :meth:`back_to`."""
+        """Return the writer's current state, for :meth:`back_to`."""
         before = self._draft
         self._draft = before.fork()
         return Savepoint(before, self._draft)
 
     def back_to(self, point: Savepoint) -> None:
-        """Drop the rows since a savepoint, and their chunks."""
+        """Drop the rows that were added after a savepoint, and their chunks."""
         point.after.tensors.give_up()
         self._draft = point.before
 
@@ -268,7 +269,7 @@ class PartWriter:
         return Part(found.version_id, found.meta, tensors, learned, carried)
 
     def discard(self) -> None:
-        """Drop the rows since the last part, and remove their chunks."""
+        """Drop the rows of the unfinished part, and remove their chunks."""
         gone, self._draft = self._draft.tensors.spilled, self._new_draft()
         for key in gone:
             try:
@@ -294,12 +295,12 @@ class PartWriter:
 def written(
     target: PartTarget, batches: Iterable[Mapping[str, Any]], *, skip_ok: bool = False
 ) -> Part | None:
-    """Write batches of columns as one part; None if they have no rows.
+    """Write batches of columns as one part and return it; None if the batches have no rows.
 
     Parameters
     ----------
     batches
-        ``{column: ndarray, list or Arrow array}``; an empty one has no rows.
+        ``{column: ndarray, list or Arrow array}``; an empty batch has no rows.
     skip_ok
         Columns may be left out.
 
@@ -326,7 +327,7 @@ def written(
 
 
 def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:
-    """Divide the chunks of a part into small ones, which the adopting writer copies, and those that become files."""
+    """Divide a part's chunks into small ones, which the adopting writer copies, and chunks that become files."""
     carried: dict[str, bytes] = {}
     written: Files = {}
     for tensor in draft.tensors.seen.values():
@@ -356,12 +357,13 @@ def adopt(session: Session, parts: Iterable[Part]) -> None:
 
 
 def replace_by(session: Session, parts: Iterable[Part], *, one_each: bool = False) -> None:
-    """Replace the rows of tensors by those of parts, in this order; tensors that no part extends stay.
+    """Replace the rows of tensors by the rows of parts, in this order; tensors without rows in the parts are kept.
 
     Parameters
     ----------
     one_each
-        Each row is made of the row in its place: a tensor with as many rows as before was updated.
+        True if each new row was computed from the row with the same number: a tensor whose number of rows is unchanged
+        then counts as updated, and its rows keep their ids.
 
     Raises
     ------
@@ -431,7 +433,7 @@ def _check_fits(mine: TensorState, theirs: TensorState, name: str) -> None:
 def _adopt_info(
     draft: Draft, key: str, learned: Mapping[str, tuple[Any, Any]], theirs: TensorState
 ) -> NDArray[np.int64] | None:
-    """Merge the info of a part into that of a tensor; return the target's numbers of the part's classes."""
+    """Merge a part's info into a tensor's info; return the tensor's number of each class of the part."""
     info, meanings = dict(draft.tensors.seen[key].state.info), None
     if theirs.meta.htype == "class_label":
         names, meanings = merged_names(info.get(_CLASSES) or (), theirs.info.get(_CLASSES) or ())

@@ -33,12 +33,12 @@ LARGE = 1_000_000_000
 
 
 def whole(path: Path) -> Location:
-    """Return the place of an address; an address with a version is refused, because the call affects all versions.
+    """Return the location of a dataset; an address with a version is refused: the caller will affect all versions.
 
     Raises
     ------
     InvalidInputError
-        If it names a version.
+        If the address names a version.
     """
     location = parse(path)
     if location.ref is not None:
@@ -50,12 +50,12 @@ def whole(path: Path) -> Location:
 
 
 def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
-    """Return a storage in which a new dataset can be made.
+    """Return a storage in which a new dataset can be made, and its location; with ``overwrite``, remove the old one.
 
     Raises
     ------
     DatasetHandlerError
-        If a dataset exists, and ``overwrite`` is false or its deletion is switched off.
+        If a dataset exists there, and ``overwrite`` is false or the dataset forbids its deletion.
     PathNotEmptyException
         If the folder holds other files.
     """
@@ -96,7 +96,7 @@ def check_path(path: object) -> None:
     Raises
     ------
     DatasetNotFoundError
-        If it is neither text nor a path, or empty.
+        If the object is neither text nor a path, or is empty.
     """
     if not path or not (hasattr(path, "__fspath__") or isinstance(path, str | Location)):
         raise DatasetNotFoundError(f"{path!r} is not the path of a dataset; give a path or mem://name")
@@ -110,14 +110,14 @@ def discard(path: Path, *, force: bool, large_ok: bool) -> None:
     force
         Also remove files that do not open as a dataset.
     large_ok
-        Allow datasets above 1 GB.
+        Also remove datasets of more than 1 GB.
 
     Raises
     ------
     DatasetHandlerError
-        If no dataset exists, or its deletion is switched off.
+        If no dataset exists, or the dataset forbids its deletion.
     DatasetTooLargeToDelete
-        If it is above 1 GB and ``large_ok`` is false.
+        If the dataset has more than 1 GB and ``large_ok`` is false.
     """
     location = whole(path)
     discard_at(open_storage(location), location.shown, force=force, large_ok=large_ok)
@@ -176,7 +176,7 @@ def _nested(keys: Sequence[str]) -> tuple[str, ...]:
     return tuple(key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/"))
 
 
-# Files that an interrupted creation leaves (after a kill, or on a full disk); none of them belongs to a tensor.
+# Files that an interrupted creation leaves (the process was killed, or the disk was full); none belongs to a tensor.
 _UNBORN = rf"(versions/[0-9a-f]{{40}}/)?(dataset_meta\.json|commit_info\.json|{re.escape(LOCK_NAME)})"
 
 

@@ -2,7 +2,7 @@
 
     type of a field                                   tensor
     int, float, bool                                  generic, of 64 bits or bool
-    datetime, date, time, timedelta                   generic, read as what they are
+    datetime, date, time, timedelta                   generic, read as the same types
     a scalar type of NumPy, NDArray[np.float32]       generic, of that dtype
     str                                               text
     an Enum or a Literal of texts                     class_label with these classes
@@ -12,7 +12,7 @@
     Annotated[..., "image"]                           htype as named
     Annotated[..., {"htype": "image", ...}]           settings of ``create_tensor``, and ``info``
 
-Optional changes nothing: each tensor takes None for a missing value.
+``Optional[T]`` is treated like ``T``: each tensor accepts None for a missing value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def tensors_of(row_class: type) -> dict[str, dict[str, Any]]:
     Raises
     ------
     InvalidInputError
-        If it is no class of rows, or has a field whose type says nothing about the samples.
+        If ``row_class`` is neither a dataclass nor a model of Pydantic, or the type of a field determines no tensor.
     """
     names = _fields(row_class)
     if names is None:
@@ -52,7 +52,7 @@ def tensors_of(row_class: type) -> dict[str, dict[str, Any]]:
     facts = getattr(row_class, "model_fields", {})
     found = {}
     for name in names:
-        # Pydantic keeps what Annotated and Field say of a field apart from its type.
+        # Pydantic keeps the metadata of Annotated and Field apart from the field's type.
         more = list(facts[name].metadata) if name in facts else []
         settings = _settings(hints[name], more)
         if settings is None:
@@ -75,7 +75,7 @@ def _fields(row_class: Any) -> list[str] | None:
         return None
     if is_dataclass(row_class):
         return [field.name for field in fields(row_class)]
-    facts = getattr(row_class, "model_fields", None)  # of Pydantic, which need not be installed
+    facts = getattr(row_class, "model_fields", None)  # of models of Pydantic, which need not be installed
     return list(facts) if isinstance(facts, dict) and hasattr(row_class, "model_validate") else None
 
 
@@ -91,7 +91,7 @@ def _plain(value: Any) -> Any:
 
 
 def _settings(hint: Any, more: list[Any]) -> dict[str, Any] | None:
-    """Return settings by a type and what is said beside it; None if both say nothing."""
+    """Return the settings that a type and its further metadata determine; None if they determine no tensor."""
     while True:
         if get_origin(hint) is Annotated:
             hint, *said = get_args(hint)
@@ -141,7 +141,7 @@ def _by_type(hint: Any, more: list[Any]) -> dict[str, Any] | None:
 
 
 def _is_fixed(more: list[Any]) -> bool:
-    """Return whether lengths are said, as annotated_types and Pydantic do it, and the least is the most."""
+    """Return whether the metadata (of annotated_types or Pydantic) limits the length to a single number."""
     least = [one.min_length for one in more if getattr(one, "min_length", None)]
     most = [one.max_length for one in more if getattr(one, "max_length", None) is not None]
     return bool(least and most) and max(least) == min(most)

@@ -1,11 +1,11 @@
-"""Rows as dictionaries: columns are read chunk by chunk, and converted to Python values some thousand rows at a time.
+"""Rows as dictionaries: columns are read by chunks, and converted to Python values in batches of some thousand rows.
 
 tensor                      value
-single numbers              int, float, bool; None where null
-class labels                their names, if the tensor has any
-dates and times             date, datetime, time, timedelta; the number if Python has no such value
-arrays, files, links        an array; None where null
-text, json, list            str, JSON values, lists; None where null
+single numbers              int, float, bool; None for a null
+class labels                their names, or the numbers if the tensor has no class names
+dates and times             date, datetime, time, timedelta; the number if Python cannot represent the value
+arrays, files, links        an array; None for a null
+text, json, list            str, JSON values, lists; None for a null
 sequences                   a list of the above
 """
 
@@ -39,7 +39,7 @@ def row_values(table: Table, *, labels: bool) -> Iterator[dict[str, Any]]:
     Parameters
     ----------
     labels
-        Return class labels by their names.
+        Return the names of class labels instead of their numbers.
     """
     names = tuple(table.names)
     if table.index.is_single:
@@ -65,7 +65,7 @@ def _one(table: Table, name: str, *, labels: bool) -> Any:
 
 
 def value_of(selection: Selection) -> Any:
-    """Return the value of one sample, or of a part of one, as in rows, except that labels stay numbers."""
+    """Return the value of one sample, or of a part of a sample, as in the table above; labels stay numbers."""
     reader, index = selection.reader, selection.index
     if index.inside:
         value = next(selection.values())

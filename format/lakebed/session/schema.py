@@ -1,4 +1,4 @@
-"""Changes to the schema of a dataset: checks of names, then the draft's own steps (FORMAT.md 1.4, 11)."""
+"""Changes to the schema of a dataset: names are checked, then the draft is changed (FORMAT.md 1.4, 11)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
     Raises
     ------
     TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
-        If the name is taken or impossible.
+        If the name is already used or not allowed.
     ValueError
         If the tensor exists, ``exist_ok`` is true, and its settings are different.
     """
@@ -47,7 +47,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
 
 
 def _point_links(draft: Draft, names: Iterable[str]) -> None:
-    """Link new tensors to the keys of their companions; a key differs from the name if a renamed tensor has it."""
+    """Store the companions' keys in new tensors; a key differs from the name if a renamed tensor has that key."""
     keys = draft.schema.meta.tensor_names
     for name in names:
         meta = draft.tensors[keys[name]].meta
@@ -64,7 +64,7 @@ def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> 
     source
         Full name of the other tensor.
     unlink
-        Let the new tensor hold the data of the other's links.
+        Plan a tensor for the data to which the other tensor's links refer, instead of for links.
     """
     state = schema.tensor(source)
     is_link = state.meta.is_link and not unlink
@@ -82,7 +82,7 @@ def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> 
         infos[new] = dict(schema.tensor(old).info)
     meta = _emptied(state.meta, name, renamed).with_(is_link=is_link)
     if state.meta.is_link and unlink and not meta.verify:
-        # Unlike links that are not verified, data has companions for facts about files and for shapes.
+        # Data has companions for infos of files and for shapes, but unverified links have none; so plan them.
         links, made = companions_for(
             htype_named(meta.htype), name, with_info=True, with_shape=True, with_id=False
         )
@@ -169,7 +169,7 @@ def _check_size(states: Iterable[TensorState], what: str, *, large_ok: bool) -> 
 
 
 def approximate_size(state: TensorState) -> int:
-    """Return the bytes of the chunks of a tensor; chunks of unknown size count as full ones."""
+    """Return the number of bytes of a tensor's chunks; a chunk of unknown size counts as a full chunk."""
     sizes = state.table.places.sizes
     known = int(sizes.sum())
     return known + int((sizes == 0).sum()) * state.meta.chunk_size

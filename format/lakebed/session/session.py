@@ -41,20 +41,20 @@ class Session(Writer):
     read_only
         Refuse every change.
     cache_bytes, as_of, start, head_of
-        As for `Checkout`.
+        As in `Checkout`.
     lock_timeout
         Seconds to wait for another writer of the branch.
     credentials
-        Credentials of links; None takes those that the dataset names.
+        Credentials of links; None finds credentials by the names that the dataset declares.
 
     Attributes
     ----------
     epoch
-        Counter of events that outdate views: rows added or replaced through the dataset, and checkouts.
+        Number of events so far that make views outdated: additions or replacements of rows, and checkouts.
     credentials
         Credentials for following links.
     held_infos
-        Values of infos that callers hold, by key.
+        The infos that callers hold, by key; their values may have been changed in place.
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class Session(Writer):
         )
 
     def store_held_infos(self) -> None:
-        """Take in-place changes of infos that callers hold into the draft, all or nothing.
+        """Add in-place changes of infos that callers hold to the draft: all of them, or none.
 
         Raises
         ------
         InfoError
             If a value cannot be stored, or a commit is checked out.
         ReadOnlyModeError
-            If the dataset cannot be changed. In these cases the changes are dropped.
+            If the dataset is read-only. After this error and after InfoError, the changes are dropped.
         LockedException, StorageError
-            If it cannot be changed now; the next call tries again.
+            If the dataset cannot be changed now; the next call tries again.
         """
         changed = {key: live for key, live in self.held_infos.items() if live.is_changed}
         if not changed:
@@ -119,7 +119,7 @@ class Session(Writer):
             with self.writing() as draft:
                 schema = self.schema()
                 known = {key: state.info for key, state in schema.tensors.items()} | {DATASET: schema.info}
-                # Leave out the changes of tensors that were removed.
+                # Ignore changes of the infos of removed tensors.
                 new = {key: stored_form(live.of(known[key])) for key, live in changed.items() if key in known}
                 for key, info in new.items():
                     if key == DATASET:
@@ -152,7 +152,7 @@ class Session(Writer):
             )
 
     def schema(self) -> Snapshot:
-        """Return the present version with lengths; samples that wait in the draft may have no chunks yet."""
+        """Return the current version, with the lengths of unpublished changes, whose samples may have no chunks yet."""
         with self.mutex:
             draft = self._unpublished.draft
             if draft is None:
@@ -164,7 +164,7 @@ class Session(Writer):
             return draft.structure(is_final=work is None) if draft.dirty else self._position.snapshot
 
     def structure(self) -> Snapshot:
-        """Return the present version; lengths and extents may lag behind samples that were just added."""
+        """Return the current version; its lengths and extents may not include samples that were just added."""
         with self.mutex:
             draft = self._unpublished.draft
             if draft is None:
@@ -201,7 +201,7 @@ class Session(Writer):
         return draft
 
     def latest(self, key: str, name: str, row: int) -> Any:
-        """Return a flat sample including unpublished changes, without packing these into chunks."""
+        """Return a flat sample with unpublished changes, without packing unpublished samples into chunks."""
         with self.mutex:
             draft = self._unpublished.draft
             if draft is None or not draft.dirty or draft.tensors.seen[key].is_tiled(row):
@@ -217,9 +217,9 @@ class Session(Writer):
 
     @property
     def pending_id(self) -> str:
-        """Id of the next commit, fixed by the first access; the version's id if the dataset cannot be written.
+        """Id of the next commit, chosen on first access; the version's id if the session cannot commit here.
 
-        The id of the head cannot serve, because every publish changes it.
+        The head's own id does not become the commit's id, because every publish changes it.
         """
         with self.mutex:
             self._after_fork()
@@ -228,11 +228,11 @@ class Session(Writer):
             return self._promised.setdefault(self.branch, new_id())
 
     def pop_promised_id(self) -> str | None:
-        """Return the id that was promised to the next commit, and forget it; None if none was."""
+        """Return the id that :attr:`pending_id` chose for the next commit, and forget it; None if it chose none."""
         return self._promised.pop(self.branch, None)
 
     def known_as(self, address: str) -> str:
-        """Return the branch whose next commit was promised this id; return other addresses unchanged."""
+        """Return the branch whose next commit will get this id; return other addresses unchanged."""
         return next((branch for branch, id_ in self._promised.items() if id_ == address), address)
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -247,16 +247,16 @@ class Session(Writer):
         return self._linking
 
     def writing(self, *, sound: bool = True) -> _Change:
-        """Return a context that gives the draft for one change, all or nothing.
+        """Return a context manager for one change; it gives the draft, and drops the whole change after an error.
 
-        Use it as ``with session.mutex, session.writing() as draft``: the interpreter itself then releases the mutex, so
-        that no interrupt can come in between. Changes that have waited too long are published afterwards. Read the
-        schema inside: taking the lock may have loaded another writer's version.
+        Use it as ``with session.mutex, session.writing() as draft``: the interpreter itself then releases the mutex,
+        even after an interrupt. Changes that have waited too long are published at the end. Read the schema inside of
+        the context: taking the lock may load a version of another writer.
 
         Parameters
         ----------
         sound
-            Refuse a head whose lengths contradict each other, as after a kill of Deep Lake 3.x.
+            Refuse a head whose lengths contradict each other, which a killed Deep Lake 3.x can leave.
 
         Raises
         ------
@@ -265,12 +265,12 @@ class Session(Writer):
         LockedException
             If another writer holds the branch.
         DatasetCorruptError
-            If the head contradicts itself.
+            If the lengths in the head contradict each other.
         """
         return _Change(self, prepare=lambda: self._prepare(sound=sound))
 
     def draft(self) -> Draft:
-        """Return the draft of the running change."""
+        """Return the draft of the current change."""
         draft = self._unpublished.draft
         if draft is None:
             raise InvalidOperationError("no change is being made")
@@ -299,12 +299,12 @@ class Session(Writer):
         publisher.watch(self)
 
     def _begin_change(self, prepare: Callable[[], None] | None, frame: FrameType) -> tuple[Draft, bool]:
-        """Begin a change for a frame, unless it is part of another one.
+        """Begin a change for a frame of the program, unless it is part of a change that has begun already.
 
         Returns
         -------
         tuple
-            The draft, and whether this is a change of its own.
+            The draft, and whether a new change was begun.
         """
         draft = self._unpublished.work
         if draft is not None:
@@ -331,9 +331,9 @@ class Session(Writer):
             self.discard()
 
     def seconds_left(self) -> float | None:
-        """Return how many seconds unpublished changes may still wait; None if there are none.
+        """Return the number of seconds that unpublished changes may still wait; None without unpublished changes.
 
-        A ``with`` block keeps everything until its end.
+        Within a ``with`` block of the dataset this is the full time, so nothing is published before the block's end.
         """
         if self._unpublished.draft is None or self._pid != os.getpid():
             return None
@@ -349,7 +349,7 @@ class Session(Writer):
     def begin_in_child(self) -> None:
         """Repair the session in a forked child, in which the other threads of its parent do not exist.
 
-        If one of them held the mutex, it was perhaps changing the draft: both are replaced.
+        Another thread may have held the mutex and been changing the draft, so mutex and draft are replaced.
         """
         self.credentials.begin_in_child()
         if self.mutex.acquire(blocking=False):
@@ -375,16 +375,16 @@ class Session(Writer):
                     self.unlock()
 
     def try_append_row(self, group: str, row: Mapping[str, Any]) -> bool:
-        """Append a row of the same kind as one that was checked before; return whether it was appended.
+        """Append a row if a row with the same types was checked before; return whether it was appended.
 
-        The row is encoded later, together with others, but counts at once.
+        The row is encoded later, together with other rows, but already counts in the length of the dataset.
         """
         with self.mutex:
             draft = self._draft_to_append()
             return draft is not None and draft.try_append_row(group, row) and self._bound_pending(draft)
 
     def try_append(self, key: str, sample: Any) -> bool:
-        """Append a sample that fits its tensor because one of the same kind did; see :meth:`try_append_row`."""
+        """Append a sample if a sample of the same type was checked before; see :meth:`try_append_row`."""
         with self.mutex:
             draft = self._draft_to_append()
             return draft is not None and draft.try_append(key, sample) and self._bound_pending(draft)
@@ -412,15 +412,15 @@ class Session(Writer):
             self._holds += 1
 
     def release(self) -> None:
-        """Release one :meth:`hold`; publish changes."""
+        """End the effect of one call of :meth:`hold`, and publish changes."""
         with self.mutex:
             self._holds = max(0, self._holds - 1)
             self.flush()
 
     def flush(self) -> None:
-        """Publish all changes; they are durable and visible when this returns.
+        """Publish all changes: they are durable and visible to readers when this returns.
 
-        After an error of the storage changes and lock are kept: try again.
+        After an error of the storage the changes and the lock are kept, and the caller can try again.
 
         Raises
         ------
@@ -445,8 +445,8 @@ class Session(Writer):
     def flush_waiting(self) -> None:
         """Publish changes that have waited too long, from a thread without a caller that could handle errors.
 
-        After an error the changes stay, for another attempt; if they were dropped, the next writing call raises an
-        error.
+        After an error the changes are kept for another attempt. If the changes had to be dropped, the next call that
+        writes raises an error.
         """
         with self.mutex:
             if self._pid != os.getpid() or self._lost is not None:
@@ -466,7 +466,7 @@ class Session(Writer):
             ) from lost
 
     def packed(self, draft: Draft) -> Snapshot:
-        """Return a draft with all samples packed into chunks; existing chunks that are needed are read concurrently."""
+        """Return the version of a draft with all samples packed into chunks; needed chunks are read concurrently."""
         self._tail_cache.fetch(draft.tails)
         return draft.snapshot()
 
@@ -484,7 +484,7 @@ class Session(Writer):
 
 
 class _Change:
-    """Context of one change of a session's draft, or of a part of one; it gives the draft.
+    """Context manager of one change of a session's draft, or of a part of a change; it gives the draft.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tables: tensors, rows and a version, the form of data for loaders, queries, views, exporters and workers."""
+"""Tables: columns and rows of one open dataset, as loaders, queries, views, exporters and workers receive them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Table:
     names
         Columns in order: name of the column -> full name of the tensor.
     index
-        Selected rows, and parts of each sample.
+        Selected rows, and the selected part of each sample.
 
     Examples
     --------
@@ -101,16 +101,16 @@ class Table:
 
     @property
     def length(self) -> int:
-        """Rows of the shortest tensor, whatever is selected; 0 if the table has no tensors."""
+        """Number of rows of the shortest tensor, whichever rows are selected; 0 if the table has no tensors."""
         return min((state.length for state in self.states().values()), default=0)
 
     @property
     def longest(self) -> int:
-        """Rows of the longest tensor, whatever is selected; 0 if the table has no tensors."""
+        """Number of rows of the longest tensor, whichever rows are selected; 0 if the table has no tensors."""
         return max((state.length for state in self.states().values()), default=0)
 
     def rows(self) -> Rows:
-        """Return the numbers of the selected rows, as far as every tensor has them.
+        """Return the numbers of those selected rows that every tensor has.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class Table:
         return self.index.rows(self.length)
 
     def shared_rows(self, names: Iterable[str] | None = None) -> Rows:
-        """Return the numbers of the selected rows that some columns have; raise if only some of them are empty.
+        """Return the numbers of the selected rows that all named columns have.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class Table:
         Raises
         ------
         InvalidInputError
-            If one of the columns has no rows and would hide those of another; the message names it.
+            If one of the columns has no rows, so that it would hide the rows of another one; the message names both.
         IndexError
             If a selected row does not exist.
         """
@@ -164,7 +164,7 @@ class Table:
         return self.session.reader(self.session.schema().tensor(full).key, full)
 
     def companion(self, name: str, kind: str) -> SampleReader | None:
-        """Return the reader of a hidden tensor of a column (``id``, ``shape``, ``info``, ``null``), if it exists."""
+        """Return the reader of a companion (``id``, ``shape``, ``info``, ``null``) of a column; None if it has none."""
         full = self.names[name]
         key = companion_key(self.session.schema().meta, full, kind)
         return None if key is None else self.session.reader(key, companion(full, kind))
@@ -175,7 +175,7 @@ class Table:
         Parameters
         ----------
         keep
-            Put chunks into the cache.
+            Put the chunks that are read into the cache.
         """
         from lakebed.reading.columns.scan import ColumnScan
 
@@ -200,6 +200,6 @@ def _reopened(address: Address, names: Mapping[str, str], index: Index) -> Table
 
 @runtime_checkable
 class HasTable(Protocol):
-    """Facade of a dataset, or of a view of one, as seen by the packages that it uses."""
+    """Facade of a dataset or view, reduced to the method that packages below `lakebed.dataset` use."""
 
     def _table(self, tensors: Sequence[str] | None = None) -> Table: ...

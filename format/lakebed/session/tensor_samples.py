@@ -1,4 +1,4 @@
-"""Samples of one tensor as values for another one, which may copy their stored bytes."""
+"""Interface of the samples of a tensor that are stored in another tensor, perhaps by copying their stored bytes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class TensorSamples(ABC):
-    """Samples of one tensor as values for another one, which may copy their stored bytes without decoding."""
+    """Samples of one tensor as values for another tensor, which may copy their stored bytes without decoding."""
 
     @property
     @abstractmethod
     def is_single(self) -> bool:
-        """True if this is one sample, with no sample axis."""
+        """True if this is one sample, so that arrays have no axis of samples."""
 
     @property
     @abstractmethod
@@ -34,7 +34,7 @@ class TensorSamples(ABC):
     @property
     @abstractmethod
     def holds_nothing(self) -> bool:
-        """True if only empty samples were ever stored, so that no dtype is known."""
+        """True if only empty samples were ever stored, so that the tensor has no dtype."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -45,15 +45,15 @@ class TensorSamples(ABC):
 
     @abstractmethod
     def recorded_values(self) -> Iterator[Any]:
-        """Yield the samples: None for recorded nulls, an array with its dtype for empty samples."""
+        """Yield the samples: None for nulls; for empty samples an empty array of the tensor's dtype."""
 
     @abstractmethod
     def links(self) -> Iterator[Any]:
-        """Yield the links themselves, not their data; for sequences lists of links."""
+        """Yield the links themselves, not the data to which they refer; for sequences, lists of links."""
 
     @abstractmethod
     def creds_names(self) -> Callable[[int], str | None]:
-        """Return the function from the code of credentials in this dataset to their name."""
+        """Return the function that maps a code of credentials in this dataset to the name of the credentials."""
 
     @abstractmethod
     def fits_stored(self, meta: TensorMeta) -> bool:

@@ -12,11 +12,11 @@ from lakebed.session.table import Table
 
 WINDOW_BYTES = 64_000_000  # limit of the values that one process holds at a time, in bytes
 WINDOW_ROWS = 1024  # limit of rows whose values are Python objects
-_UNKNOWN_BYTES = 100.0  # assumed size of a value of unknown size
+_UNKNOWN_BYTES = 100.0  # number of bytes assumed for a value of unknown size
 
 
 def even(table: Table) -> Table:
-    """Return the table if all its columns have the selected rows; a shorter column would hide rows of the others.
+    """Return the table if all its columns have the selected rows, so that no shorter column hides rows.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def even(table: Table) -> Table:
 
 
 def windows(table: Table, count: int) -> list[tuple[int, int]]:
-    """Return about ``count`` windows (start, stop) of the selected rows, cut at chunk boundaries where one is near.
+    """Return about ``count`` windows (start, stop) of the selected rows, cut at chunk boundaries that are near.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def has_arrays(table: Table, name: str) -> bool:
 
 
 def bytes_of_row(table: Table) -> float:
-    """Estimate the bytes of the values of a row in memory."""
+    """Estimate the number of bytes of memory that the values of a row need."""
     total = 0.0
     for name, state in table.states().items():
         reader = table.reader(name)

@@ -1,4 +1,4 @@
-"""Writing one branch of a dataset: the writer's lock, publishing, and finding out how an interrupted publish ended."""
+"""Writing of one branch: the writer's lock, publishing, and checks whether an interrupted publish succeeded."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _MOST_BYTES = 16 * 1024 * 1024
 
 
 class TailCache:
-    """Small chunks at the ends of tensors, kept by a writer that has published or read them.
+    """Cache of the small last chunks of tensors that a writer has published or read.
 
-    The next publish packs their samples together with new ones. Otherwise it would first read one chunk of every
-    tensor. Not for several threads at once.
+    The next publish packs the samples of these chunks together with new samples. Without the cache, it would first read
+    one chunk of every tensor. Not thread-safe.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class TailCache:
         self._bytes = 0
 
     def read(self, state: TensorState, row: int) -> bytes | memoryview:
-        """Return the chunk file of a row of a tensor's chunk table."""
+        """Return the content of the chunk file that a row of a tensor's chunk table names."""
         key = state.table.key(row)
         kept = self._kept.get(key)
         if kept is not None:
@@ -68,7 +68,7 @@ class TailCache:
         return data
 
     def fetch(self, wanted: Callable[[], Iterable[tuple[TensorState, int]]]) -> None:
-        """Read the chunks that the next publish needs, concurrently, if they lie on a store."""
+        """If the storage is remote, read the chunks that the next publish needs concurrently."""
         if not self._is_remote:
             return
         from lakebed.storage.concurrently import concurrently
@@ -80,7 +80,7 @@ class TailCache:
                 self._keep(state.table.key(row), data)
 
     def published(self, snapshot: Snapshot, chunks: Mapping[str, Data]) -> None:
-        """Keep the last chunk of every tensor, if this publish wrote it."""
+        """Keep the last chunk of each tensor if this publish wrote the chunk and the chunk is small."""
         for state in snapshot.tensors.values() if chunks else ():
             table, last = state.table, len(state.table) - 1
             key = table.key(last) if last >= 0 and table.size(last) <= _SMALL else ""
@@ -103,7 +103,7 @@ class TailCache:
 
 
 class Writer(Checkout):
-    """The head of a branch, the lock to write it, and its publishes, whose outcome may stay unknown.
+    """Checkout that can write: it takes the lock of a branch and publishes; the outcome of a publish may be unknown.
 
     `Session` decides what to publish.
 
@@ -127,8 +127,8 @@ class Writer(Checkout):
         self._tail_cache = TailCache(storage, self.source)
         self._pid = os.getpid()
         self._lock: Lease | None = None
-        self._passing: Lease | None = None  # the lease that is being acquired or released
-        # Versions of the last publish if its outcome is unknown: it may have succeeded, or may still succeed.
+        self._passing: Lease | None = None  # the lease that this session is acquiring or releasing
+        # Versions of the last publish if its outcome is unknown: the publish may have succeeded, or may still succeed.
         self._unknown_commit: Sequence[Snapshot] = ()
         self._lost: CommitFailed | None = None
         self._holds = 0
@@ -149,12 +149,12 @@ class Writer(Checkout):
             self._collector.forget()
 
     def acquire_lock(self, patience: float = 0.0) -> None:
-        """Become the writer of the branch; at an old commit, of a new branch that begins there.
+        """Become the writer of the branch; at an old commit, create a new branch there and become its writer.
 
         Parameters
         ----------
         patience
-            Shortest time in seconds to wait for another writer, even if the dataset was opened with less.
+            Minimum time in seconds to wait for another writer, even if ``lock_timeout`` is shorter.
         """
         if self.read_only:
             raise ReadOnlyModeError(
@@ -196,7 +196,7 @@ class Writer(Checkout):
             self._collector.request_sweep()
 
     def _pass_on(self) -> None:
-        """Give back a lease under which this session does not write, or no longer writes."""
+        """Release a lease under which this session does not write yet, or writes no longer."""
         passing = self._passing
         if passing is not None and passing is not self._lock:
             passing.release()
@@ -215,7 +215,7 @@ class Writer(Checkout):
         )
 
     def unlock(self) -> None:
-        """Let others write the branch; unpublished changes are dropped."""
+        """Release the writer's lock of the branch; unpublished changes are dropped."""
         if self._lock is not None:
             self._passing = self._lock
             self._lock = self._unpublished.draft = None
@@ -227,7 +227,7 @@ class Writer(Checkout):
         return self._holds > 0
 
     def create_branch(self, name: str) -> None:
-        """Start a branch at this version, or at the commit below an unchanged head, and check it out."""
+        """Create a branch at this commit, or at the commit below this head, and check the branch out."""
         from lakebed.versions.derive import inherited
 
         if self.read_only:
@@ -241,7 +241,7 @@ class Writer(Checkout):
         self.start_branch(name, base, inherited(start, new_id()))
 
     def start_branch(self, name: str, base: str, head: Snapshot) -> None:
-        """Publish a new branch that starts at the version ``base`` and has this head, and check it out."""
+        """Publish a new branch that starts at the version ``base`` and has this head; check the branch out."""
         from lakebed.storage.lock import WriterLock
         from lakebed.versions.locks.marker import release_lock
         from lakebed.versions.publish import publish
@@ -269,9 +269,9 @@ class Writer(Checkout):
             self._lock.protect(version_id)
 
     def open_part_folder(self) -> str:
-        """Make a folder for chunks that others write while this session holds the lock; return its version id.
+        """Reserve a folder for chunks that other processes write while this session holds the lock; return its id.
 
-        Garbage collection leaves it alone until it is closed, or the session ends.
+        Garbage collection keeps the folder until :meth:`close_part_folder`, or until the session ends.
         """
         folder = new_id()
         with self.mutex:
@@ -280,7 +280,7 @@ class Writer(Checkout):
         return folder
 
     def close_part_folder(self, folder: str) -> None:
-        """Leave chunks that were not adopted to garbage collection, starting with the next publish."""
+        """Let garbage collection remove chunks that were not adopted, starting with the next publish."""
         self._part_folders = tuple(other for other in self._part_folders if other != folder)
 
     # -- publishing --------------------------------------------------------------------------------------------
@@ -293,11 +293,11 @@ class Writer(Checkout):
         Parameters
         ----------
         updates
-            Changes of the version tree; applied again if another branch was published meanwhile.
+            Changes of the version tree; they are applied again if another branch was published meanwhile.
         versions
-            Complete versions under ids of their own.
+            Complete versions, each with a new id.
         leaving
-            The lock is given back right after, unless a ``with`` block keeps it.
+            True if the caller releases the lock right afterwards, unless a ``with`` block keeps it.
 
         Raises
         ------
@@ -335,14 +335,14 @@ class Writer(Checkout):
         self._published(at, versions)
 
     def _completed(self, updates: Updates) -> Updates:
-        """Add the changes to the tree that every publish of a session makes."""
+        """Return updates, together with the changes of the tree that every publish of a session makes."""
         from lakebed.versions.updates import drop_unverified
 
         collected = self._collector.updates(self.tree, self.branch)
         return [*updates, *drop_unverified(self.snapshot), *collected]
 
     def _check_in_step(self, versions: Sequence[Snapshot]) -> None:
-        """Refuse to publish a version whose lengths contradict each other, so that no reader ever meets it."""
+        """Refuse to publish a version whose lengths contradict each other, so that no reader ever opens it."""
         for version in versions:
             problem = contradiction(version)
             if problem is not None:
@@ -354,7 +354,7 @@ class Writer(Checkout):
                 )
 
     def _go_on_below(self) -> None:
-        """Start a new head above the present one, so that later publishes need not list its chunks."""
+        """Start a new head above the present head, so that later publishes need not list the present head's chunks."""
         from lakebed.versions.derive import inherited
         from lakebed.versions.publish import publish
         from lakebed.versions.updates import CheckpointHead
@@ -369,12 +369,12 @@ class Writer(Checkout):
         self._published(at, [head])
 
     def resolve_unknown_commit(self) -> Sequence[Snapshot]:
-        """Find out how a publish with an error ended; return its versions if it succeeded.
+        """Check whether a publish with unknown outcome succeeded; return its versions if so, else an empty sequence.
 
         Raises
         ------
         CommitStateUnknown
-            If the storage still does not answer.
+            If the storage still does not answer, so that the outcome stays unknown.
         """
         failed = self._unknown_commit
         if not failed:
@@ -399,8 +399,8 @@ class Writer(Checkout):
         return ()
 
     def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
-        # An interrupt may come at any point. Until the last assignment, the outcome of the publish counts as unknown,
-        # and the next call repeats this whole method.
+        # An interrupt may come at any point. Until `_unknown_commit` is cleared, the outcome of the publish counts as
+        # unknown, and the next call repeats this whole method.
         old, head, draft = self.snapshot, versions[-1], self._unpublished.draft
         if draft is not None:
             self._tail_cache.published(head, draft.tensors.new_chunks())
@@ -414,14 +414,14 @@ class Writer(Checkout):
             for folder in self._part_folders:
                 self._lock.protect(folder)
         self._unknown_commit = ()
-        # After an interrupt, the next collection removes what this one left.
+        # If an interrupt stops this garbage collection, the next collection removes the remaining files.
         with OnFailure(self._collector.forget):
             self._collector.published(old, versions, at.tree, self.branch)
 
     # -- letting go --------------------------------------------------------------------------------------------
 
     def discard(self) -> None:
-        """Drop everything unpublished, as after an error that leaves the draft in doubt."""
+        """Drop all unpublished changes, as after an error that may have left the draft inconsistent."""
         with self.mutex:
             self._unpublished.draft = None
             self._readers.clear()
@@ -430,9 +430,9 @@ class Writer(Checkout):
                 self.unlock()
 
     def drop_unpublished(self) -> None:
-        """Drop everything unpublished; if the outcome of a publish is unknown, the next change reads the present state.
+        """Drop all unpublished changes, after checking the outcome of a publish whose outcome is unknown.
 
-        Unlike :meth:`discard`, this leaves nothing in doubt while the lock is held.
+        If the outcome stays unknown, the lock is released as well, so that the next change reads the present state.
         """
         with self.mutex:
             try:
@@ -442,7 +442,7 @@ class Writer(Checkout):
             self.discard()
 
     def abandon(self) -> None:
-        """Drop everything without touching the storage, as the end of the process does."""
+        """Drop unpublished changes and the lock without any request to the storage, as if the process had ended."""
         self._unpublished.draft = None
         self._unknown_commit, self._holds, self._lost = (), 0, None
         if self._lock is not None:

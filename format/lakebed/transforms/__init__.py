@@ -1,4 +1,5 @@
-"""Functions over the items of an input, whose rows go into a dataset: on threads, processes or a cluster, resumable.
+"""Transforms: functions that make rows of a dataset from the items of an input, on threads, processes or a cluster.
 
-Rows become chunks in `writing`, parts are adopted in `session`, and `dataset` has the facade that functions see.
+A transform can be resumed. `writing` encodes the rows, `session` adopts the parts, and `dataset` has the objects that
+functions receive.
 """

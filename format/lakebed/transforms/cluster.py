@@ -1,8 +1,8 @@
-"""Workers on a Ray cluster: each task of a transform is a task of Ray, which runs wherever the cluster has room for it.
+"""Workers on a Ray cluster: each task of a transform is a task of Ray, which runs on any node that is free.
 
-The job is put into Ray's object store once; each process of Ray makes a worker for its first task, and keeps it. Parts
-are written straight into the dataset's storage; only metadata comes back. Ray's own retries are off: this module
-decides which lost tasks are repeated, and how often.
+The job is put into Ray's object store once; each process of Ray creates a worker for its first task, and keeps it.
+Parts are written directly into the dataset's storage; only metadata is sent back. Ray's own retries are switched off:
+this module decides which lost tasks are repeated, and how often.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from lakebed.transforms.processes import answer, guarded, pickled_job
 from lakebed.transforms.work import Failure, Job, Outcome, Task, Worker
 
 _TOLD_SECONDS = 0.2  # seconds between reports of progress
-_MOST_DEATHS = 2  # number of processes that a task may kill before it fails, because its items are the cause
-_MOST_LOSSES = 10  # number of its nodes that may be lost before a task fails
-# Seconds before the task of a lost node is restarted, so that the cluster notices the loss.
+_MOST_DEATHS = 2  # number of processes that may die during a task before it fails as their cause
+_MOST_LOSSES = 10  # number of nodes that a task may lose before it fails
+# Seconds to wait before the task of a lost node is restarted, so that the cluster notices the loss first.
 _PAUSE_SECONDS = 0.5
 _CANCEL_SECONDS = 10.0  # seconds that cancelled tasks have to end
 _PROBE_SECONDS = 120.0  # seconds that a node has to start a process and to open the dataset
@@ -116,16 +116,16 @@ def connect() -> Any:
 
 
 def cluster(job: Job, count: int) -> Executor:
-    """Return an executor on a Ray cluster, which is found or started.
+    """Return an executor on a Ray cluster; see :func:`connect` for the choice of the cluster.
 
     Raises
     ------
     ModuleNotInstalledException
-        If Ray is not installed here, or lakebed not there.
+        If Ray is not installed here, or lakebed is not installed on the cluster.
     InvalidInputError
         If the function or its arguments cannot be sent to another process.
     InvalidInputDataError, InvalidOutputDatasetError
-        If input or output lie on a disk that some node of the cluster does not have.
+        If input or output are on a disk that some node of the cluster cannot read.
     """
     ray_module()
     data = pickled_job(job, secrets=False)  # secrets must not reach Ray's object store
@@ -135,9 +135,9 @@ def cluster(job: Job, count: int) -> Executor:
 
 
 def _check_shared(ray: Any, job: Job) -> None:
-    """Ask a process on each node whether it can open storage on disks.
+    """Check on each node that a process there can open the input and output that are on disks.
 
-    Nodes that join later are not asked; a target that is opened there checks itself.
+    Nodes that join later are not checked here; the target itself checks the disk when it is opened on such a node.
     """
     places: list[tuple[type[TransformError], str, bytes]] = []
     if job.target is not None and _is_on_disk(job.target.storage):
@@ -164,17 +164,17 @@ def _is_on_disk(storage: Storage) -> bool:
 
 
 def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]]:
-    """Return, for each other node that does work, why it cannot open pickled places.
+    """Return, for each other node that runs tasks, the reasons why it cannot open pickled places.
 
     Parameters
     ----------
     places
-        Objects that open a storage when they are unpickled: targets, tables and others.
+        Objects that open a storage when they are unpickled, such as targets and tables.
 
     Returns
     -------
     dict
-        Address and id of a node -> an entry for each place: the reason, or None if it can be opened there.
+        Address and id of a node -> an entry for each place: the reason, or None if the place can be opened there.
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -201,7 +201,7 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
 
 
 def _not_importable(error: BaseException) -> BaseException:
-    """Return the error to raise for a failed task of Ray; `_done` itself raises none."""
+    """Return the error to raise for a failed task of Ray: `_done` raises no error, so the task could not be started."""
     text = str(error)
     if "ModuleNotFoundError" not in text and "ImportError" not in text:
         return error
@@ -224,7 +224,7 @@ class _Running:
 
 
 class OnCluster(Executor):
-    """An executor that runs a few tasks at a time as tasks of Ray, which wait there until a node is free."""
+    """An executor that runs a few tasks at a time as tasks of Ray, which wait in Ray until a node is free."""
 
     def __init__(self, ray: Any, job: bytes, count: int) -> None:
         self.workers = count
@@ -263,7 +263,7 @@ class OnCluster(Executor):
         return self._do.remote(self._key, self._job, data)
 
     def _collect(self, running: Iterable[_Running]) -> None:
-        """Take the outcomes of tasks that ended; restart those that were lost."""
+        """Store the outcomes of tasks that ended; restart tasks that were lost."""
         waiting = _open(running)
         if not waiting:
             return

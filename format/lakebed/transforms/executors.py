@@ -1,7 +1,7 @@
-"""Executors of the tasks of a transform: this thread, or several; outcomes come in the order of the tasks.
+"""Executors of the tasks of a transform, in one thread or several; outcomes are yielded in the order of the tasks.
 
-An executor draws tasks while it has room for them, a few more than it has workers. Leaving its ``with`` block gives up
-unfinished tasks.
+An executor takes a few more tasks than it has workers. At the end of its ``with`` block, unfinished tasks are
+cancelled.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Executor(ABC):
     Attributes
     ----------
     workers
-        Number of tasks at a time.
+        Number of tasks that run at the same time.
     """
 
     workers = 1
 
     @property
     def most(self) -> int:
-        """Maximum number of tasks that are running or wait for a slow first one."""
+        """Maximum number of tasks that are running, or have ended and wait for an earlier task to end."""
         return 4 * self.workers + 4
 
     @abstractmethod
@@ -50,10 +50,10 @@ class Executor(ABC):
 
     @abstractmethod
     def items_done(self) -> int:
-        """Return the number of done items in running tasks."""
+        """Return the number of items that running tasks have processed."""
 
     def close(self) -> None:  # noqa: B027 - this thread needs none
-        """Give up running tasks, and end all workers."""
+        """Cancel running tasks, and end all workers."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +91,7 @@ class Serial(Executor):
 
 
 class Runner(ABC):
-    """A runner of one task at a time, for a thread that waits for it."""
+    """A runner of one task at a time; the calling thread waits for the task."""
 
     @abstractmethod
     def do(self, task: Task) -> Outcome:
@@ -110,7 +110,7 @@ class Runner(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """Make the current task end soon; no other one is started."""
+        """Make the current task end soon; no further task is started."""
 
     def close(self) -> None:  # noqa: B027 - a thread is not its own
         """Release resources."""
@@ -141,7 +141,7 @@ class InThread(Runner):
 
 
 class Pool(Executor):
-    """An executor on threads, each with a runner: in the thread itself, in a process, or elsewhere."""
+    """An executor on threads, each with a runner that works in the thread itself, in a process, or on a cluster."""
 
     def __init__(self, runners: list[Runner]) -> None:
         self.workers = len(runners)

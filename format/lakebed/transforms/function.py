@@ -27,7 +27,7 @@ _WITHOUT_MEANING = frozenset({"disable_label_sync", "extend_only", "disable_rech
 
 
 class Pipeline:
-    """Functions that are each given the rows of the previous one; made by ``compose``."""
+    """Functions of which each one receives the rows of the previous one; made by ``compose``."""
 
     def __init__(self, functions: Sequence[ComputeFunction]) -> None:
         self.functions = list(functions)
@@ -38,7 +38,7 @@ class Pipeline:
     if not TYPE_CHECKING:  # type checkers would otherwise accept every name
 
         def __getattr__(self, name: str) -> Any:
-            """Explain the replacement of a name that only 3.x has."""
+            """Raise an error that names the replacement of a name that only 3.x has."""
             from lakebed.runtime.absent import explained
 
             if (told := explained(type(self).__name__, name)) is not None:
@@ -72,18 +72,18 @@ class Pipeline:
         resume: bool = True,
         **kwargs: Any,
     ) -> TransformReport:
-        """Call the functions with every item of an input, and append their rows to a dataset, in the input's order.
+        """Call the functions with every item of an input, and append the resulting rows to a dataset, in input order.
 
-        All rows are published at once at the end, or after each ``checkpoint_interval`` items: failures before leave
-        the dataset as it was. With checkpoints, the same call continues after the last one.
+        All rows are published at once at the end, or after each ``checkpoint_interval`` items. If the call fails, the
+        dataset is as it was before the call, or at the last checkpoint, after which the same call continues.
 
         Parameters
         ----------
         data_in
-            A dataset or a view of one, whose rows the function is given; a list, an array, an Arrow table, a data
-            frame; an object with ``len`` and ``[i]``; an iterable.
+            A dataset or view, whose rows are passed to the function; a list, an array, an Arrow table, a data frame; an
+            object with ``len`` and ``[i]``; or an iterable.
         ds_out
-            The dataset that receives the rows; None replaces those of ``data_in``.
+            The dataset that receives the rows; None replaces the rows of ``data_in``.
         num_workers
             Number of workers; 0 works in this thread.
         scheduler
@@ -91,25 +91,25 @@ class Pipeline:
         progressbar
             Show the progress: a bar, or a line a minute if the output is not a terminal.
         skip_ok
-            Rows may leave tensors out, which stay as they are.
+            Rows may lack tensors; these tensors are not changed.
         check_lengths
             Refuse an output whose tensors differ in length.
         pad_data_in
-            If tensors of the input differ in length, take as many rows as the longest has; missing samples are empty.
+            If tensors of the input differ in length, read as many rows as the longest has; missing samples are empty.
         read_only_ok
             For a read-only dataset as input and output: call the functions, and store nothing.
         cache_size
-            Megabytes of values that wait to be encoded, for each worker.
+            Maximum size of the values that wait to be encoded, in MB for each worker.
         checkpoint_interval
             Commit after this many items; 0 publishes once at the end, without a commit.
         ignore_errors
-            Leave out items that fail, and report them.
+            Leave out and report items that fail, instead of raising an error.
         verbose
             With ``ignore_errors``, print the items that were left out.
         resume
             Continue after the last checkpoint of the same transform. False removes its rows and starts over.
         kwargs
-            ``disable_label_sync``, ``extend_only`` and others of 3.x, without a meaning here.
+            Arguments of 3.x that have no effect here: ``disable_label_sync``, ``extend_only`` and others.
 
         Returns
         -------
@@ -118,7 +118,8 @@ class Pipeline:
         Raises
         ------
         TransformError
-            If an item fails; it has the ``index``, the text as ``item``, and the function's error as its cause.
+            If an item fails; the error has the item's number as ``index``, its text as ``item``, and the function's
+            error as its cause.
         InvalidInputDataError, InvalidOutputDatasetError
             If the input has no items, or the output cannot take rows.
         ResumeError
@@ -132,7 +133,7 @@ class Pipeline:
 
 
 class ComputeFunction(Pipeline):
-    """A function with all of its arguments but the samples; returned by the result of ``compute``."""
+    """A function with all its arguments except the samples; returned by a function that ``compute`` has decorated."""
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str
@@ -157,12 +158,13 @@ def compute(fn: None = None, name: str | None = None) -> Callable[[Callable[...,
 
 
 def compute(fn: Callable[..., Any] | None = None, name: str | None = None) -> Any:
-    """Make a function ``(sample_in, sample_out, ...)`` a transform: call it with its other arguments, then ``eval``.
+    """Make a transform of a function ``(sample_in, sample_out, ...)``; see the example for its use.
 
     Parameters
     ----------
     fn
-        It adds rows to ``sample_out``: ``sample_out.append({"images": image})``, ``sample_out.images.append(image)``.
+        Function that adds rows to ``sample_out``, by ``sample_out.append({"images": image})`` or
+        ``sample_out.images.append(image)``.
     name
         Name of the transform in messages and commits; None takes the function's own name.
 
@@ -212,7 +214,7 @@ def compose(functions: Sequence[ComputeFunction]) -> Pipeline:
     HubComposeEmptyListError
         If the list is empty.
     HubComposeIncompatibleFunction
-        If one is something else.
+        If an element of the list is not such a call.
     """
     if not functions:
         raise HubComposeEmptyListError("Cannot deeplake.compose an empty list.")
@@ -255,13 +257,13 @@ def transform(
     ----------
     fn
         Returns a row ``{tensor: value}``, several rows, or None for none; with ``batch_size`` columns
-        ``{tensor: values}``, or an iterator over several. Rows of a dataset are given to it as ``{tensor: value}``,
-        batches as columns. :class:`Skipped` in place of a row counts it as left out, or fails without
-        ``ignore_errors``.
+        ``{tensor: values}``, or an iterator over several. The function receives rows of a dataset as
+        ``{tensor: value}``, and batches as columns. If it returns :class:`Skipped` in place of a row, the row counts as
+        left out; without ``ignore_errors``, the transform fails.
     data_in, ds_out
         As for :meth:`Pipeline.eval`.
     batch_size
-        Items per call; None calls with each.
+        Number of items per call; if None, each call receives a single item.
     num_workers, scheduler
         As for :meth:`Pipeline.eval`.
     args, kwargs
@@ -271,8 +273,8 @@ def transform(
     progressbar, skip_ok, check_lengths, cache_size, checkpoint_interval, ignore_errors, verbose, resume
         As for :meth:`Pipeline.eval`.
     before_publish
-        Called with the report so far before each checkpoint and before the end; its changes to the dataset are
-        published together with the rows.
+        Function that is called with the report so far before each checkpoint and before the end; its changes to the
+        dataset are published together with the rows.
     copy
         Copy values that the function may change after it has returned or yielded them.
     rows_apart
@@ -309,14 +311,15 @@ def transform(
 def lacking_tensors(
     fn: Callable[..., Any], data: Any, known: Container[str], batch_size: int | None
 ) -> dict[str, dict[str, Any]]:
-    """Return tensors that a dataset lacks for the rows of a function, found from its first item or batch.
+    """Call a function with the first item or batch, and return the tensors that a dataset lacks for its rows.
 
-    {name: settings}: for bools the dtype, which 3.x stores as numbers, and for labels of the dataset their classes.
+    {name: settings}. The settings are the dtype for bools, because 3.x stores bools as numbers, and the classes for
+    labels of the input dataset; otherwise they are empty.
 
     Parameters
     ----------
     fn, data, batch_size
-        As of :func:`transform`.
+        As for :func:`transform`.
     known
         Names of existing tensors.
     """

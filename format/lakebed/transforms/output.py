@@ -46,18 +46,18 @@ def held_bytes(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A row that a function leaves out, if errors are ignored; returned or yielded in its place.
+    """Object that a function returns or yields in place of a row that it leaves out; allowed if errors are ignored.
 
     Parameters
     ----------
     where
         Location of the row, for messages: a file, a line.
     reason
-        Why it is left out.
+        Reason why the row is left out.
     rows
-        Number of rows that were left out; 0 is a part of one row.
+        Number of rows that were left out; 0 if only a part of one row was left out.
     is_change
-        The row was not left out, but changed, as `reason` says.
+        True if the row was not left out but changed, as `reason` says.
     """
 
     where: str
@@ -72,7 +72,7 @@ class RowsOfItems(dict[str, Any]):
     Parameters
     ----------
     which
-        Number of each row's item in the batch.
+        For each row, the number of its item in the batch.
     batch
         The items, for messages.
     """
@@ -88,17 +88,17 @@ class SampleOut:
     Parameters
     ----------
     tensors
-        Names that rows may have; None takes all.
+        Names of tensors that rows may have; None allows all names.
     overflow
-        Receives {tensor: values} of the rows so far, whenever they exceed ``limit`` bytes; the tensors may not have
-        equally many values yet.
+        Called with {tensor: values} of the rows so far whenever they exceed ``limit`` bytes; the tensors may then still
+        differ in the number of values.
     copy
         Whether values are copied, since the function may change them afterwards.
 
     Attributes
     ----------
     overflowed
-        Samples of each tensor that were delivered before the last :meth:`take`.
+        Number of samples of each tensor that were passed to ``overflow`` before the last :meth:`take`.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class SampleOut:
         Parameters
         ----------
         skip_ok
-            Refused, as in 3.x: it is the transform's argument.
+            Must be False, as in 3.x: only the transform itself has this option.
         append_empty
             Tensors that the row does not name get an empty sample.
 
@@ -221,7 +221,7 @@ class SampleOut:
 
     @property
     def tensors(self) -> list[str]:
-        """Names of the tensors that rows may have; without a restriction, of tensors that have rows."""
+        """Names of the tensors that rows may have; if all names are allowed, names of the tensors that have rows."""
         if isinstance(self._tensors, Iterable):
             return list(self._tensors)
         return [name for name in self._columns if self._count(name)]
@@ -235,7 +235,7 @@ class SampleOut:
     # -- for the caller of the function ------------------------------------------------------------------------
 
     def take(self) -> dict[str, list[Any]]:
-        """Return {tensor: values} of the added rows, and start over.
+        """Return {tensor: values} of the added rows, and forget these rows.
 
         Raises
         ------
@@ -264,7 +264,7 @@ class SampleOut:
         self._columns, self._nbytes, self._sent = {}, 0, {}
 
     def _send(self) -> None:
-        """Deliver the rows so far."""
+        """Pass the rows so far to ``overflow``."""
         if self._overflow is None:
             return
         found = {name: values for name, values in self._columns.items() if values}
@@ -404,7 +404,7 @@ class RowIn:
 
 
 class ValueIn(OneValue):
-    """One value of a row of a pipeline; a label knows the names of the classes."""
+    """One value of a row of a pipeline; a label also has the names of the classes."""
 
     __slots__ = ("moment", "value", "words")
 
@@ -424,7 +424,7 @@ class ValueIn(OneValue):
 
     @property
     def stored(self) -> Any:
-        """The value as stored, dates and times as such; None if it is missing."""
+        """The value as stored; dates and times as objects of Python or NumPy; None if the value is missing."""
         if np.ma.is_masked(self.value) or self.moment is None:
             return None if np.ma.is_masked(self.value) else self.value
         # Timestamps of pandas are passed as datetime64, which keeps nanoseconds but has no time zone.
@@ -471,7 +471,7 @@ class ValueIn(OneValue):
 
 
 def _own(value: Any) -> Any:
-    """Return a value that the function cannot change any more, because it is encoded later."""
+    """Return a copy of a value that the function could still change: the value is encoded later."""
     kind = type(value)
     if kind in _CONSTANT:
         return value

@@ -1,9 +1,10 @@
 """Worker processes of a transform: separate Python processes that communicate over their standard streams.
 
-A worker is started as a program; it is not forked and does not import the main module again. So it works from
-notebooks, from a REPL and from scripts without a guard, and inherits no locked lock. Functions are sent by cloudpickle,
-functions of the main program by value. A message is its length and a pickle; requests are tasks, answers outcomes. The
-number of the current item is kept in a file that both processes map, so that an item that kills its worker is known.
+A worker is started as a new program: it is not forked and does not import the main module. So workers can be used from
+notebooks, from a REPL and from scripts without ``if __name__ == "__main__"``, and inherit no locked lock. Functions are
+sent by cloudpickle, functions of the main program by value. A message is a length and a pickle; requests are tasks,
+answers are outcomes. The number of the current item is kept in a file that both processes map, so that the driver knows
+which item has killed a worker.
 """
 
 from __future__ import annotations
@@ -65,11 +66,11 @@ def _receive(stream: IO[bytes]) -> bytes | None:
 
 
 def serve(file: str) -> None:
-    """Do tasks until the driver closes its end, because it died or gives up."""
+    """Do tasks until the driver closes its end of the stream, because the driver died or cancels the tasks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver handles interrupts
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
-    # Standard output carries the answers: let functions print to standard error, and give them no standard input.
+    # Standard output carries the answers, so redirect prints of functions to standard error, and close standard input.
     os.dup2(2, 1)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -91,9 +92,9 @@ def serve(file: str) -> None:
 
 
 def guarded(call: Callable[..., bytes], *arguments: object) -> bytes:
-    """Return the bytes that a call returns; or its error, pickled, which the driver raises.
+    """Return the bytes that a call returns; if it raises an error, return the error pickled, which the driver raises.
 
-    An error that cannot be pickled is replaced by one with its text.
+    An error that cannot be pickled is replaced by another error with the same text.
     """
     found = outcome(call, *arguments, kind=Exception)
     if not isinstance(found.error, Exception):
@@ -309,7 +310,7 @@ def pickled_job(job: Job, *, secrets: bool = True) -> bytes:
     Parameters
     ----------
     secrets
-        Whether credentials are sent along: to a process of this user, over a pipe.
+        Whether the pickle includes credentials; True only if it is sent to a process of this user over a pipe.
 
     Raises
     ------

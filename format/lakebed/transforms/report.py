@@ -19,7 +19,7 @@ _PRINTED = 10
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """An input sample that was left out, or some of its rows: number, text (None for datasets), cause, count."""
+    """An input sample left out as a whole or in part: number, text (None for datasets), cause, number of rows."""
 
     index: int
     item: str | None
@@ -28,7 +28,7 @@ class SkippedItem:
 
 
 class Note(NamedTuple):
-    """A notice about added rows: how often it applied, and to which row first."""
+    """A notice about added rows: the number of rows to which it applies, and the first of them."""
 
     rows: int
     first: str
@@ -43,26 +43,26 @@ class TransformReport:
     name
         Name of the function.
     items
-        Input samples that it was given, without those of an earlier run that it continued.
+        Number of input samples of this run, without samples that an earlier run had processed.
     rows
-        Rows that were added.
+        Number of rows that were added.
     resumed_at
-        Input samples that an earlier run had processed.
+        Number of input samples that an earlier run had processed.
     skipped
         Number of input samples that were left out.
     skipped_rows
-        Number of rows that were left out of other input samples.
+        Number of rows that were left out although their input sample was not.
     errors
         The first 1,000 skipped items and rows.
     notes
-        Notices about added rows: reason -> how often, and which row first.
+        Notices about added rows: reason -> number of rows, and the first of them.
     file
-        JSON lines of all of them, in the folder for temporary files, if they are more than the 10 that are printed;
-        else None.
+        Path of a file of JSON lines, in the folder for temporary files, that lists all skipped items and rows; None if
+        at most 10, which are printed, were skipped.
     no_file
-        Reason why this file is missing although it was needed.
+        Reason why ``file`` could not be written.
     seconds
-        Duration.
+        Duration of the run.
     """
 
     name: str
@@ -144,7 +144,7 @@ class SkippedLog:
             self._file.write(json.dumps(told) + "\n")
 
     def _open(self) -> None:
-        """Create the file; a container may have no folder for it, which must not fail the transform."""
+        """Create the file; without a folder for temporary files, as in some containers, continue without it."""
         prefix = f"lakebed-{self._report.name[:40].replace(' ', '-')}-"
         try:
             number, path = tempfile.mkstemp(prefix=prefix, suffix=".jsonl")

@@ -1,9 +1,9 @@
-"""The identity of a transform, and the note from which an interrupted one continues.
+"""The identity of a transform, and the note that identifies an interrupted transform so that it can continue.
 
 The version tree records the progress of a transform: the checkpoint below the head says how many items are done. The
 note beside the dataset identifies the transform: digests of function, arguments and input, and the first checkpoint of
-the run. It is written after that checkpoint, and removed after the last publish; a note whose checkpoints are not right
-below the head is obsolete.
+the run. The note is written after that checkpoint, and removed after the last publish; a note is obsolete if its
+checkpoints are not directly below the head.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.transforms.stages import Stage
 
-# Number of items whose digests are recorded, so that a resumed run recognises an input without the items already
-# done.
+# Number of items whose digests are recorded. They let a resumed run recognise an input from which the caller has
+# removed the items that are already processed.
 _SAMPLES = 64
 _DIGESTED = 100_000  # number of evenly spread items that the digest of an input covers
 _DIGESTED_BYTES = 1 << 20  # bytes of an array that its digest covers
@@ -37,11 +37,11 @@ class Plan:
     Parameters
     ----------
     function, arguments, data
-        Digests.
+        Digests of the functions, of their arguments, and of the input.
     length
-        Items of the input; None if unknown.
+        Number of items of the input; None if unknown.
     samples
-        Number of an item -> its digest, of some items.
+        Number of an item -> digest of the item, for some of the items.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Plan:
     samples: Mapping[int, str]
 
     def is_rest_of(self, other: Plan, done: int) -> bool:
-        """Whether the input consists of the remaining items of another input whose first items are done."""
+        """Return whether this input is another plan's input without its first ``done`` items."""
         if other.length is None or self.length != other.length - done:
             return False
         mine = {index + done: digest for index, digest in self.samples.items()}
@@ -108,12 +108,12 @@ def read_note(storage: Storage, branch: str) -> Note | None:
 
 
 def write_note(storage: Storage, branch: str, note: Note) -> None:
-    """Keep the note of a branch."""
+    """Write the note of a branch."""
     storage.put(_key(branch), note.to_bytes())
 
 
 def remove_note(storage: Storage, branch: str) -> None:
-    """Remove the note of a branch, if there is one."""
+    """Remove the note of a branch, if it exists."""
     try:
         storage.delete(_key(branch))
     except KeyNotFound:
@@ -121,7 +121,7 @@ def remove_note(storage: Storage, branch: str) -> None:
 
 
 def items_done(session: Session, note: Note) -> int | None:
-    """Return the number of done items in the checkpoint below the head; None if the note is obsolete."""
+    """Return the number of items that the checkpoint below the head includes; None if the note is obsolete."""
     tree, done = session.tree, None
     for id_ in list(tree.ancestors(session.snapshot.version_id))[1:]:
         node = tree.commits[id_]
@@ -164,7 +164,7 @@ def _of_input(data: Any, length: int | None) -> tuple[str, dict[int, str]]:
     else:
         rows = data
         found.value([type(data).__name__, length])
-    # Reading an item of another type may cost work.
+    # Items of inputs of other types may be expensive to read.
     is_cheap = isinstance(data, list | tuple | range | np.ndarray)
     if not is_cheap and table is None:
         return found.text, {}
@@ -194,7 +194,7 @@ class _Digest:
         return self._hash.hexdigest()
 
     def value(self, value: Any) -> None:
-        """Add a value; for objects of unknown types only the type."""
+        """Add a value; for objects of unknown types, add only the type."""
         if isinstance(value, np.ndarray):
             self._add(f"a{value.dtype}{value.shape}")
             if value.dtype != object:
@@ -219,7 +219,7 @@ class _Digest:
             self._add(f"o{type(value).__module__}.{type(value).__qualname__}")
 
     def code(self, function: Any) -> None:
-        """Add the code of a function, without its position."""
+        """Add the code of a function, without its file name and line numbers."""
         code = getattr(function, "__code__", None)
         self._add(f"f{getattr(function, '__qualname__', type(function).__qualname__)}")
         if isinstance(code, CodeType):

@@ -1,7 +1,7 @@
-"""One transform, from its beginning or from the last checkpoint of an earlier run to its end.
+"""Execution of one transform, from the beginning or from the last checkpoint of an earlier run.
 
-Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or all parts, are adopted
-in one change and published at once; until then the dataset stays as it was at the last checkpoint.
+Pieces of the input are sent to workers, which return parts in order. The parts of a checkpoint (or all parts, without
+checkpoints) are adopted and published in one step; until then the dataset stays as it was at the last checkpoint.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from lakebed.transforms.work import Failure, Job, Outcome, Task
 
 SCHEDULERS = ("threaded", "serial", "processed", "ray")
 
-# Desired duration of a task: long enough to fill chunks, short enough to end all workers at about the same time.
+# Desired duration of a task: long enough to fill chunks, but short, so that all workers end at about the same time.
 _TASK_SECONDS = 2.0
 # The last tasks are shorter, but at least this long: ending a part must be short compared with processing its items.
 _LEAST_SECONDS = 0.25
 _ENDINGS = 5
-# If a tensor has no dtype after this many tasks, each part finds its own dtype for it.
+# If a tensor has no dtype after this many tasks, later tasks no longer wait for one: each part derives its own dtype.
 _SETTLING_TASKS = 3
 
 
@@ -75,7 +75,7 @@ class Options:
     rows_apart: bool = False
 
     def check(self) -> None:
-        """Refuse invalid arguments.
+        """Raise an error for invalid arguments.
 
         Raises
         ------
@@ -109,7 +109,7 @@ def run(
     Parameters
     ----------
     output
-        The dataset; None replaces the rows of ``data``.
+        The dataset that receives the rows; None replaces the rows of ``data``.
 
     Raises
     ------
@@ -289,7 +289,7 @@ class _Run:
         return target if self.settled is None else target.settled(self.settled)
 
     def _settle(self, target: PartTarget, part: Part) -> None:
-        """Encode later items by the dtypes of a part, if some tensors had none before."""
+        """Use the dtypes of a part for later items, if some tensors had no dtype before."""
         still_open = self._so_far(target).open_tensors
         if still_open and target.settled(part).open_tensors < still_open:
             self.settled = part
@@ -351,7 +351,7 @@ class _Run:
     def _outcomes(
         self, executor: Executor, start: int, target: PartTarget | None, told: Callable[[], object]
     ) -> Iterator[Outcome]:
-        """Yield the outcomes of tasks in order; the first tasks run one at a time, until every tensor has a dtype."""
+        """Yield outcomes in the order of tasks; until every tensor has a dtype, only one task runs at a time."""
         tasks = self._tasks(start, executor.workers, target)
         if target is not None:
             for _ in range(_SETTLING_TASKS):
@@ -420,7 +420,7 @@ class _Run:
             self.options.before_publish(self.report)
 
     def _publish_last(self, note: Note | None) -> None:
-        """Publish the rows after the last checkpoint, after writing into the note which head will hold them."""
+        """Record in the note which head will hold the rows after the last checkpoint, then publish them."""
         session = self.session
         with session.mutex:
             self._before_publish()
@@ -430,12 +430,12 @@ class _Run:
             session.flush()
 
     def _begun(self) -> tuple[int, Note]:
-        """Make the first checkpoint, or find the last one of an earlier run of the same transform.
+        """Make the first checkpoint, or find the last checkpoint of an earlier run of the same transform.
 
         Returns
         -------
         tuple
-            Number of items that are done, and the note.
+            Number of items that are already processed, and the note.
         """
         session, options = self.session, self.options
         storage, branch = session.storage, session.branch
@@ -481,7 +481,7 @@ class _Run:
         return True
 
     def _start_over(self, note: Note) -> None:
-        """Remove the rows of an unfinished run; the next checkpoint publishes this, and its note replaces the old."""
+        """Remove the rows of an unfinished run; the next checkpoint publishes the removal, and writes a new note."""
         from lakebed.versions.opening import open_version
 
         session = self.session
@@ -494,7 +494,7 @@ class _Run:
 
 
 def _in_one_line(error: BaseException) -> str:
-    """Return an error in one line: its type, the first line of its text, and the line of the function at fault."""
+    """Return an error as one line: its type, the first line of its text, and the line of code that raised it."""
     text = str(error).strip().partition("\n")[0]
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     own = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - as tracebacks write it

@@ -1,7 +1,7 @@
 """The input of a transform: its items, cut into pieces that are sent to workers.
 
-Workers read rows of a dataset themselves; a piece of a list or an array carries its items; an object with ``len`` and
-``[i]`` is sent to each worker once, which takes the items from it; items of other iterables are drawn in the driver.
+Workers read rows of a dataset themselves. A piece of a list or an array contains its items. An object with ``len`` and
+``[i]`` is sent to each worker once, and the worker reads items from it. The driver iterates over other iterables.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Source(ABC):
     Attributes
     ----------
     length
-        Number of items; None if it is known only at the end.
+        Number of items; None if the number is known only at the end.
     is_dataset
-        Whether the items are rows of a dataset, which messages do not print.
+        Whether the items are rows of a dataset; messages do not print such items.
     """
 
     length: int | None = None
@@ -48,11 +48,11 @@ class Source(ABC):
         """Iterate over items in a worker."""
 
     def sample(self, index: int) -> Any:  # noqa: ARG002
-        """Return an item for an error message; None if that would take long or draw items."""
+        """Return an item for an error message; None if reading it would take long or consume items."""
         return None
 
     def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
-        """Iterate over batches of items in a worker: lists, or the input's own kind of slice."""
+        """Iterate over batches of items in a worker: lists, or slices of the input's own type."""
         items = self.items(payload, start, stop)
         while batch := list(islice(items, size)):
             yield batch
@@ -67,7 +67,7 @@ class Source(ABC):
 
     @property
     def storage(self) -> Storage | None:
-        """The storage from which workers read items; None if pieces carry them, or the source itself reads."""
+        """The storage from which workers read items; None if pieces contain the items, or the object itself reads."""
         return None
 
 
@@ -77,9 +77,9 @@ class _DatasetRows(Source):
     Parameters
     ----------
     facade
-        The dataset, whose rows functions are given.
+        The dataset whose rows are passed to functions.
     as_dicts
-        Items are {tensor: value} instead of rows of the facade.
+        If true, items are dictionaries {tensor: value} instead of row objects.
     """
 
     is_dataset = True
@@ -91,7 +91,7 @@ class _DatasetRows(Source):
         self._table: Table = facade._table()  # noqa: SLF001
         self._as_dicts = as_dicts
         if not pad:
-            # Raises an error that names a tensor that is empty while others have rows.
+            # This call raises an error if some tensors are empty while others have rows; the error names them.
             self._table.shared_rows()
         self.length = int(facade.max_len if pad else facade.min_len)
 
@@ -186,14 +186,14 @@ class _Pieces(Source):
 
 
 def _carried(cls: Any, length: int | None) -> Source:
-    """Return the workers' side of a source whose items are sent with each piece."""
+    """Return a source for workers that holds no items itself, because each piece contains its items."""
     found: Source = cls(())
     found.length = length
     return found
 
 
 class _Arrow(_Pieces):
-    """An Arrow table or array: items are dictionaries, or values."""
+    """An Arrow table, whose items are dictionaries, or an Arrow array, whose items are values."""
 
     @staticmethod
     def _slice(items: Any, start: int, stop: int) -> Any:
@@ -231,7 +231,7 @@ class _Indexed(Source):
 
 
 class _Drawn(Source):
-    """An iterable; ``length`` is known if it is sized."""
+    """An iterable, over which the driver iterates; ``length`` is known if the iterable has a ``len``."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.length = len(items) if isinstance(items, Sized) else None
@@ -257,14 +257,14 @@ def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source
     Parameters
     ----------
     pad
-        If the tensors of a dataset differ in length, take as many rows as the longest has; missing samples are empty.
+        If the tensors of a dataset differ in length, read as many rows as the longest has; missing samples are empty.
     as_dicts
-        Rows of a dataset are dictionaries of values.
+        Return rows of a dataset as dictionaries of values instead of row objects.
 
     Raises
     ------
     InvalidInputDataError
-        If the input has no items, or is a single one.
+        If the input has no items, or is itself a single item.
     """
     if isinstance(data, HasTable):
         return _DatasetRows(data, pad=pad, as_dicts=as_dicts)
@@ -296,14 +296,14 @@ def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source
 
 
 def _filled(facade: Any) -> Any:
-    """Return a dataset without its empty tensors, which the function may be about to fill."""
+    """Return a dataset without its empty tensors, because the function may be meant to fill them."""
     states = facade._table().states()  # noqa: SLF001
     filled = [name for name, state in states.items() if state.length]
     return facade[filled] if 0 < len(filled) < len(states) else facade
 
 
 def _plain(value: Any, words: list[str] | None, is_number: bool) -> Any:
-    """Return a value of a row; numbers and labels as objects that compute like numbers, and may be null."""
+    """Return a value of a row; numbers and labels become objects that compute like numbers and may be null."""
     if value is None or value is np.ma.masked:
         return None
     return ValueIn(value, words) if is_number or words is not None else value

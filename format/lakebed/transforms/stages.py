@@ -16,7 +16,7 @@ Rows = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class WholeRows:
-    """A few rows as a function returned them, {tensor: value}, each with all tensors.
+    """A few rows {tensor: value} exactly as a function returned them; each row has all tensors.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ Style = Literal["out", "return", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A function and its arguments, without the leading ones, which each call adds.
+    """A function and its further arguments; each call adds the leading arguments (item and output).
 
-    ``copy``: values are copied, since the function may change them after it has delivered them.
+    ``copy``: values are copied, since the function may change them after it has returned or added them.
     """
 
     function: Callable[..., Any]
@@ -58,7 +58,7 @@ class Stages:
     skip_ok
         Rows may leave tensors out.
     overflow
-        Receives columns, {tensor: values}, of an item whose rows exceed ``limit`` bytes, while it makes them.
+        Called with columns {tensor: values} of an item whose rows exceed ``limit`` bytes, before the function ends.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Stages:
         self._whole = (
             frozenset(tensors) if not first and self._last.style == "return" and not self._last.copy else None
         )
-        # Tensor -> number of rows of a batch that were delivered before its end.
+        # Tensor -> number of rows of a batch that were passed to `overflow` before the end of the batch.
         self._sent: dict[str, int] = {}
         self.is_batched = self._last.style == "batch"
         self.left_out: list[Skipped] = []
@@ -97,7 +97,7 @@ class Stages:
         TensorMismatchError
             If the rows name other tensors than the output has.
         Exception
-            Whatever a function raises.
+            Any error that a function raises.
         """
         out = self._out
         self.left_out, self._sent = [], {}
@@ -124,7 +124,7 @@ class Stages:
 
     @property
     def overflowed(self) -> dict[str, int]:
-        """Samples of the last item that were delivered before its end, by tensor."""
+        """Number of samples of the last item that were passed to ``overflow``, by tensor."""
         return self._sent if self.is_batched else self._out.overflowed
 
     def _call(self, stage: Stage, item: Any) -> Any:
@@ -167,7 +167,7 @@ class Stages:
         return None
 
     def _returned(self, found: Any) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows that a function returned; collect those that it left out."""
+        """Yield the rows that a function returned; collect the rows that it left out."""
         if found is None:
             return
         if isinstance(found, Mapping):
@@ -187,7 +187,7 @@ class Stages:
                 raise _no_row(self._last, row)
 
     def _batches(self, found: Any) -> Rows:
-        """Deliver all batches of a generator but the last, which is returned."""
+        """Pass all batches of a generator except the last one to ``overflow``, and return the last one."""
         if not isinstance(found, Iterator):
             return self._batch(found)
         last: Rows = {}

@@ -18,7 +18,7 @@ from lakebed.writing.encode.files import RECAST
 
 # Maximum number of rows, even small ones, that wait to be encoded together.
 _MOST_ROWS = 32_768
-# Buffers for reading files; tasks reuse them.
+# Number and size of buffers for reading files; tasks reuse the buffers.
 _BUFFERS = 4
 _BUFFER_BYTES = 1 << 26
 _SHOWN = 1000  # maximum number of characters of an item in a message
@@ -31,15 +31,15 @@ class Job:
     Parameters
     ----------
     target
-        The destination of rows; None calls the functions and drops their rows.
+        The destination of rows; if None, the functions are called but their rows are dropped.
     cache_bytes
-        Limit of values that wait to be encoded, for each worker.
+        Maximum number of bytes of values that wait to be encoded, for each worker.
     batch_size
-        Items per call; None calls with each.
+        Number of items per call; if None, each call receives a single item.
     rows_apart
         If errors are ignored, leave out only the row that cannot be written, not all rows of its item.
     in_place
-        Rows replace the items, so outcomes have to tell whether each item became one.
+        Rows replace the items, so outcomes must report whether each item became exactly one row.
     """
 
     target: PartTarget | None
@@ -63,7 +63,7 @@ class Task:
     payload
         Data of the source for these items.
     settled
-        A part of earlier items, which determines the dtypes of tensors that have none yet.
+        A part of earlier items; tensors without a dtype take the dtypes of this part.
     """
 
     start: int
@@ -88,20 +88,20 @@ class Outcome:
     Parameters
     ----------
     part
-        The rows; None if there are none.
+        The part with the rows; None without rows, or after a failure.
     rows
         Number of rows.
     skipped
         Items that failed and were left out.
     left_out
-        Rows that were left out of items which did not fail, and changes in rows: number of the item, and which.
+        Rows that were left out of items that did not fail, and rows that were changed: (number of the item, row).
     one_each
-        Whether every item became one row of each tensor that it gave rows to, and a batch as many as it had items;
-        computed for transforms in place only.
+        Whether every item made exactly one row for each tensor to which it added rows (a batch: as many rows as items);
+        computed only for transforms in place.
     failure
-        Reason of an early end; its part is None then.
+        Item that ended the task early; None if the task was completed.
     seconds
-        Duration of the items, without the end of a part, which waits for the disk.
+        Duration of processing the items, without the end of the part, which waits for the disk.
     ending
         Duration of the end of the part.
     """
@@ -118,7 +118,7 @@ class Outcome:
 
 
 class Cancelled(Exception):
-    """The transform was given up while this worker was busy."""
+    """The transform was cancelled while this worker was busy."""
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class _Waiting:
     nbytes: int = 0
 
     def takes(self, rows: Rows | WholeRows) -> bool:
-        """Whether rows can wait together with these: all as returned, or all as columns of the same tensors."""
+        """Return whether rows can wait with these: all as functions returned them, or all as columns by tensor."""
         if not self.items:
             return True
         if isinstance(rows, WholeRows):
@@ -172,10 +172,10 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _LargeItem:
-    """A large item, whose rows are written while they are made, and all stay or all go.
+    """A large item, whose rows are written while the function makes them; if it fails, all its rows are removed.
 
-    If errors are ignored, single rows of a batch, and independent rows, can be left out: ``lost`` counts these,
-    ``rows`` counts all.
+    If errors are ignored, single rows of a batch, and independent rows, can be left out: ``lost`` is their number,
+    ``rows`` is the number of all rows.
     """
 
     is_begun: bool = False
@@ -234,7 +234,7 @@ class Worker:
         self._writer: PartWriter | None = None
 
     def do(self, task: Task) -> Outcome:
-        """Return the outcome of a task; it holds errors of functions and of samples, others are raised."""
+        """Return the outcome of a task; it reports errors of functions and of samples; all other errors are raised."""
         outcome = Outcome(task)
         target = self._job.target
         if target is None:
@@ -271,7 +271,7 @@ class Worker:
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
     def _take(self, index: int, item: Any, outcome: Outcome) -> None:
-        """Turn an item into rows, and encode the rows now or together with those of other items."""
+        """Turn an item into rows, and encode the rows now, or later together with rows of other items."""
         large = self._large = _LargeItem()
         self._index, self._item, before = index, item, len(outcome.left_out)
         try:
@@ -303,7 +303,7 @@ class Worker:
         self._wait(index, item, rows)
 
     def _wait(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
-        """Queue rows to be encoded together with those of other items."""
+        """Queue rows to be encoded together with rows of other items."""
         if not self._waiting.takes(rows):
             # Only rows with the same tensors can be encoded together, so encode the rows that wait first.
             self._encode()
@@ -313,14 +313,14 @@ class Worker:
             self._encode()
 
     def _overflow(self, rows: Rows) -> None:
-        """Receive rows of an unfinished item."""
+        """Write rows of an unfinished item, which then counts as a large item."""
         if not self._large.is_begun:
             self._encode()
             self._large.begin(self._writer)
         self._add(rows)
 
     def _add(self, rows: Rows) -> None:
-        """Write rows of an unfinished item, or the last ones of a large item."""
+        """Write rows of an unfinished item, or the last rows of a large item."""
         if self._writer is None or not self._is_apart(rows):
             self._large.add(rows)
             return
@@ -333,7 +333,7 @@ class Worker:
             self._large.lost += count - good
 
     def _is_apart(self, rows: Rows) -> bool:
-        """Whether only the row that cannot be written is left out, not all rows of its item."""
+        """Return whether only a row that cannot be written is left out, instead of all rows of its item."""
         if self._stages.is_batched and isinstance(rows, RowsOfItems):
             return True
         return self._job.ignore_errors and (self._stages.is_batched or self._job.rows_apart)
@@ -383,7 +383,7 @@ class Worker:
         self._told().rows += count
 
     def _one_by_one(self, writer: PartWriter, rows: Rows, index: int, item: Any, before: int = 0) -> int:
-        """Encode rows with bad ones among them; return the number of good ones.
+        """Encode rows one by one and leave out rows that do not fit; return the number of encoded rows.
 
         Parameters
         ----------
@@ -445,7 +445,7 @@ class Worker:
 
 
 def _extend(writer: PartWriter, rows: Rows) -> None:
-    """Write rows; remove the recorded changes of rows that are given up."""
+    """Write rows; if that fails, remove the recorded changes of these rows."""
     recast = RECAST.get()
     before = len(recast or ())
     try:
@@ -457,14 +457,14 @@ def _extend(writer: PartWriter, rows: Rows) -> None:
 
 
 def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
-    """Return the numbers of samples that tensors got from an item, including those delivered before its end."""
+    """Return the distinct numbers of samples that an item gave to tensors, samples passed to ``overflow`` included."""
     if isinstance(rows, WholeRows):
         return {len(rows.rows)}
     return {overflowed.get(name, 0) + len(rows.get(name, ())) for name in {**rows, **overflowed}}
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
-    """Return number and text of the item from which a row of a batch was made; for other rows, the given ones."""
+    """Return number and value of a row's item in a batch; for rows of a single item, ``index`` and ``item``."""
     if not isinstance(rows, RowsOfItems):
         return index, item
     at = rows.which[row]
@@ -479,7 +479,7 @@ def _cause(error: BaseException) -> str:
 
 
 def item_text(source: Source, task: Task, index: int) -> str | None:
-    """Return the text of an item whose worker died; None if only a worker knows it."""
+    """Return the text of an item whose worker died; None if only workers can read the item."""
     if task.payload is None:
         return None
     found = next(islice(source.items(task.payload, task.start, task.stop), index - task.start, None), None)

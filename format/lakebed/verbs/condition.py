@@ -54,17 +54,17 @@ def listed(names: str | Iterable[str]) -> list[str]:
 class Condition:
     """A condition on each row, made by comparing a column: used in ``ds[...]``, ``filter`` and ``remove``.
 
-    A condition has no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is computed for the
-    rows on which it is used. Missing values compare as false, and ``~`` makes true of that.
+    A condition has no truth value and holds no values: ``(ds["age"] > 3) & (ds["kind"] == "cat")`` is computed when it
+    is used. Comparing a missing value gives false, and ``~`` turns this false into true.
 
     Parameters
     ----------
     parts
-        Text of the query language, names of columns and values, in order.
+        Text of the query language, names of columns, and values, in the order of the expression.
     source
-        Value that columns of the same rows share.
+        Value that is equal for all columns of the same rows.
     holds
-        Computes the condition for these rows.
+        Function that computes the condition for these rows.
     is_same
         Truth value in Python of ``==`` and ``!=`` of two columns, or of a column and None, which Python needs to find
         columns in lists; None for other conditions.
@@ -93,9 +93,9 @@ class Condition:
         Parameters
         ----------
         source
-            The source, which must equal that of the columns.
+            The source, which must equal the source of the condition's columns.
         names
-            Full names of columns -> names in the expression; None for the same.
+            Full names of columns -> names in the expression; None if the names are the same.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Condition:
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def numpy(self) -> NDArray[np.bool_]:
-        """Return the answer for each row: bool, shape (rows,)."""
+        """Return whether the condition is true for each row: bool, shape (rows,)."""
         return self.holds(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -187,7 +187,7 @@ class Condition:
         return len(self.numpy())
 
     def tolist(self) -> list[bool]:
-        """Return the answer for each row, as a list."""
+        """Return whether the condition is true for each row, as a list."""
         return self.numpy().tolist()  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[bool]:

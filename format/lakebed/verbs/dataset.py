@@ -1,4 +1,4 @@
-"""Verbs of a dataset: those of results, and those that change it or return views of other columns."""
+"""Methods of a dataset as in pandas: they choose rows or columns, compute values, or change the dataset."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
             One value for each row: an array, a list, a column of Arrow or pandas, or a condition; one value for all
             rows; or a function of a row, ``lambda row: row["x"] * 2``.
         settings
-            Settings of :meth:`create_tensor`: ``htype``, ``class_names``, ``sample_compression``, ... Without any, the
-            values decide.
+            Settings of :meth:`create_tensor`: ``htype``, ``class_names``, ``sample_compression``, ... Without settings,
+            the type of the values determines them.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         return self[listed(names)]  # type: ignore[no-any-return]
 
     def remove_columns(self, names: str | Sequence[str]) -> Self:
-        """Return a view without some columns; ``del ds["c"]`` removes what is stored.
+        """Return a view without some columns; ``del ds["c"]`` removes a stored column.
 
         Parameters
         ----------
@@ -163,12 +163,12 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         Parameters
         ----------
         names, columns
-            One column, or several, as pandas takes them.
+            Name of one column, or of several columns; two arguments, as in pandas.
         """
         return DatasetVerbs.remove_columns(self, [*listed(names), *listed(columns)])
 
     def rename_columns(self, names: Mapping[str, str]) -> Self:
-        """Return a view that shows columns by other names; ``ds.rename_tensor`` changes what is stored.
+        """Return a view that shows columns by other names; ``ds.rename_tensor`` changes a stored name.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         Raises
         ------
         InvalidInputError
-            If two columns had one name.
+            If two columns would have the same name.
         """
         self[list(names)]  # raises an error for columns that do not exist
         shown = {names.get(name, name): name for name in self.tensors}
@@ -187,7 +187,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         return self._renamed(shown)  # type: ignore[no-any-return]
 
     def rename_column(self, name: str, new_name: str) -> Self:
-        """Return a view that shows a column by another name; ``ds.rename_tensor`` changes what is stored.
+        """Return a view that shows a column by another name; ``ds.rename_tensor`` changes the stored name.
 
         Parameters
         ----------

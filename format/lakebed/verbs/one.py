@@ -37,8 +37,8 @@ def _of_one(apply: Callable[..., Any]) -> Callable[..., Any]:
 class OneValue(Comparing, ABC):
     """A single value such as ``row["age"]``, used like the stored number, text, array or list; labels also by name.
 
-    A missing value compares as false, as in queries; computing with it is an error. If the other operand is an array or
-    number of NumPy, NumPy computes with arrays: ``row["age"] * np.float32(2)`` has the shape (1,), as in 3.x.
+    Comparing a missing value gives false, as in queries; computing with it is an error. If the other operand is an
+    array or number of NumPy, NumPy computes with arrays: ``row["age"] * np.float32(2)`` has the shape (1,), as in 3.x.
     """
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class OneValue(Comparing, ABC):
 
     @abstractmethod
     def _is_array(self) -> bool:
-        """Return whether this is an array or a sequence of arrays; these are true, and print as the tensor."""
+        """Return whether this is an array or a sequence of arrays; such a value is true, and prints like the tensor."""
 
     def _shown(self) -> Any:
         """Return the stored value, labels by name."""
@@ -61,7 +61,7 @@ class OneValue(Comparing, ABC):
         return value if words is None else _named(value, words)
 
     def _known(self, value: Any = ...) -> Any:
-        """Return the value for a computation; an error if it is missing."""
+        """Return the value for a computation; raise an error if the value is missing."""
         value = self._value() if value is ... else value
         if value is None:
             raise InvalidInputError(
@@ -172,7 +172,7 @@ class OneValue(Comparing, ABC):
         return any(self.isna() if value is None else bool(np.all(self == value)) for value in values)
 
     def contains(self, value: Any) -> Any:
-        """Return whether the value is among those of an array, list or several labels, or part of a text."""
+        """Return whether ``value`` is an element of this array, list or set of labels, or a part of this text."""
         return value in self
 
     def between(self, low: Any, high: Any) -> Any:
@@ -202,7 +202,7 @@ _OF_ROWS: dict[str, Callable[..., Any]] = {
     "items": lambda row: row.to_dict().items(),
     "get": lambda row, name, default=None: row[name] if name in row else default,  # noqa: SIM401
 }
-"""Methods of dictionaries that rows have, with plain values except for ``get``; tensors of the same name hide them."""
+"""Methods of dictionaries that rows have; all but ``get`` give plain values; tensors of the same name hide them."""
 
 
 def of_row(row: Any, name: str) -> Callable[..., Any] | None:

@@ -17,7 +17,7 @@ Path = str | os.PathLike[str]
 
 
 class Owner:
-    """A dataset, view or result that has verbs, with the methods that verbs call."""
+    """A dataset, view or result that has verbs; this class declares the methods that verbs call."""
 
     if TYPE_CHECKING:
 
@@ -45,7 +45,7 @@ class OutputVerbs(Owner):
         Single numbers have the shape (rows,), masked where some are missing; labels are numbers; dates and times
         ``datetime64``. Text, JSON, and samples that differ in shape are arrays of objects.
         """
-        # The query has each key of a group once.
+        # In the result of this query, a key of groups is a single value, not a list.
         rows: Any = self if _is_dataset(self) else self.query("SELECT *")
         batches = rows.batches(max(len(self), 1), **({"datetimes": True} if _is_dataset(self) else {}))
         found = next(iter(batches), dict.fromkeys(self.tensors, ()))
@@ -130,7 +130,7 @@ class OutputVerbs(Owner):
         Parameters
         ----------
         batch_size
-            Rows in a batch; the last one may have fewer.
+            Number of rows in a batch; the last batch may have fewer.
         """
         return self.batches(batch_size)  # type: ignore[no-any-return]
 
@@ -140,7 +140,7 @@ class OutputVerbs(Owner):
         Parameters
         ----------
         batch_size
-            Rows in a batch; the last one may have fewer.
+            Number of rows in a batch; the last batch may have fewer.
         """
         return iter(self.batches(batch_size))
 

@@ -116,7 +116,7 @@ class RowVerbs(Owner):
 
     @property
     def is_empty(self) -> bool:
-        """True if there are no rows."""
+        """True if no rows exist or are selected."""
         return len(self) == 0
 
     def unique(self, name: str) -> list[Any]:
@@ -182,7 +182,7 @@ class RowVerbs(Owner):
         return self.query(f"SELECT * ORDER BY {keys}")  # type: ignore[no-any-return]
 
     def sort_values(self, by: str | Sequence[str], *, ascending: bool | Sequence[bool] = True) -> Self:
-        """Order the rows by columns, as pandas calls it; missing values come last.
+        """Order the rows by columns, as the method of pandas with this name does; missing values come last.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class RowVerbs(Owner):
         return self.filter(condition)  # type: ignore[no-any-return]
 
     def take(self, rows: int | Sequence[int]) -> Self:
-        """Return the first rows, by their count; or some rows, by their numbers.
+        """Return the first ``rows`` rows; or, if ``rows`` is a list of numbers, the rows with these numbers.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class RowVerbs(Owner):
         Raises
         ------
         InvalidInputError
-            If there are fewer rows.
+            If more rows are requested than exist, and ``replace`` is false.
         """
         count = round(frac * len(self)) if frac is not None else 1 if n is None else n
         if (n is not None and frac is not None) or count < 0 or (count > len(self) and not replace):
@@ -290,7 +290,7 @@ class RowVerbs(Owner):
         Raises
         ------
         InvalidInputError
-            If there is no such part.
+            If no part has this number.
         """
         if not 0 <= index < num_shards:
             raise InvalidInputError(f"no part {index} of {num_shards}: they are 0 to {num_shards - 1}")
@@ -319,7 +319,7 @@ class RowVerbs(Owner):
         stratify
             Column whose values have the same shares in both parts.
         group
-            Column whose equal values stay in one part, such as patients; sizes are then approximate.
+            Column, such as patients, whose equal values all go into the same part; sizes are then approximate.
 
         Returns
         -------
@@ -358,7 +358,7 @@ class RowVerbs(Owner):
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 
     def drop_duplicates(self, by: str | Sequence[str] | None = None) -> Self:
-        """Return the rows without duplicates of earlier ones, compared by some columns or all.
+        """Return the rows without duplicates of earlier rows; rows are compared by the named columns, or by all.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class RowVerbs(Owner):
         return self[np.sort(np.unique(codes(self, names), return_index=True)[1])]  # type: ignore[no-any-return]
 
     def dropna(self, by: str | Sequence[str] | None = None) -> Self:
-        """Return the rows without missing values in some columns, or in any.
+        """Return the rows without missing values in the named columns, or in any column.
 
         Parameters
         ----------
@@ -384,15 +384,15 @@ class RowVerbs(Owner):
     def join(
         self, other: Any, on: str | Sequence[str] | Mapping[str, str] | None = None, how: str = "inner"
     ) -> Any:
-        """Pair the rows with those of another dataset or result that have the same values.
+        """Pair the rows with the rows of another dataset or result that have the same values.
 
         Parameters
         ----------
         other
-            The other rows; if one of their columns has the name of a column here and is not a key, it becomes
-            ``name_right``.
+            The other rows. A column of theirs that is not a key is called ``name_right`` in the result if a column here
+            has the same name.
         on
-            Columns of both, ``{mine: theirs}`` if their names differ; None for all of the same name.
+            Key columns of both, or ``{mine: theirs}`` if their names differ; None takes all columns of the same name.
         how
             ``inner``, ``left``, ``right``, ``outer`` or ``cross``.
 
@@ -448,7 +448,7 @@ class RowVerbs(Owner):
 
 
 def _types(rows: Any) -> pa.Schema:
-    """Return the Arrow types of the columns; the first rows of a result tell its types."""
+    """Return the Arrow types of the columns; the types of a result are those of its first rows."""
     return rows[: 100 if hasattr(rows, "relation") else 0].to_arrow().schema
 
 
@@ -487,7 +487,7 @@ def _chance(seed: int | None) -> np.random.Generator:
 
 
 def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows in an order in which every beginning has the same shares of labels."""
+    """Return rows in an order in which the first n rows, for any n, have about the same shares of labels."""
     place = np.empty(len(labels))
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
@@ -496,7 +496,7 @@ def _evenly(labels: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.i
 
 
 def verb(owner: Any, verbs: type, name: str) -> Any:
-    """Return a verb of a class, bound to its owner; None if there is no such verb."""
+    """Return a verb of a class, bound to its owner; None if the class has no such verb."""
     found = None if name.startswith("_") else getattr(verbs, name, None)
     if isfunction(found) and not found.__code__.co_flags & CO_VARKEYWORDS:
         found = strict(found)

@@ -31,11 +31,11 @@ def concat(rows: Sequence[Any]) -> Any:
     Parameters
     ----------
     rows
-        At least one dataset, view or result. A column that one of them lacks is missing there.
+        At least one dataset, view or result. A column that one of them lacks has missing values in its rows.
 
     Returns
     -------
-    A result; a single one as it is; a view if all are views of one dataset.
+    A result; a view if all are views of one dataset; if only one is passed, the same object.
 
     Raises
     ------
@@ -80,7 +80,7 @@ class Groups:
     by
         Names of the columns.
     columns
-        Columns that ``mean()`` and other reductions apply to: ``groupby("kind")["age"].mean()``.
+        Columns that ``mean()`` and other reductions reduce: ``groupby("kind")["age"].mean()``.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 class ColumnVerbs(Compared):
-    """Verbs of a tensor or a column of a result; labels count by name, arrays by their numbers, missing values not."""
+    """Verbs of a tensor or a result's column; labels are compared by name, arrays by element, nulls are ignored."""
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class ColumnVerbs(Compared):
         Parameters
         ----------
         values
-            Values, None for a missing one; names or numbers of labels.
+            Values; None stands for a missing value; labels can be names or numbers.
 
         Raises
         ------
@@ -135,12 +135,12 @@ class ColumnVerbs(Compared):
         return found if len(known) == len(given) else found | ColumnVerbs.isna(self)
 
     def contains(self, value: Any) -> Condition:
-        """Return the condition that the value is among those of an array, list or several labels, or part of a text.
+        """Return the condition that the row's array, list or labels contain a value, or that its text contains it.
 
         Parameters
         ----------
         value
-            A value, such as the name of a label, which may have wildcards, ``"c*"``.
+            A value, such as the name of a label; a text may contain wildcards, ``"c*"``.
 
         Raises
         ------
@@ -160,13 +160,13 @@ class ColumnVerbs(Compared):
         Parameters
         ----------
         low, high
-            Values, as the column is compared with.
+            Values of a type with which the column can be compared.
         """
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
 
 
 def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:
-    """Return the min, max, mean, sum or std of all values of a column; None if there are no values."""
+    """Return the min, max, mean, sum or std of all values of a column; None if the column has no values."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -11,11 +11,12 @@ from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, block_sums,
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound, PreconditionFailed
 from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import ChunkTable, folder_of
 from lakebed.versions.foreign_writes import has_lock_marker
 from lakebed.versions.locks.marker import LockFile, live_owner, read_lock, released_file
 from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_files, open_version
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, Snapshot
 from lakebed.versions.swap import TreeAt
 from lakebed.versions.updates import SetDigests
 
@@ -28,8 +29,8 @@ def add_digests(
 ) -> VersionTree:
     """Write missing manifests, and a version tree that names them; return the tree.
 
-    Every chunk of those versions is read once. Versions that cannot be opened, or whose metadata contradicts itself,
-    stay as they are. No other program may write the dataset meanwhile.
+    Every chunk of versions without a manifest is read once. Versions that cannot be opened, or whose metadata
+    contradicts itself, stay unchanged. No other program may write the dataset meanwhile.
 
     Parameters
     ----------

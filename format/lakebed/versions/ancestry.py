@@ -54,7 +54,7 @@ class Ancestry:
         return tuple(dict.fromkeys([*first, *known]))
 
     def of(self, version_id: str) -> set[str]:
-        """Return a version and everything that it descends from."""
+        """Return a version and all its ancestors."""
         seen = {version_id}
         pending = [version_id]
         while pending:
@@ -67,7 +67,7 @@ class Ancestry:
     def bases(self, one: str, other: str) -> list[str]:
         """Return the common ancestors that no other common ancestor descends from, newest first.
 
-        Two lines that were each merged into the other have several.
+        Two branches that were merged into each other can have several.
         """
         common = self.of(one) & self.of(other)
         best = common - {parent for version in common for parent in self.parents(version)}

@@ -26,7 +26,7 @@ class VersionChange:
 
     @classmethod
     def of(cls, node: CommitNode, snapshot: Snapshot) -> VersionChange:
-        """Return the records of a version; tensors without changes have an empty one."""
+        """Return the records of a version; tensors without changes have an empty record."""
         tensors = {name: snapshot.tensor(name).diff or CommitDiff() for name in snapshot.names()}
         return cls(node, snapshot.diff or DatasetDiff(), tensors)
 
@@ -46,7 +46,7 @@ def fork(left: Sequence[CommitNode], right: Sequence[CommitNode]) -> Fork:
     Raises
     ------
     ValueError
-        If they have no version in common.
+        If the lines have no version in common.
     """
     known = {node.id for node in right}
     at = next((i for i, node in enumerate(left) if node.id in known), None)
@@ -117,7 +117,7 @@ def modified_rows(steps: Iterable[Step]) -> Rows:
 
     Returns
     -------
-    Their numbers in the last version: int64, ascending, each once.
+    Row numbers in the last version: int64, ascending, each once.
     """
     rows = np.empty(0, np.int64)
     for step in steps:

@@ -38,7 +38,7 @@ def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
 
 
 def as_commit(snapshot: Snapshot, version_id: str) -> Snapshot:
-    """Return a first version, above an empty root, with the same content: it creates all tensors and chunks."""
+    """Return the same content as the first version after an empty root: the version creates all tensors and chunks."""
     tensors = {}
     for key, state in snapshot.tensors.items():
         length = max(state.meta.length, state.length)

@@ -15,9 +15,10 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, StorageError
 from lakebed.storage.base import Stat, Storage, traits_of
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.locks.marker import LOCK_NAME, LockFile, read_lock
 from lakebed.versions.manifests import digest_time, digests_of
-from lakebed.versions.state import TILES, Snapshot, folder_of
+from lakebed.versions.state import TILES, Snapshot
 
 # Maximum number of files of a head that are listed; most stores return this many in two requests.
 _MOST_LISTED = 2_000
@@ -43,11 +44,11 @@ def is_unmodified(
 ) -> bool:
     """Return whether 3.9.52 has not changed a version since its digest was made.
 
-    Commits never change. On a store without locks of its own, the lock file of each head shows it.
+    Commits never change. On a store without locks of its own, a head's lock file shows whether 3.9.52 has changed it.
 
     With any change of a head, 3.9.52 creates its missing tile encoders, except those of tensors that it clears or
-    deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) Without them, a few
-    younger files are damage, and the manifest has sound copies.
+    deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) If it has created
+    none, files that are younger than the digest are damaged, and the manifest has sound copies.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def is_unmodified(
 
 
 def would_tell(manifest: Manifest) -> bool:
-    """Return whether 3.9.52 cannot have opened a head for writing if its files are exactly those of a manifest.
+    """Return whether 3.9.52 cannot have opened a head for writing if the head's files are exactly a manifest's files.
 
     3.9.52 first creates the missing tile encoders of all tensors, whatever it does then. (Tested for append, extend,
     update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.) If it clears
@@ -114,7 +115,7 @@ def is_whole_copy(storage: Storage, manifest: Manifest) -> bool:
 
 
 def _own_rows(manifest: Manifest, tensor: str) -> list[int]:
-    """Return the mask of a tensor's chunks that lie in the version's own folder."""
+    """Return the rows of a tensor's chunk table whose chunks are in the version's own folder."""
     places = manifest.chunks[tensor]
     own = [place for place, (commit, _) in enumerate(places.folders) if commit == manifest.version_id]
     rows: list[int] = np.flatnonzero(np.isin(places.folder_of, own)).tolist()
@@ -139,7 +140,7 @@ def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
 
 
 def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool:
-    """Return whether etags agree with the files: those that look like an MD5 all match, or none does.
+    """Return whether etags agree with the files: either all etags that look like an MD5 match, or none does.
 
     Etags of objects uploaded in parts do not look like an MD5. Etags of encrypted objects look like one, but are not.
     """
@@ -154,12 +155,12 @@ def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool
 
 
 def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFile) -> bool:
-    """Return whether a head is unchanged since it was read or published; 3.9.52 may change only its files.
+    """Return whether a head is unchanged since it was read or published; 3.9.52 changes files, not the tree.
 
     Parameters
     ----------
     tree
-        The present tree.
+        The current tree.
     lock
         The lock file of the head before this process replaced it.
     """
@@ -175,7 +176,7 @@ def _is_unmodified_folder(
     """Return whether the files of a head are unchanged."""
     version_id = manifest.version_id
     if "dataset_meta.json" not in manifest.files:
-        return True  # without this document, the comparison with the manifest fails
+        return True  # no file can be compared; opening the version from this manifest raises FormatError
     since, folder = digest_time(tree, version_id), folder_of(version_id)
     meta = meta or DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
     # 3.9.52 does not write an existing tile encoder again, so only tensors without one can show its writes.

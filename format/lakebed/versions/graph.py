@@ -36,14 +36,14 @@ class Drawn:
 
 
 def newest_first(parents: Mapping[str, Sequence[str]], times: Mapping[str, float]) -> Iterator[str]:
-    """Iterate over commits by time, newest first, but every commit before its parents whatever the clocks said.
+    """Iterate over commits by time, newest first, but each commit before its parents even if clocks were wrong.
 
     If damaged records form a circle, its newest commit comes first.
 
     Parameters
     ----------
     parents
-        Parents of each commit; those that are not keys are left out.
+        Parents of each commit; parents that are not keys of the mapping are left out.
     times
         When each commit was made.
     """
@@ -70,7 +70,8 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
     Parameters
     ----------
     history
-        Each commit with its parents, before all of these. A parent that never comes leaves a line that does not end.
+        Each commit with its parents, before its parents. A parent that is not among the commits leaves a line without
+        end.
     """
     waiting: list[str | None] = []
     avoided = -1
@@ -88,7 +89,7 @@ def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
 
 
 def _free(waiting: list[str | None], avoided: int) -> int:
-    """Return the first free column, or a new one."""
+    """Return the first free column, or a new column."""
     for at, name in enumerate(waiting):
         if name is None and at != avoided:
             return at
@@ -119,7 +120,7 @@ def _connect(waiting: list[str | None], at: int, parents: Sequence[str]) -> Iter
 
 
 def _beside(waiting: list[str | None], at: int) -> int:
-    """Return the nearest free column to the right of one, or a new one."""
+    """Return the nearest free column to the right of column ``at``, or a new column."""
     for beside in range(at + 1, len(waiting)):
         if waiting[beside] is None:
             return beside

@@ -1,6 +1,6 @@
 """Manifests in storage, their digests in the version tree, and the times of the digests of heads.
 
-Manifests of small versions are complete; those of large ones hold the difference from an older one.
+Manifests of small versions are complete; manifests of large versions hold the difference from an older manifest.
 
 Deep Lake 3.9.52 drops keys that it does not know when it rewrites ``version_control_info.json``: at a commit, at a new
 branch, at the first ``ds.append``. So a digest in the tree confirms the manifest of a committed version. But 3.9.52
@@ -20,12 +20,13 @@ from lakebed.documents.manifest_delta import Read, Whole, delta_bytes, read_mani
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import FormatError
 from lakebed.storage.base import Storage
-from lakebed.versions.state import INDEX, Origin, folder_of
+from lakebed.versions.chunk_table import INDEX, folder_of
+from lakebed.versions.state import Origin
 
 if TYPE_CHECKING:
     from lakebed.versions.paged import PagedTable
 
-# Name of the tables of tensors in pages among the objects of a manifest.
+# Key of the tables of tensors in pages in ``Read.made``.
 _TABLES = "tables"
 # Manifests below this size in bytes are written as a whole; opening such a version saves one read.
 _SMALL = 65_536
@@ -55,9 +56,9 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
     Raises
     ------
     KeyNotFound
-        If there is none.
+        If the version has no manifest.
     FormatError
-        If it or its base is damaged, or its base is missing.
+        If the manifest or its base is damaged, or its base is missing.
     """
     found = parse_manifest(storage, storage.get(manifest_key(version_id)))
     if found.digest != sealed:
@@ -68,7 +69,7 @@ def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) 
 def parse_manifest(storage: Storage, data: bytes) -> Read:
     """Parse a manifest of any kind; errors as in :func:`load_manifest`.
 
-    Files and chunk places of tensors in pages are read on access; their tables are `tables_of` it.
+    Files and chunk places of tensors in pages are read on access; `tables_of` returns their tables.
     """
     if data[:8] != PAGED:
         return read_manifest(data, base_reader(storage))
@@ -103,7 +104,7 @@ def tables_of(found: Read) -> Mapping[str, PagedTable]:
 
 
 def origin_of(found: Read) -> Origin:
-    """Return the origin for versions that are made from one that was read."""
+    """Return the origin for new versions that are made from the version whose manifest was read."""
     trees = {key: table.tree for key, table in tables_of(found).items()}
     return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent, trees)
 
@@ -111,11 +112,11 @@ def origin_of(found: Read) -> Origin:
 def write_manifest(
     manifest: Manifest, origin: Origin | None, tree: VersionTree, *, is_changed: bool
 ) -> tuple[bytes, Origin]:
-    """Serialise a manifest: whole, or as the difference from a permanent one of this version's history.
+    """Serialise a manifest: whole, or as the difference from a permanent manifest in this version's history.
 
     Only manifests of commits and checkpoints serve as a base, because they stay as long as their descendants. Once the
-    differences since the last whole manifest are as large as it is, a version with changes gets a whole one again; in
-    the long run, this doubles the written bytes.
+    differences since the last whole manifest are as large as that manifest, a version with changes gets a whole
+    manifest again; in the long run, this doubles the written bytes.
 
     Parameters
     ----------

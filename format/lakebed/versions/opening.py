@@ -30,21 +30,11 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.reader_locks import Lease, share
+from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, folder_of
 from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified, is_whole_copy, would_tell
 from lakebed.versions.locks.marker import LockFile, read_lock
 from lakebed.versions.manifests import digests_of, load_manifest, manifest_key, origin_of, tables_of
-from lakebed.versions.state import (
-    CREDS,
-    INDEX,
-    PAD,
-    SEQUENCE,
-    TILES,
-    ArrayTable,
-    ChunkTable,
-    Snapshot,
-    TensorState,
-    folder_of,
-)
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, Snapshot, TensorState
 from lakebed.versions.tree_file import (
     ADVICE,
     TREE_KEY,
@@ -162,7 +152,7 @@ def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFi
 def _read_manifest(
     storage: Storage, tree: VersionTree, version_id: str, digest: str | None
 ) -> tuple[Read | None, LockFile | None]:
-    """Read a version's manifest, None if it is not valid, and its lock file if needed to validate the manifest."""
+    """Return a version's manifest, None if it is not valid; and its lock file, None if it was not needed for that."""
     if not has_lock_marker(storage, tree, version_id):
         return _load(storage, version_id, digest), None
     from lakebed.storage.concurrently import concurrently
@@ -382,7 +372,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
 
 
 def _shortened(state: TensorState) -> TensorState:
-    """Reduce metadata and index to the shorter of the two, which a killed 3.9.52 leaves unequal (FORMAT.md 15.5)."""
+    """Reduce metadata and index to the length of the shorter; a killed 3.9.52 leaves them unequal (FORMAT.md 15.5)."""
     length, sequence = min(state.meta.length, state.table.count), state.sequence
     if length == state.meta.length:
         return state
@@ -436,7 +426,7 @@ def lease_version(storage: Storage, version: str) -> Lease | None:
     Raises
     ------
     VersionReplaced
-        If it has left the tree and was collected meanwhile; the caller must read the tree again.
+        If the version has left the tree and was collected meanwhile; the caller must read the tree again.
     """
     if version == FIRST:
         return None

@@ -1,7 +1,7 @@
 """Chunk tables of large tensors in pages of storage, read when they are needed; see `lakebed.documents.indexes.pages`.
 
-A publish writes the pages and lists that changed, and names them in the manifest. Nothing here is ever replaced, and a
-name is written once, so versions share what is the same.
+A publish writes the pages and lists that changed, and names them in the manifest. Pages and lists are never
+replaced, and each name is written only once, so versions share equal pages and lists.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from lakebed.errors import CorruptError, FormatError, KeyNotFound
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, is_cache
 from lakebed.storage.concurrently import together
-from lakebed.versions.state import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
+from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
 from lakebed.versions.tree_file import ADVICE, error_if_deleted
 
-# A manifest names this many pages one by one; of those before them it names the lists.
+# A manifest names at most about this many pages, the last ones, individually; for earlier pages, it names lists of
+# pages.
 _MOST_LOOSE = 512
 # Number of pages and lists that stay in memory, and of pages that are read at the same time.
 _KEPT = 64
@@ -45,7 +46,7 @@ process_hooks.new_lock_after_fork(sys.modules[__name__], "_mutex")
 
 
 class PageStore:
-    """Pages and lists of one dataset; the last ones stay in memory."""
+    """Pages and lists of one dataset; those used last stay in memory."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -61,9 +62,9 @@ class PageStore:
         Raises
         ------
         CorruptError
-            If it is missing or damaged.
+            If the page is missing or damaged.
         DatasetNotFoundError
-            If the whole dataset is gone.
+            If the whole dataset was deleted.
         """
         return self._read(entry, lambda data: ArrayTable(*pages.read_page(data, entry)))
 
@@ -123,12 +124,12 @@ class Listed:
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """Rows before each entry, and in all."""
+        """Number of rows before each entry, followed by the total."""
         return np.concatenate([[0], np.cumsum(self.entries["rows"], dtype=np.int64)])
 
     @cached_property
     def samples(self) -> NDArray[np.int64]:
-        """Samples before each entry, and in all."""
+        """Number of samples before each entry, followed by the total."""
         return np.concatenate([[0], np.cumsum(self.entries["samples"], dtype=np.int64)])
 
     def names(self) -> set[bytes]:
@@ -151,9 +152,9 @@ class PageTree:
     Parameters
     ----------
     entries
-        Those of lists of pages, then of pages.
+        Entries of lists of pages, followed by entries of pages.
     lists
-        Number of the lists.
+        Number of entries of lists.
     """
 
     def __init__(self, store: PageStore, entries: Entries, lists: int) -> None:
@@ -174,7 +175,7 @@ class PageTree:
 
     def with_row(self, row: int) -> Place:
         """Return the page that has a row."""
-        last = self._last  # neighbouring rows are asked for one after the other
+        last = self._last  # callers usually request neighbouring rows one after the other
         if last is None or not last.row <= row < last.row + len(last.page):
             last = self._last = self._find("rows", row)
         return last
@@ -234,7 +235,7 @@ class PageTree:
                     yield page, max(0, first - start), min(len(page), end - start)
 
     def keys(self, known: set[str]) -> None:
-        """Add the keys of all pages and lists to those that are known; lists that are known are not read again."""
+        """Add the keys of all pages and lists to ``known``; lists whose keys it contains already are not read again."""
         for number, entry in enumerate(self.root.entries):
             key = key_of(entry)
             if number < self.lists and key not in known:
@@ -256,7 +257,7 @@ class PageTree:
                 yield from ((folder, number) for number in ids.tolist())
 
     def pages(self, known: set[bytes]) -> dict[bytes, np.void]:
-        """Return the entries of pages by their bytes, except those of lists that are known."""
+        """Return the entries of pages by their bytes; leave out pages in a list whose own entry is in ``known``."""
         found = list(self.root.entries[self.lists :])
         for entry in self.root.entries[: self.lists]:
             if entry.tobytes() not in known:
@@ -274,7 +275,7 @@ class IndexFile:
 
 
 class PagedTable(ChunkTable):
-    """A table whose first rows are in pages, and those behind them in arrays.
+    """A table whose first rows are in pages, and whose later rows are in arrays.
 
     Parameters
     ----------
@@ -508,12 +509,12 @@ class PagedTable(ChunkTable):
 
     @property
     def is_stored(self) -> bool:
-        """Return whether all rows are in pages, and the index file has just these."""
+        """Return whether all rows are in pages, and the index file has exactly these rows."""
         return not len(self.tail) and self.index.nbytes == _HEAD + 16 * self.tree.rows
 
 
 def _joined(tables: Sequence[ChunkTable]) -> ArrayTable:
-    """Return tables one behind the other; no chunk is an own one."""
+    """Return several tables joined into one, in which no chunk counts as the version's own."""
     numbers: dict[tuple[str, str], int] = {}
     parts = []
     for table in tables:
@@ -543,7 +544,7 @@ Done: TypeAlias = "list[tuple[tuple[PageTree | None, ChunkIds], tuple[PageTree, 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A table whose rows are all in pages, and what has to be written for it.
+    """A table whose rows are all in pages, and the objects to write for it.
 
     Parameters
     ----------
@@ -558,7 +559,7 @@ class Stored:
     copied: str | None
 
     def document(self) -> PagedIndex:
-        """Return what the manifest says of it."""
+        """Return the entry of this table in the manifest."""
         table = self.table
         index = table.index.nbytes, table.index.digest
         return PagedIndex(table.tree.root.entries, table.tree.lists, table.own, table.tiled, index)
@@ -671,7 +672,7 @@ def _part(table: ChunkTable, first: int, end: int) -> ArrayTable:
 def _runs(
     runs: tuple[tuple[int, int], ...], own: NDArray[np.bool_], shift: int
 ) -> tuple[tuple[int, int], ...]:
-    """Return runs of own rows, and those of a mask behind them."""
+    """Return runs of own rows, followed by the runs of a mask whose first row is row ``shift``."""
     changes = np.flatnonzero(np.diff(np.concatenate([[False], own, [False]]))).reshape(-1, 2) + shift
     added = [(first, end) for first, end in changes.tolist()]
     if runs and added and runs[-1][1] == added[0][0]:

@@ -22,10 +22,11 @@ from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
+from lakebed.versions.chunk_table import INDEX, folder_of
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import lock_file, released_file
 from lakebed.versions.manifests import manifest_key, write_manifest
-from lakebed.versions.state import INDEX, Origin, Snapshot, TensorState, folder_of
+from lakebed.versions.state import Origin, Snapshot, TensorState
 from lakebed.versions.swap import TreeAt, node_files, swap
 from lakebed.versions.updates import SetDigests, Updates, apply
 
@@ -59,7 +60,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
             chunk_set = _chunk_set(snapshot.version_id, tensor)
             if chunk_set:
                 files[f"{key}/chunk_set"] = chunk_set.to_bytes()
-        # A hidden tensor needs no record of changes, because that of its owner covers it (FORMAT.md 15.3).
+        # A hidden tensor needs no record of changes, because the record of its owner covers it (FORMAT.md 15.3).
         if tensor.diff is not None and key not in hidden:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
         for name, data in tensor.encoders().items():
@@ -68,7 +69,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _chunk_set(version_id: str, tensor: TensorState) -> ChunkSet:
-    """Return the names of all chunks of this version; those in folders of other versions include the folder."""
+    """Return the names of this version's chunks; names of chunks in folders of other versions include the folder."""
     entries: dict[str, tuple[str | None, str | None]] = {}
     for (commit, key), ids in tensor.table.named(own=True):
         place = (
@@ -110,7 +111,7 @@ def publish(
     Raises
     ------
     CommitFailed
-        If another writer changed what this one builds on; nothing was published.
+        If another writer changed the same branches; nothing was published.
     CommitStateUnknown
         If the store's answer was lost, and reading again does not tell the outcome.
     LockedException

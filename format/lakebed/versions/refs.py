@@ -45,7 +45,7 @@ __all__ = [
 REFS_KEY = ".lakebed/refs.json"
 
 HEAD = "HEAD"
-"""Address of the head of the present branch."""
+"""Address of the head of the current branch."""
 
 SHORTEST_PREFIX = 7
 """Smallest number of characters to abbreviate an id."""
@@ -205,7 +205,7 @@ def drop_tag(storage: Storage, name: str) -> None:
     Raises
     ------
     CheckoutError
-        If it does not exist.
+        If the tag does not exist.
     DatasetCorruptError, CommitFailed, CommitStateUnknown
         As for :func:`record_merge`.
     """
@@ -264,7 +264,7 @@ def resolve(storage: Storage, tree: VersionTree, address: str, branch: str = MAI
     Parameters
     ----------
     branch
-        The present branch, for ``HEAD``.
+        The current branch, for ``HEAD``.
 
     Raises
     ------

@@ -16,9 +16,9 @@ from lakebed.errors import (
 )
 from lakebed.runtime import clock
 from lakebed.storage.base import Data, Storage
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.gc.tombstones import with_tombstones
 from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at, remembered
-from lakebed.versions.state import folder_of
 from lakebed.versions.updates import FenceIs, Updates, apply, changed_branches, describe, reported, required
 
 __all__ = ["TreeAt", "node_files", "read_tree_at", "swap"]

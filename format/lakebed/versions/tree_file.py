@@ -65,7 +65,7 @@ def read_tree_at(storage: Storage, known: TreeAt | None = None) -> TreeAt:
     Raises
     ------
     DatasetNotFoundError
-        If there is no dataset.
+        If the storage contains no dataset.
     DatasetCorruptError
         If the file cannot be parsed.
     """

@@ -361,7 +361,7 @@ class ReplaceHistory(Update):
 
 @dataclass(frozen=True, slots=True)
 class SetTree(Update):
-    """Another tree takes the place of this one."""
+    """Another tree takes the place of the current tree."""
 
     tree: VersionTree
 
@@ -379,7 +379,7 @@ class SetTree(Update):
 
 @dataclass(frozen=True, slots=True)
 class SetDigests(Update):
-    """The tree names the checksums of manifests; ``time`` is that of heads' digests, in nanoseconds since 1970.
+    """The tree names the checksums of manifests; ``time`` is when digests of heads were made, in ns since 1970.
 
     All files of these versions must be older than that time.
     """
@@ -388,7 +388,7 @@ class SetDigests(Update):
     time: int
 
     def apply(self, tree: VersionTree) -> VersionTree:
-        """Return the tree with the digests; those of versions that it lacks are left out."""
+        """Return the tree with the digests; digests of versions that the tree lacks are left out."""
         return with_digests(tree, self.digests, self.time)
 
     def __str__(self) -> str:
@@ -399,7 +399,7 @@ class SetDigests(Update):
 class DropUnverified(Update):
     """The digest of a version is dropped, unless the version is a head or left the tree.
 
-    Deep Lake 3.9.52 may have changed the head in place; readers of the commit would trust the outdated manifest.
+    Otherwise readers of the commit would trust a manifest that is outdated if 3.9.52 changed the head in place.
     """
 
     text = "drop the digest of {0.version:.12} unless it stays a head"
@@ -419,7 +419,7 @@ class RaiseFence(Update):
     """The fence of a branch gets the next number; numbers of dropped branches are removed.
 
     Used when a writer takes over from one that may still live. A late publish of the former writer fails, because the
-    tree then has another number than the one that it knows.
+    tree then has another number than that writer knows.
     """
 
     text = "raise the fence of {0.branch!r}"

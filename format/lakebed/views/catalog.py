@@ -1,8 +1,8 @@
 """The list of a dataset's saved views, `queries.json`, and its changes, which are safe beside other writers.
 
-3.9.52 reads the list, edits it and writes it back unconditionally while it holds `queries.lock`. So a change takes that
-lock first, in the same layout and for the same time, and then replaces the list by a conditional put, which guards
-against writers whose lock has expired.
+3.9.52 reads the list, edits it and writes it back unconditionally while it holds `queries.lock`. So a change here takes
+that lock too, with the same file layout and the same lifetime, and then replaces the list by a conditional put, which
+fails if a writer whose lock has expired changes the list.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VALID_SECONDS = 10.0
 # expires earlier.
 _PATIENCE = 60.0
 _PAUSE = 0.05
-# Seconds after which 3.9.52 checks whether a lock that it wrote is still its own: on disks, and on stores.
+# Seconds after which 3.9.52 checks whether a lock that it wrote is still its own: on disks, and on object stores.
 _CONFIRM_LOCAL, _CONFIRM_REMOTE = 0.01, 0.5
 
 _mutex = threading.Lock()
@@ -66,23 +66,23 @@ def read_views(storage: Storage) -> SavedViews:
 def change_views(
     storage: Storage, edit: Callable[[SavedViews], SavedViews], holds: Callable[[SavedViews], bool]
 ) -> None:
-    """Replace the list by an edited one, durably, without losing concurrent changes of others.
+    """Replace the list by an edited list, durably, without losing concurrent changes of other programs.
 
     Parameters
     ----------
     edit
         Returns the new list; it may raise an error, and may be called more than once.
     holds
-        Returns whether a list has the change: a put may succeed although its answer was lost.
+        Returns whether a list contains the change already: a put may succeed although its answer was lost.
 
     Raises
     ------
     LockedException
-        If another process changes the list all the time.
+        If other processes hold the lock for too long.
     DatasetCorruptError
         If the list is damaged.
     CommitFailed, CommitStateUnknown
-        If the list could not be replaced, or if that is unknown.
+        If the list could not be replaced, or if it is unknown whether it was replaced.
     """
     with _mutex, _locked(storage):
         change_file(

@@ -9,7 +9,7 @@ VDS_INDEX/tensor_meta.json        uint64, one number for each row of the view
 VDS_INDEX/commit_diff             a created tensor
 VDS_INDEX/chunks_index/unsharded  chunks
 VDS_INDEX/tiles_index/unsharded   no tiles
-VDS_INDEX/chunks/<id>             row numbers, in the order of the view
+VDS_INDEX/chunks/<id>             the row numbers, in the order of the view
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening of saved views: the rows of a commit, or the copy that was made of them (FORMAT.md 12)."""
+"""Opening of saved views: rows of a commit, or a copy of such rows (FORMAT.md 12)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Opened:
     rows
         Row numbers in the commit, shape (rows,).
     index
-        Index of the rows in the session.
+        Index that selects the view's rows in the session.
     pad
         True if shorter tensors have empty samples for these rows.
     """
@@ -60,16 +60,16 @@ def load(storage: Storage, name: str, credentials: LinkCredentials) -> Opened:
     storage
         Storage of the dataset.
     credentials
-        Credentials of its links.
+        Credentials for the dataset's links.
 
     Raises
     ------
     KeyError
-        If there is no such view.
+        If the view does not exist.
     CheckoutError
-        If its commit is gone.
+        If the commit of the view does not exist any more.
     DatasetCorruptError
-        If its data is damaged or missing.
+        If the view's data is damaged or missing.
     """
     entry = named(storage, name)
     while True:
@@ -94,7 +94,7 @@ def _opened(storage: Storage, entry: SavedView, credentials: LinkCredentials) ->
 
 
 def _unmasked(rows: NDArray[np.uint64], entry: SavedView) -> NDArray[np.uint64]:
-    """Return the selected rows: for a mask, 3.9.52 stores its zeros and ones as row numbers."""
+    """Return the numbers of the selected rows: 3.9.52 stores a mask's zeros and ones in place of row numbers."""
     axes = entry.doc.get("source-dataset-index")
     mask = axes[0] if isinstance(axes, list) and axes else None
     if not isinstance(mask, list) or not mask or not all(type(one) is bool for one in mask):
@@ -109,7 +109,7 @@ def rows_of(data: Session) -> NDArray[np.uint64]:
     Raises
     ------
     DatasetCorruptError
-        If they are missing, or no numbers.
+        If the row numbers are missing, or are not numbers.
     """
     schema = data.schema()
     if schema.key_of(INDEX) is None:
@@ -168,8 +168,8 @@ def entry_in(session: Session) -> SavedView | None:
 def follow(data: Session, entry: SavedView, location: Location) -> Opened:
     """Open a view that is stored at a separate address.
 
-    The dataset of the view must be on the same machine, or in the same bucket: a view from elsewhere must not lead to
-    other places.
+    The dataset that the view shows must be on the same machine or in the same bucket as the view: a view from an
+    untrusted source must not make the program read other places.
 
     Raises
     ------

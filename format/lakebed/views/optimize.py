@@ -1,6 +1,6 @@
 """Copies of the rows of views: tensors in the order of the view, and the row numbers (FORMAT.md 12).
 
-A copy is published in parts; after a kill, the same call continues it.
+A copy is published in parts; if the process is killed, the same call continues the copy.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def save_copy(table: Table, view: Kept, wish: Wish, how: Copying) -> SavedView:
     Raises
     ------
     DatasetViewSavingError
-        If the view shows a part of each sample, or the id is taken.
+        If the view shows a part of each sample, or another view has the id.
     LockedException
         If another process is copying the view.
     GetDataFromLinkError, SampleAppendError
-        If a linked file cannot be read or stored; the same call continues from there.
+        If a linked file cannot be read or stored; the same call continues with this file.
     """
     storage = table.session.storage
     found = save(view, table.session, wish, partial(_stored, storage, table, view.rows, view.entry, how))
@@ -125,7 +125,7 @@ def _stored(
 
 
 def _begun(storage: Storage, entry: SavedView, job: Job) -> Job | None:
-    """Return the unfinished job of the same copy in the folder of an entry; None if there is none."""
+    """Return the unfinished job of the same copy in the folder of an entry; None if no such job exists."""
     if any(other.folder == entry.folder for other in read_views(storage)):
         return None
     data = below(storage, entry.folder.rstrip("/"))

@@ -1,7 +1,7 @@
-"""Saving of views: first all data, then the entry in the list, which makes them a view (FORMAT.md 12).
+"""Saving of views: the data is written first, then the entry in the list of views (FORMAT.md 12).
 
-A kill leaves the old list or the new one. Data without an entry is not a view: the next save takes another folder, and
-garbage collection removes them later.
+If the process is killed, the list is the old one or the new one. Data without an entry is not a view: the next save
+uses another folder, and garbage collection removes the data later.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Wish:
     id
         Name of the view; None for a hash of its content.
     overwrite
-        Replace a view of this name.
+        Replace an existing view of this name.
     query, tql_query
         Text of the query or filter that chose the rows.
     """
@@ -165,14 +165,14 @@ def save(view: Kept, session: Session, wish: Wish, store: Callable[[], SavedView
     Parameters
     ----------
     store
-        Stores the data, and returns the entry with their folder; None stores the row numbers.
+        Stores the data and returns the entry with the data's folder; if None, the row numbers are stored.
 
     Raises
     ------
     ReadOnlyModeError
         If the dataset cannot be written.
     DatasetViewSavingError
-        If the given id is taken, and the view is not to be overwritten.
+        If a view with the requested id exists, and ``overwrite`` is false.
     CommitFailed, CommitStateUnknown, LockedException
         If the list of views could not be changed.
     """
@@ -186,7 +186,7 @@ def save(view: Kept, session: Session, wish: Wish, store: Callable[[], SavedView
 
     def edit(views: SavedViews) -> SavedViews:
         mine = views.find(entry.id)
-        # Otherwise an earlier put has succeeded, and only its answer was lost.
+        # If the entries are equal, an earlier put has succeeded, and only its answer was lost.
         if mine is None or mine.doc != entry.doc:
             _refuse_taken(views, entry.id, is_taken=is_taken)
         replaced[:] = [] if mine is None or mine.folder == entry.folder else [mine]
@@ -251,7 +251,7 @@ def save_at(view: Kept, dest: Path, *, overwrite: bool) -> str:
     Raises
     ------
     DatasetViewSavingError
-        If the place is taken, and ``overwrite`` is false.
+        If a dataset or other files exist at ``dest``, and ``overwrite`` is false.
     """
     try:
         storage, location = vacate(dest, overwrite=overwrite)
@@ -277,7 +277,7 @@ def delete(storage: Storage, name: str) -> None:
     Raises
     ------
     KeyError
-        If there is no such view.
+        If the view does not exist.
     ReadOnlyModeError
         If the dataset cannot be written.
     CommitFailed, CommitStateUnknown, LockedException
@@ -291,12 +291,12 @@ def delete(storage: Storage, name: str) -> None:
 
 
 def named(storage: Storage, name: str) -> SavedView:
-    """Return the entry of a view by id.
+    """Return the entry of the view with an id.
 
     Raises
     ------
     KeyError
-        If there is no such view.
+        If the view does not exist.
     """
     found = read_views(storage).find(name)
     if found is None:
@@ -305,7 +305,7 @@ def named(storage: Storage, name: str) -> SavedView:
 
 
 def remove_data(storage: Storage, entry: SavedView) -> None:
-    """Remove the data of a view that is no longer in the list, but not those of other views, whatever their ids."""
+    """Remove the data of a view that is no longer in the list, and never data of other views."""
     views = read_views(storage)
     # 3.9.52 allows an empty id, for which this folder holds all views: remove only the files of this one.
     if entry.folder == FOLDER:

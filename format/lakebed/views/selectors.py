@@ -1,4 +1,4 @@
-"""Selectors of rows and of parts of samples, to JSON and back (FORMAT.md 12). Pure."""
+"""Conversion of selectors of rows and of parts of samples to JSON and back (FORMAT.md 12). Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lakebed.errors import DatasetViewSavingError, FormatError
 from lakebed.reading.subscripts import Index, RowSelector
 
 MOST_LISTED = 10_000
-"""Maximum number of rows that the entry lists for people and other programs; the data of the view has all rows."""
+"""Maximum number of rows that the entry of a view lists; the data of the view lists all rows."""
 
 
 def axes_of(index: Index, rows: NDArray[np.uint64]) -> list[Any] | None:
-    """Return the selectors of an index for the entry; None if there are too many rows."""
+    """Return the selectors of an index for the entry of a view; None if the rows are too many to list."""
     first = index.chain[0] if len(index.chain) == 1 else None
     if not index.chain:
         head: Any = _of_slice(slice(None))
@@ -36,7 +36,7 @@ def inside_of(index: Index) -> list[Any]:
     Raises
     ------
     DatasetViewSavingError
-        If they cannot be stored.
+        If the selectors cannot be stored.
     """
     if len(index.inside) > 1:
         raise DatasetViewSavingError(
@@ -65,17 +65,17 @@ def _of_slice(item: slice) -> dict[str, int | None]:
 
 
 def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: bool = False) -> Index:
-    """Return the index of stored rows and parts of samples.
+    """Return the index that selects stored rows and parts of samples.
 
     Parameters
     ----------
     pad
-        True if tensors may be shorter: rows are then listed, and shorter tensors have empty samples.
+        True if tensors may end before some rows: the index then lists the rows, and such tensors have empty samples.
 
     Raises
     ------
     FormatError
-        If a selector is invalid, or a view of one row has several.
+        If a selector is invalid, or ``is_single`` is true and ``rows`` does not have exactly one row.
     """
     if is_single and len(rows) != 1:
         raise FormatError(f"a view of one row has the numbers of {len(rows)}")
@@ -84,7 +84,7 @@ def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: boo
 
 
 def _selector(rows: NDArray[np.uint64]) -> RowSelector:
-    """Return the fastest selector of rows."""
+    """Return rows as the fastest kind of selector: a slice if they are consecutive, else a tuple."""
     if len(rows) and (np.diff(rows.astype(np.int64)) == 1).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return tuple(rows.tolist())

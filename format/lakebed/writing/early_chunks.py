@@ -5,7 +5,7 @@ the processor's cache by the time the chunk is packed. So the copies go into a b
 full, its bytes enter the checksums of the file's blocks, and are written to a file without a name, at their place in
 the chunk. A full chunk needs only a name. Nothing is read or written twice.
 
-If anything else happens to the samples before, they are read back and packed like all others.
+If the samples must be encoded before their chunk is full, they are read back and packed like all other samples.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class EarlyChunk:
     file
         The file, of this chunk alone.
     buffer
-        The step that is being filled: uint8, shape (STEP,), aligned to a page. The next chunk may use it once this one
-        is settled.
+        The step that is being filled: uint8, shape (STEP,), aligned to a page. The next chunk may use the buffer once
+        this chunk is settled.
     dtype, shape
         Dtype and shape of every sample.
     capacity
@@ -72,7 +72,7 @@ class EarlyChunk:
     count
         Number of samples so far.
     sums
-        The xxh3-64 of each.
+        The xxh3-64 of each sample.
     """
 
     __slots__ = (
@@ -273,7 +273,7 @@ class EarlySample:
 class EarlyChunks:
     """The early chunks of one tensor, one after the other.
 
-    They begin at the start of a chunk. If encoded samples wait that will share a chunk with the next arrays, those
+    Each begins at the start of a chunk. If encoded samples wait that will share a chunk with the next arrays, those
     arrays wait in memory until that chunk is full.
 
     Parameters
@@ -294,13 +294,13 @@ class EarlyChunks:
         self._left = 0  # number of samples that should still wait in memory; if negative, no limit
 
     def is_due(self, *, soon: bool) -> bool:
-        """Return whether the samples should be encoded now: they fill a chunk that began in memory, or many others.
+        """Return whether to encode the samples now: they complete a chunk that began in memory, or fill several chunks.
 
         Parameters
         ----------
         soon
-            Something else will require encoding before many chunks are full: better at the end of a chunk than in its
-            middle.
+            The samples will have to be encoded soon for another reason; encoding is cheaper at the end of a chunk than
+            in its middle.
         """
         chunk = self._chunk
         if chunk is None:
@@ -337,7 +337,7 @@ class EarlyChunks:
         return kept
 
     def _start(self, value: NDArray[Any], tensor: Target) -> None:
-        """Begin a chunk, or the rest of one, with a new sample."""
+        """Begin a chunk file, or let samples wait in memory until they complete the chunk that began there."""
         self._shape, self._left = value.shape, -1
         low, high = tensor.meta.min_shape, tensor.meta.max_shape
         if self._missed or tuple(low) != value.shape or tuple(high) != value.shape:
@@ -361,7 +361,11 @@ class EarlyChunks:
         return EarlyChunk(file, self._buffer, value.dtype, value.shape, capacity)
 
     def _leave(self) -> None:
-        """Continue in memory; samples of a begun chunk keep waiting, the last of them in the buffer."""
+        """Write no more samples to the chunk file, so that later samples wait in memory.
+
+        Samples of an incomplete chunk stay in its file and, the last of them, in its buffer; a later chunk gets another
+        buffer.
+        """
         if self._chunk is not None and not (self._chunk.is_full and self._chunk.is_settled):
             self._missed, self._buffer = True, None
         self._chunk, self._left = None, -1

@@ -1,6 +1,6 @@
 """Samples that wait to be packed into chunks: new ones as blocks, changes of packed ones as edits. Pure.
 
-Forks of both are free, and edits are collected so that each chunk is rewritten once.
+Forking blocks or edits copies no samples. Edits are collected so that each chunk is rewritten once.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from itertools import islice
 from typing import Self, overload
 
 from lakebed.codecs.block import Block
-from lakebed.versions.state import NewChunk
+from lakebed.versions.chunk_table import NewChunk
 
 
 class Blocks(Sequence[Block]):
     """Blocks in order.
 
-    A fork shares the present blocks. Only one of the two may grow afterwards, and the other one must be dropped.
+    A fork shares the current blocks. Afterwards, either the original or the fork may grow; the other must be dropped.
     """
 
     __slots__ = ("_all", "_count", "nbytes")
@@ -80,8 +80,8 @@ class Splice:
 class PendingEdits:
     """Replaced and removed samples of one chunk table.
 
-    Methods take rows numbered after all edits so far; they are kept as numbered in the table. Replacements made before
-    the last fork are shared with its original; replacements of rows removed since then are ignored.
+    Methods take row numbers after all edits so far; edits are stored by row number in the table. Replacements made
+    before the last fork are shared with its original; replacements of rows removed since then are ignored.
     """
 
     nbytes: int = 0
@@ -110,7 +110,7 @@ class PendingEdits:
         return row + bisect_right(range(len(removed)), row, key=lambda j: removed[j] - j)
 
     def at(self, row: int) -> Piece | None:
-        """Return the replacement of a row, or None."""
+        """Return the replacement of a row; None if the row was not replaced."""
         return self._found(self.original(row))
 
     def _found(self, at: int) -> Piece | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 
 from lakebed.codecs.block import Block
-from lakebed.versions.state import ChunkTable, NewChunk
+from lakebed.versions.chunk_table import ChunkTable, NewChunk
 from lakebed.writing.pending import Piece, Splice
 
 Plan = list[tuple[int, int] | NewChunk]
@@ -61,7 +61,7 @@ class _Repacking:
             self._leave(min(stop, int(self._table.ids.last[self._row]) + 1))
 
     def add(self, piece: Piece) -> None:
-        """Insert new samples at the present position."""
+        """Insert new samples at the current position."""
         if isinstance(piece, Block):
             self._waiting.append(piece)
         else:
@@ -164,7 +164,7 @@ def compacted(
     write: Write,
     size: Callable[[int], int],
 ) -> Plan:
-    """Merge neighbouring small chunks into the fewest chunks of up to ``limit`` bytes; ``size`` is that of a chunk."""
+    """Merge neighbouring small chunks into the fewest chunks of up to ``limit`` bytes; ``size`` returns a chunk's."""
     sizes = [
         0 if table.samples(row) == 0 or table.first(row) in tiled else size(row) for row in range(len(table))
     ]

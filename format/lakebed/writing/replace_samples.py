@@ -18,8 +18,9 @@ SampleNumbers = NDArray[np.int64]
 PAGE = 4096
 
 Allocate = Callable[[int], NDArray[np.uint8]]
-"""Supplies a buffer of the given size, if possible a used one: the first touch of new memory costs more than filling
-it.
+"""Function that returns a buffer of a given size.
+
+The buffer is a used one if possible, because the first access to new memory costs more than filling it.
 """
 
 

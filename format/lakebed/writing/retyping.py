@@ -3,8 +3,8 @@
 from                     to text                            to JSON
 integers, booleans       their digits; true, false          the same
 floats                   the shortest text that reads back  the same; NaN, Infinity, -Infinity as Python writes them
-dates and times          ISO 8601                           that as a string
-class labels with names  the name                           that as a string
+dates and times          ISO 8601                           the same text as a string
+class labels with names  the name                           the same text as a string
 text                                                        a string
 arrays                   refused                            nested lists
 """
@@ -117,7 +117,7 @@ def widened(block: Block, old: np.dtype[Any], new: np.dtype[Any]) -> Block:
 
 
 def can_widen(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
-    """Return whether the other dtype holds every number exactly, or at least every one of limited size."""
+    """Return whether the new dtype holds every number exactly, or at least every integer up to some size."""
     if old.kind in "iu" and new.kind == "f":
         return new.itemsize >= 4
     return bool(np.can_cast(old, new, "safe"))

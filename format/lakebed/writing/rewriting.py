@@ -14,7 +14,7 @@ import numpy as np
 
 from lakebed.chunks.pack import groups
 from lakebed.codecs.block import Block
-from lakebed.versions.state import ChunkTable, NewChunk
+from lakebed.versions.chunk_table import ChunkTable, NewChunk
 from lakebed.writing.pending import cost
 from lakebed.writing.repack import SMALL, Plan, may_join
 from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
@@ -23,7 +23,10 @@ from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, rep
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]
-"""(start and end in the new samples, places in the chunk, its old samples) -> its new samples; None if unchanged."""
+"""Function of (start and end in the new samples, places in the chunk, old samples of the chunk).
+
+It returns the new samples of the chunk, or None if the chunk does not change.
+"""
 
 
 def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int, SampleNumbers]]:
@@ -61,7 +64,7 @@ class Walk:
     Parameters
     ----------
     table
-        The present chunks.
+        The current chunks.
     tiled
         Tiled samples; their chunks are kept unchanged, or dropped.
     limit
@@ -119,7 +122,7 @@ class Walk:
         return self.plan
 
     def _keep(self, stop: int) -> None:
-        """Keep chunks up to a row."""
+        """Keep the chunks before row ``stop`` of the chunk table."""
         first = self._at
         if first >= stop:
             return

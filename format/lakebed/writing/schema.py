@@ -158,7 +158,7 @@ def is_same_tensor(schema: Snapshot, name: str, planned: TensorMeta) -> bool:
     Raises
     ------
     ValueError
-        If one exists whose htype, dtype or compression contradicts the plan.
+        If such a tensor exists, but its htype, dtype or compression contradicts the plan.
     """
     key = schema.key_of(name)
     if key is None:
@@ -210,7 +210,7 @@ def _pyramid_layers(downsampling: Any) -> tuple[int, int]:
     Raises
     ------
     InvalidInputError, InvalidKeyTypeError
-        If it is not a pair of whole numbers of at least 1.
+        If the argument is not a pair of whole numbers of at least 1.
     """
     if downsampling is None:
         return 1, 0

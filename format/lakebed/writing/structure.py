@@ -34,7 +34,7 @@ def renamed(meta: DatasetMeta, names: dict[str, str]) -> DatasetMeta:
 
 
 def moves(meta: DatasetMeta, old: str, new: str) -> dict[str, str]:
-    """Return all names that change when a tensor is renamed: its own and those of its companions."""
+    """Return {old name: new name} for renaming a tensor: its own name and the names of its companions."""
     found = {old: new}
     for kind, name in companions_of(meta, old).items():
         found[name] = companion(new, kind)
@@ -75,5 +75,5 @@ def with_deleted(diff: DatasetDiff, name: str) -> DatasetDiff:
 
 
 def has_renamed(diff: DatasetDiff, names: Iterable[str]) -> bool:
-    """Return whether one of the names is new to the previous version."""
+    """Return whether a tensor with one of these names had another name in the previous version."""
     return not {new for _, new in diff.renamed}.isdisjoint(names)

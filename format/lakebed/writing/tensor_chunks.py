@@ -26,7 +26,8 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.storage.base import Summed
-from lakebed.versions.state import NewChunk, TensorState, folder_of
+from lakebed.versions.chunk_table import NewChunk, folder_of
+from lakebed.versions.state import TensorState
 from lakebed.writing.early_chunks import EarlyChunk
 from lakebed.writing.pending import Blocks, PendingEdits, Splice
 from lakebed.writing.repack import compacted, replan
@@ -50,7 +51,7 @@ class Spill(Protocol):
     """Writes chunk files to storage before the publish, to keep memory bounded."""
 
     def __call__(self, files: Iterable[tuple[str, Pieces]], *, is_rewrite: bool) -> None:
-        """Write each file when it is drawn; `is_rewrite`: most of the content existed before."""
+        """Write each file as soon as the iterator yields it; `is_rewrite`: most of the content existed before."""
 
 
 class TensorChunks:
@@ -106,7 +107,7 @@ class TensorChunks:
         self._new_tiles: set[int] = set()
 
     def fork(self) -> Self:
-        """Return a copy to change, which may be given up; this one may not change any more."""
+        """Return a copy to change, which may be dropped; the original must not change any more."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, _owns_chunks=False, _owns_pending=False, _owns_edits=False)
         return copy
@@ -310,7 +311,7 @@ class TensorChunks:
         self._rebuild(plan)
 
     def _tiled_originals(self) -> set[int]:
-        """Tiled samples in the present table."""
+        """Tiled samples in the current table."""
         return {int(i) for i in self.state.tiles.indices} | self._new_tiles
 
     def rechunk(self) -> None:
@@ -378,7 +379,7 @@ def early_chunk(run: Sequence[Block]) -> EarlyChunk | None:
 
 
 def tells_shape(meta: TensorMeta) -> bool:
-    """Return whether the stored bytes of a sample tell its shape, as those of pictures and text do."""
+    """Return whether the stored bytes of a sample determine its shape, as the bytes of pictures and text do."""
     if htype_named(meta.htype).storing in (Storing.TEXT, Storing.JSON):
         return not meta.is_link
     compression = None if meta.is_link else normalize(meta.sample_compression)

@@ -25,9 +25,9 @@ from lakebed.documents.manifest import Manifest, digest_of
 from lakebed.errors import FormatError, LimitError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
+from lakebed.versions.chunk_table import empty_table
 from lakebed.versions.manifests import with_digests
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
-from lakebed.versions.state import empty_table
 from unit_tests.lakebed.fuzz.datasets import replace
 
 ROWS = 4

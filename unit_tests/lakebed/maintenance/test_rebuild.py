@@ -10,8 +10,8 @@ from lakebed.maintenance.plan import RepairReport
 from lakebed.maintenance.rebuild import rebuild
 from lakebed.maintenance.repair import repair
 from lakebed.storage.memory import MemoryStorage
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.opening import TREE_KEY, read_tree
-from lakebed.versions.state import folder_of
 from lakebed.versions.tree_file import is_dataset
 from unit_tests.lakebed.crash_states import State
 from unit_tests.lakebed.datasets import create_on, new_memory, objects, open_on

@@ -25,9 +25,9 @@ from lakebed.maintenance.repair import recover, repair
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.locks.marker import lock_key, read_lock
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version, read_tree
-from lakebed.versions.state import folder_of
 from unit_tests.lakebed.afar import Afar, made_on
 from unit_tests.lakebed.crash_states import State
 from unit_tests.lakebed.datasets import content, copy_of, create_on, new_memory, objects, open_on, visible

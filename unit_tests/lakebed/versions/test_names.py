@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.versions.state import Snapshot, TensorState, empty_table
+from lakebed.versions.chunk_table import empty_table
+from lakebed.versions.state import Snapshot, TensorState
 
 
 def test_a_tensor_with_two_names_goes_by_both() -> None:

@@ -19,10 +19,10 @@ from lakebed.maintenance.repair import repair
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions import paged, publish
+from lakebed.versions.chunk_table import ArrayTable, ChunkTable, NewChunk
 from lakebed.versions.gc.collect import collect
 from lakebed.versions.opening import manifest_key
 from lakebed.versions.paged import PagedTable
-from lakebed.versions.state import ArrayTable, ChunkTable, NewChunk
 from unit_tests.lakebed.datasets import copy_of, create_on, new_memory, open_on
 from unit_tests.lakebed.versions import test_crash as crash
 

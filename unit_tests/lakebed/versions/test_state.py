@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakebed.chunks.pack import groups
 from lakebed.codecs.block import Block
-from lakebed.versions.state import ChunkTable, NewChunk, empty_table
+from lakebed.versions.chunk_table import ChunkTable, NewChunk, empty_table
 from unit_tests.effort import examples
 
 

@@ -1,1 +1,1 @@
-"""Chapters of the API of ``Dataset``: one mixin for each, side by side."""
+"""Chapters of the API of ``Dataset``: one mixin for each chapter."""

@@ -22,7 +22,7 @@ class ColumnMethods(DatasetBase):
     def batches(
         self, batch_size: int, tensors: Sequence[str] | None = None, *, datetimes: bool = False
     ) -> Batches:
-        """Iterate over the rows as dictionaries of columns, ``batch_size`` rows each, the last one shorter.
+        """Iterate over the rows as dictionaries of columns, ``batch_size`` rows each; the last batch may be smaller.
 
         Parameters
         ----------
@@ -37,7 +37,7 @@ class ColumnMethods(DatasetBase):
         -------
         Iterable of {name: column}. A column is an ndarray of shape (rows, ...) for samples of one shape, a
         MaskedArray of shape (rows, 1) for numbers with nulls, a sequence of str for text, else a list. Arrays belong to
-        the caller; drop a batch before taking the next, and its memory is reused.
+        the caller; if a batch is dropped before the next is read, its memory is reused.
         """
         from lakebed.session.columns import Batches
 
@@ -55,7 +55,7 @@ class ColumnMethods(DatasetBase):
         Parameters
         ----------
         start, stop
-            First row and the one after the last, in the whole dataset.
+            Number of the first row, and of the row after the last row, in the whole dataset.
         tensors
             Names of the tensors to read; None reads all.
 
@@ -122,7 +122,7 @@ class ColumnMethods(DatasetBase):
         rows
             Row numbers, ascending, each once.
         columns
-            As many samples as rows for each tensor to change; nulls as for ``extend``.
+            For each tensor to change, one sample per row; nulls as for ``extend``.
 
         Raises
         ------
@@ -144,17 +144,19 @@ class ColumnMethods(DatasetBase):
         self._session.epoch += 1
 
     def change_type(self, tensor: str, htype: str | None = None, dtype: Any = None) -> None:
-        """Widen the type of a tensor; the rows, their nulls and ids, and the order of the tensors stay.
+        """Widen the type of a tensor; the rows, their nulls and ids, and the order of the tensors are kept.
 
         Numbers become wider numbers; integers become floats if no digit is lost; numbers, booleans, dates and times
-        become text; everything becomes JSON. All samples are rewritten chunk by chunk; earlier commits keep theirs.
+        become text; everything becomes JSON. All samples are rewritten chunk by chunk; earlier commits keep their
+        samples.
 
         Parameters
         ----------
         tensor
             Name of the tensor.
         htype, dtype
-            New type; if left out, the present htype, and the dtype of the tensor or of the new htype.
+            New type. If htype is left out, it stays the same; if dtype is left out, it stays the same too, or is the
+            dtype of the new htype.
 
         Raises
         ------
@@ -199,8 +201,8 @@ class RowValueMethods(DatasetBase):
     def to_dict(self, *, labels: Literal["names", "numbers"] = "names") -> dict[str, Any]:
         """Read one row, ``ds[i].to_dict()`` and ``dict(ds[i])``; or the columns of several rows, as lists.
 
-        Numbers, text and JSON become values of Python, dates and times those of ``datetime``, class labels their names,
-        nulls None, and everything else arrays.
+        Numbers, text and JSON become values of Python, dates and times become values of ``datetime``, class labels
+        become their names, nulls become None, and all other samples become arrays.
 
         Parameters
         ----------
@@ -230,7 +232,7 @@ class RowValueMethods(DatasetBase):
         tensors
             Names of the tensors to read; None reads all.
         labels
-            ``names``, or ``numbers`` as they are stored.
+            ``names`` returns the names of class labels; ``numbers`` returns class labels as they are stored.
 
         Returns
         -------

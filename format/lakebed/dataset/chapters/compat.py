@@ -1,4 +1,4 @@
-"""Names of the 3.x API for the account and services of its vendor; and the viewer, which runs locally."""
+"""Methods of the 3.x API for the vendor's accounts and services; and the viewer, which runs locally."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CompatMethods(DatasetBase):
         """
 
     def rename(self, new_name: Any = None, *, columns: Any = None) -> NoReturn:
-        """Refuse: only the vendor's service gives datasets names.
+        """Raise an error, because datasets have names only in the vendor's service.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class CompatMethods(DatasetBase):
 
         Returns
         -------
-        In a notebook the frame; else the address, which was opened in the browser.
+        In a notebook, the frame; else the address that was opened in the browser.
 
         Raises
         ------

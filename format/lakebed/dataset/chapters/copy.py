@@ -1,4 +1,4 @@
-"""Copies of a dataset, packing, links replaced by their data, and deletion."""
+"""Copies of a dataset, packing, replacement of links by their data, and deletion."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CopyMethods(DatasetBase):
         Parameters
         ----------
         creds
-            Credentials of the destination's object store; None uses those of the environment.
+            Credentials of the destination's object store; None uses the credentials of the environment.
         token, num_workers, scheduler, public
             Accepted for compatibility.
         """
@@ -71,16 +71,16 @@ class CopyMethods(DatasetBase):
         return type(self)(copy_table(table, dest, overwrite=overwrite, progressbar=progressbar))
 
     def _copied_parts(self, table: Table, dest: Path, *, overwrite: bool) -> Self:
-        """Copy the parts of samples that a view shows: they are encoded again, and links are replaced by their data.
+        """Copy the parts of samples that a view shows; the parts are encoded again, links are replaced by their data.
 
         Raises
         ------
         DatasetHandlerError
             If a dataset exists at ``dest``, and ``overwrite`` is false.
         InvalidOperationError
-            If the parts have other axes than the samples.
+            If the number of axes of the parts differs from that of the samples.
         SampleAppendError
-            If a link cannot be followed; the rows copied before stay.
+            If a link cannot be followed; rows that were copied before are kept.
         """
         from lakebed.copying.copy import refuse_same_place
         from lakebed.session.places import make
@@ -135,12 +135,12 @@ class CopyMethods(DatasetBase):
         progressbar: bool = True,
         creds: Creds | None = None,
     ) -> list[BrokenLink]:
-        """Replace links by the data that they lead to, in a copy or in place; see ``lakebed.materialize``.
+        """Replace links by the data to which they refer, in a copy or in place; see ``lakebed.materialize``.
 
         Parameters
         ----------
         creds
-            Credentials of the object store of ``dest``; None uses those of the environment.
+            Credentials of the object store of ``dest``; None uses the credentials of the environment.
         """
         from lakebed.copying.materialize import copy_resolved, resolve_in_place
 
@@ -209,16 +209,16 @@ class CopyMethods(DatasetBase):
         Parameters
         ----------
         large_ok
-            Allow a dataset above 1 GB.
+            Also remove a dataset of more than 1 GB.
 
         Raises
         ------
         ReadOnlyModeError
-            If it was opened read-only.
+            If the dataset was opened read-only.
         DatasetHandlerError
-            If deletion is switched off in it.
+            If the dataset forbids its deletion (``ds.allow_delete``).
         DatasetTooLargeToDelete
-            If it is above 1 GB and ``large_ok`` is false.
+            If the dataset has more than 1 GB and ``large_ok`` is false.
         """
         self._check_changeable("delete")
         if self._session.read_only:

@@ -1,4 +1,4 @@
-"""Named credentials: a dataset stores the names, secrets stay outside of the dataset."""
+"""Named credentials: a dataset stores only their names; secrets stay outside of the dataset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CredsMethods(DatasetBase):
 
     @property
     def link_creds(self) -> LinkCredentials:
-        """Names of credentials in the dataset, and those populated here."""
+        """Names of credentials in the dataset, and credentials that were populated in this process."""
         return self._handle.session.credentials
 
     def _changeable_creds(self) -> LinkCredentials:
@@ -43,7 +43,7 @@ class CredsMethods(DatasetBase):
         creds_key
             The name.
         managed
-            A provider has the credentials: ``lakebed creds set NAME`` stores them, see the page on credentials.
+            True if a provider has the credentials: ``lakebed creds set NAME`` stores them, see the page on credentials.
             Programs that read the dataset then need no ``populate_creds``.
 
         Raises
@@ -51,7 +51,7 @@ class CredsMethods(DatasetBase):
         ValueError
             If the name exists already, or is not a text.
         ManagedCredentialsNotFoundError
-            If it is managed, and no provider knows it.
+            If the name is managed, and no provider knows it.
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
@@ -94,7 +94,7 @@ class CredsMethods(DatasetBase):
         new_creds_key
             New name; None keeps it.
         managed
-            A provider has the credentials; None keeps the setting.
+            True if a provider has the credentials; None keeps the setting.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class CredsMethods(DatasetBase):
         ValueError
             If no change is given.
         ManagedCredentialsNotFoundError
-            If it becomes managed, and no provider knows it.
+            If the name becomes managed, and no provider knows it.
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
@@ -127,16 +127,17 @@ class CredsMethods(DatasetBase):
     ) -> None:
         """Use named credentials for the dataset's own storage from now on.
 
-        In Deep Lake 3.x this told the vendor's service which of its credentials open the dataset. Here a provider knows
-        the name, in this process and in those to which the dataset is pickled; nothing is stored.
+        In Deep Lake 3.x, this method told the vendor's service which of its credentials open the dataset. Here a
+        provider finds the credentials by name, in this process and in processes to which the dataset is pickled;
+        nothing is stored.
 
         Parameters
         ----------
         creds_key
             Name that a provider knows.
         dest_path, org_id, ds_name, token
-            Arguments for the vendor's service, which is not needed here: a path raises an error, the others cause a
-            warning.
+            Arguments for the vendor's service, which is not needed here: ``dest_path`` raises an error, and the other
+            arguments cause a warning.
 
         Raises
         ------

@@ -56,18 +56,18 @@ class LoaderMethods(DatasetBase):
         Parameters
         ----------
         transform
-            Function of a sample, which is a dictionary of arrays; or a dictionary of functions by tensor: it leaves out
-            other tensors, and None keeps a tensor unchanged.
+            Function of a sample, which is a dictionary of arrays; or a dictionary of functions by tensor, in which None
+            keeps a tensor unchanged. Tensors that this dictionary lacks are left out.
         tensors
             Names of tensors; None is all.
         num_workers
-            Number of threads if above 1; otherwise one for each core but one. No worker processes are used.
+            Number of threads if above 1; otherwise the number of cores minus one. No worker processes are used.
         batch_size
-            Samples of a batch; None for single samples.
+            Number of samples in a batch; None for single samples.
         drop_last
-            Leave out a last batch that is smaller than others.
+            Leave out the last batch if it is smaller than the other batches.
         collate_fn
-            Function that makes a batch of a list of samples.
+            Function that combines a list of samples into a batch.
         pin_memory
             Copy batches to pinned memory, if a CUDA device exists.
         shuffle
@@ -81,7 +81,7 @@ class LoaderMethods(DatasetBase):
         return_index
             Add the row numbers as ``index``.
         pad_tensors
-            Take as many rows as the longest tensor has; samples that others lack are empty.
+            Read as many rows as the longest tensor has; samples that shorter tensors lack are empty.
         transform_kwargs
             Further arguments of the transform.
         decode_method
@@ -95,12 +95,12 @@ class LoaderMethods(DatasetBase):
             Form of samples that differ in shape, for all tensors or by name: a ``list`` of tensors, one tensor padded
             with zeros (``pad``), or a ``nested`` tensor.
         distributed
-            Take the share of this process in its process group, which is that of ``torch.distributed`` or
-            ``jax.distributed``, or the workers of ``TF_CONFIG`` if TensorFlow is imported: together the processes take
-            every batch once, each the same number. None does so, too, and logs it once; False gives all rows to each
-            process.
+            Read only the share of this process in its process group (that of ``torch.distributed`` or
+            ``jax.distributed``, or the workers of ``TF_CONFIG`` if TensorFlow is imported). Together the processes
+            read every batch once, each process the same number of batches. None has the same effect, and logs it once;
+            False reads all rows in each process.
         rank, world
-            Number of this process and number of all, instead of those of the process group.
+            Number of this process, and number of all processes, in place of the process group's numbers.
         **kwargs
             ``num_threads``, as `num_workers`; and arguments of 3.x without effect: ``persistent_workers``,
             ``prefetch_factor``, ``timeout``, ``multiprocessing_context``, ``verbose``.
@@ -175,8 +175,8 @@ class LoaderMethods(DatasetBase):
     ) -> torch.utils.data.Dataset:
         """Return a dataset of PyTorch, for your own DataLoader, Lightning, accelerate or a Trainer.
 
-        Samples are dictionaries of arrays, text and Python values. If the DataLoader has worker processes, forked or
-        spawned, each reads a share; :meth:`pytorch` makes batches on threads and is faster.
+        Samples are dictionaries of arrays, text and Python values. If the DataLoader has worker processes, each of them
+        reads a share of the samples; :meth:`pytorch` makes batches on threads and is faster.
 
         Parameters
         ----------
@@ -187,14 +187,16 @@ class LoaderMethods(DatasetBase):
         shuffle
             Shuffle the samples, in another order for each pass.
         seed
-            Seed of the order; None takes that of ``lakebed.random.seed``, or a random one (see ``lakebed.Loader``).
+            Seed of the order; None takes the seed of ``lakebed.random.seed``, or a random seed (see
+            ``lakebed.Loader``).
         map_style
             Return samples by number, for samplers of PyTorch, which then decide the order.
         distributed
-            Take the share of this process in its process group. Trainers that share samples out themselves, such as
-            accelerate, need all rows in each process: pass False. None does so, too, and logs it once.
+            True reads only the share of this process in its process group. None has the same effect, and logs it once.
+            False reads all rows in each process, as trainers such as accelerate need, which distribute samples
+            themselves.
         rank, world
-            Number of this process and number of all, instead of those of the process group.
+            Number of this process, and number of all processes, in place of the process group's numbers.
         return_index
             Add the row number as ``index``.
         buffer_size
@@ -255,7 +257,8 @@ class LoaderMethods(DatasetBase):
 
         Returns
         -------
-        Dictionaries of tensors: text, bytes, json and lists as strings of shape (1,), the latter two as JSON.
+        A dataset of dictionaries of tensors: text and bytes are strings of shape (1,), json and lists are JSON strings
+        of this shape.
 
         Raises
         ------
@@ -292,7 +295,7 @@ class LoaderMethods(DatasetBase):
 
         Returns
         -------
-        A loader; ``batch``, ``shuffle``, ``transform``, ``sample_by`` and ``offset`` return new ones.
+        A loader; its methods ``batch``, ``shuffle``, ``transform``, ``sample_by`` and ``offset`` return new loaders.
         """
         from lakebed.loaders.frameworks.fluent import DataLoader
 
@@ -306,7 +309,9 @@ class LoaderMethods(DatasetBase):
         Parameters
         ----------
         lengths
-            Rows of each view; or fractions that add up to 1: remaining rows go to the first views.
+            Number of rows of each view; or fractions that add up to 1, where rows left by rounding are added to the
+            first
+            views.
         seed
             Seed of the split; None takes that of ``lakebed.random.seed``. Without a seed the split is the same in all
             processes of a process group, and random otherwise, by the generator of PyTorch if that is imported.
@@ -318,8 +323,9 @@ class LoaderMethods(DatasetBase):
         Raises
         ------
         InvalidInputError
-            If the lengths do not add up to the rows of this dataset, or one is negative; or if one tensor is empty and
-            others are not.
+            If the lengths do not add up to the number of rows of this dataset, or a length is negative; or if one
+            tensor is
+            empty and others are not.
         """
         from lakebed.loaders.draws import fresh_seed, split
         from lakebed.loaders.ranks import process_group

@@ -1,4 +1,4 @@
-"""Rows added, replaced, removed and published."""
+"""Methods that add, replace, remove and publish rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RowMethods(DatasetBase):
     """Changes of rows in all tensors at once, or in none."""
 
     def append(self, sample: Any, skip_ok: bool = False, append_empty: bool = False) -> None:
-        """Add one row to all tensors, or to none if anything does not fit.
+        """Add one row to all tensors, or to none if a sample does not fit.
 
         Parameters
         ----------
@@ -30,7 +30,7 @@ class RowMethods(DatasetBase):
         Raises
         ------
         SampleAppendingError, KeyError, TensorDoesNotExistError, ValueError, SampleAppendError
-            If the row is not a dictionary, lacks tensors or has unknown ones, or a sample does not fit.
+            If the row is not a dictionary, lacks tensors or names unknown tensors, or a sample does not fit.
         """
         whole = self._columns is None and self._index.is_trivial
         if whole and isinstance(sample, dict) and self._session.try_append_row(self._group, sample):
@@ -51,7 +51,7 @@ class RowMethods(DatasetBase):
         ignore_errors: bool = False,
         progressbar: bool = False,
     ) -> None:
-        """Add many rows, given as columns or as a table, all or nothing.
+        """Add many rows, passed as columns or as a table: all of them, or none after an error.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class RowMethods(DatasetBase):
         Raises
         ------
         SampleExtendingError, KeyError, TensorDoesNotExistError, ValueError, SampleExtendError
-            If the columns lack tensors or have unknown ones, differ in length, or a sample does not fit.
+            If the columns lack tensors, name unknown tensors or differ in length, or a sample does not fit.
         """
         from lakebed.session.changes.append import extend_rows
 
@@ -87,12 +87,12 @@ class RowMethods(DatasetBase):
         self._session.epoch += 1
 
     def update(self, sample: Mapping[str, Any]) -> None:
-        """Replace the samples of the selected rows in some tensors, all or nothing.
+        """Replace the samples of the selected rows in some tensors: all of them, or none after an error.
 
         Parameters
         ----------
         sample
-            Value by tensor name for a single row; for several rows as many values as rows.
+            Value by tensor name for a single row; for several rows, a sequence with one value per row.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class RowMethods(DatasetBase):
         scheduler: str = "threaded",
         progressbar: bool = True,
     ) -> None:
-        """Join chunks that became small.
+        """Join small chunks, which many changes can leave.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class RowMethods(DatasetBase):
     # -- publishing ------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Publish all changes: durable and visible to every reader when this returns."""
+        """Publish all changes: they are durable and visible to every reader when this returns."""
         self._session.flush()
 
     def discard(self) -> None:

@@ -1,4 +1,4 @@
-"""Tensors and groups of a dataset: created, renamed and removed."""
+"""Methods that create, rename and remove tensors and groups of a dataset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SchemaMethods(DatasetBase):
-    """Tensors and groups of a dataset, a group or a selection of columns."""
+    """Methods for the tensors and groups of a dataset, a group or a selection of columns."""
 
     # -- names -------------------------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ class SchemaMethods(DatasetBase):
         return self._group
 
     def _named(self, name: str, *, as_column: bool = False) -> Tensor | Self:
-        """Return the tensor or group of a name; ``as_column`` also finds the tensor that stores such a column."""
+        """Return the tensor or group of a name; ``as_column`` also finds a column's tensor with another stored name."""
         if isinstance(self._columns, dict):
             return self._tensor(self._full(name))
         full = normalize(name, self._group)
@@ -160,7 +160,7 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
-            If the name is taken or impossible.
+            If the name is already used or not allowed.
         MetaError, UnsupportedCompressionError
             If the settings contradict each other.
         ValueError
@@ -201,9 +201,9 @@ class SchemaMethods(DatasetBase):
         name
             Name of the tensor.
         source
-            Tensor that gives settings and info.
+            Tensor whose settings and info are copied.
         unlink
-            Store data in the new tensor if the other one stores links to it.
+            If ``source`` is a tensor of links, create a tensor for the data to which they refer.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
-            If the name is taken or impossible.
+            If the name is already used or not allowed.
         """
         from lakebed.session import schema as structure
 
@@ -243,7 +243,7 @@ class SchemaMethods(DatasetBase):
         Raises
         ------
         TensorGroupAlreadyExistsError, TensorAlreadyExistsError, InvalidTensorGroupNameError
-            If the name is taken or impossible.
+            If the name is already used or not allowed.
         """
         from lakebed.writing.schema import check_new_group
 
@@ -279,7 +279,7 @@ class SchemaMethods(DatasetBase):
         RenameError
             If the new name is in another group.
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
-            If the new name is taken or impossible.
+            If the new name is already used or not allowed.
         """
         from lakebed.session import schema as structure
 
@@ -305,7 +305,7 @@ class SchemaMethods(DatasetBase):
         RenameError
             If the new name is in another group.
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorGroupNameError
-            If the new name is taken or impossible.
+            If the new name is already used or not allowed.
         """
         from lakebed.session import schema as structure
 
@@ -320,7 +320,7 @@ class SchemaMethods(DatasetBase):
         name
             Name of the tensor.
         large_ok
-            Allow a tensor above 1 GB.
+            Also remove a tensor of more than 1 GB.
 
         Raises
         ------
@@ -342,7 +342,7 @@ class SchemaMethods(DatasetBase):
         name
             Name of the group.
         large_ok
-            Allow a group above 1 GB.
+            Also remove a group of more than 1 GB.
 
         Raises
         ------
@@ -357,7 +357,7 @@ class SchemaMethods(DatasetBase):
         structure.delete_group(self._session, normalize(name, self._group), large_ok=large_ok)
 
     def size_approx(self) -> int:
-        """Return the bytes of the chunks of all tensors, hidden companions included, or of the selected tensors.
+        """Return the number of bytes of the chunks of all tensors (or the selected ones), hidden companions included.
 
         Only metadata is read.
 

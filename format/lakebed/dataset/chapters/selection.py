@@ -103,7 +103,7 @@ class SelectionMethods(DatasetBase):
 
     @property
     def max_view(self) -> Self:
-        """View as long as the longest tensor; samples that other tensors lack read as empty ones."""
+        """View as long as the longest tensor; samples that shorter tensors lack are read as empty samples."""
         return type(self)(self._handle, self._group, self._index, self._columns, pad=True)
 
     @property
@@ -136,7 +136,7 @@ class QueryMethods(DatasetBase):
         creds: Creds | None = None,
         named: Mapping[str, Any] | Callable[[str], Any] | None = None,
     ) -> Self | Result:
-        """Answer a query in the tensor query language, about these rows unless it has FROM.
+        """Run a query in the tensor query language, on these rows or on the datasets that its FROM names.
 
         Parameters
         ----------
@@ -162,7 +162,8 @@ class QueryMethods(DatasetBase):
             Credentials of the buckets that FROM names.
         named
             Datasets and results that FROM may name: {name: dataset}; or a function that returns the dataset of an
-            address, which then is the only way to open one.
+            address.
+            FROM then opens datasets only through this function.
 
         Returns
         -------
@@ -172,9 +173,9 @@ class QueryMethods(DatasetBase):
         Raises
         ------
         QueryError
-            If it does not fit the data, or exceeds a limit; ``kind`` names the problem.
+            If the query does not fit the data, or exceeds a limit; the error's ``kind`` names the problem.
         QuerySyntaxError
-            If it cannot be parsed; the message points at the place.
+            If the query cannot be parsed; the message points at the position.
         """
         from lakebed.dataset.queries import answered, settings
 
@@ -196,14 +197,15 @@ class QueryMethods(DatasetBase):
         query_string
             The query.
         parameters
-            Values for the ``?``, or each ``$name``, in it.
+            Values for each ``?`` or each ``$name`` in the query.
         analyze
-            Also answer it, and report times and amounts; ``EXPLAIN ANALYZE`` at its beginning does so, too.
+            Also run the query, and report times and amounts of data; ``EXPLAIN ANALYZE`` before the query has the same
+            effect.
 
         Returns
         -------
-        A line for each step: the conditions in the order of their evaluation, the columns that they read, and the
-        number of chunks that statistics leave of each column.
+        A line for each step: the conditions in the order of their evaluation, the columns that they read, and for each
+        column the number of chunks that statistics do not rule out.
         """
         from lakebed.query.run import explained
 
@@ -399,7 +401,8 @@ class QueryMethods(DatasetBase):
 
         Returns
         -------
-        For each tensor its name, the number of its chunks in this version, and of those with statistics (`known`).
+        For each tensor its name, the number of its chunks in this version, and the number of chunks with statistics
+        (`known`).
 
         Raises
         ------
@@ -425,7 +428,7 @@ class QueryMethods(DatasetBase):
         return gathered(table, is_chosen=tensors is not None, progressbar=progressbar)
 
     def _to_index(self, method: str, tensors: Sequence[str] | None = None) -> Table:
-        """Publish changes, and return all rows of a dataset that may be changed."""
+        """Publish changes and return the table of all rows; refuse a read-only dataset or a selection of rows."""
         self._check_changeable(method)
         session = self._session
         if session.read_only:
@@ -513,13 +516,14 @@ class QueryMethods(DatasetBase):
         Parameters
         ----------
         weights
-            An expression of the query language, such as ``"max_weight(label == 'cat': 5, True: 1)"``; or one per row.
+            An expression of the query language, such as ``"max_weight(label == 'cat': 5, True: 1)"``; or a number per
+            row.
         replace
             A row may be drawn more than once.
         size
             Number of rows to draw; None draws as many as the dataset has.
         seed
-            Seed of the generator; None takes that of ``lakebed.random.seed``, or a random one.
+            Seed of the generator; None takes the seed of ``lakebed.random.seed``, or a random seed.
 
         Returns
         -------
@@ -530,7 +534,7 @@ class QueryMethods(DatasetBase):
         QueryError
             If no weight is above zero.
         InvalidInputError
-            If the number of weights is not that of the rows.
+            If the number of weights differs from the number of rows.
         """
         from lakebed import random
         from lakebed.query.values.sampling import drawn
@@ -558,7 +562,7 @@ class QueryMethods(DatasetBase):
         ----------
         relation
             A relation of DuckDB, or an object that exports Arrow: a table, a reader, a data frame of polars or pandas.
-            It is read once, and only its column of row numbers if possible.
+            The table is read once; if possible, only its column of row numbers is read.
         row_ids
             Name of the column with row numbers of the whole dataset, as ``to_duckdb(row_ids=True)`` returns them.
 

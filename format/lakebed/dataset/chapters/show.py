@@ -30,7 +30,7 @@ class ShowMethods(DatasetBase):
 
         try:
             return showing.view_text(self)
-        except LakebedError:  # such as an outdated view, or a version that was removed
+        except LakebedError:  # for example, the view is outdated, or the version was removed
             return str(self)
 
     def _repr_html_(self) -> str:
@@ -83,7 +83,7 @@ class TensorShowMethods(TensorBase):
 
         try:
             return showing.tensor_text(self)
-        except (LakebedError, IndexError):  # such as a removed tensor or row
+        except (LakebedError, IndexError):  # for example, the tensor or row was removed
             return str(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _NONE = -1
 
 
 class _Splits(dict[str, Any]):
-    """Views by name; printed as the number of rows of each, since a printed view shows all tensors."""
+    """Views by name; printed with only the number of rows of each view, because a printed view shows all tensors."""
 
     def __repr__(self) -> str:
         told = (f"{printable(repr(name))}: {len(view):,} rows" for name, view in self.items())
@@ -31,7 +31,7 @@ class SplitMethods(DatasetBase):
     def splits(self) -> dict[str, Self]:
         """Views of the selected rows of each split, by name; splits without rows are left out.
 
-        The tensor ``split`` of htype ``class_label`` stores them. Importers and :meth:`save_split` make it.
+        The tensor ``split`` of htype ``class_label`` stores the splits. Importers and :meth:`save_split` create it.
         """
         whole: Any = type(self)(self._handle)
         if TENSOR not in whole.tensors or whole[TENSOR].htype != "class_label":
@@ -45,11 +45,11 @@ class SplitMethods(DatasetBase):
     def save_split(
         self, name: str, rows: Sequence[int] | NDArray[Any] | slice | Self, *, move: bool = False
     ) -> None:
-        """Make a split of some rows, which replace the previous rows of the split.
+        """Save rows as a split with a name; they replace the previous rows of this split.
 
-        The names stay with their rows when others are removed or inserted, and go with them into copies and exports.
-        The tensor ``split`` stores them, and is created if it does not exist: rows that are appended later must name
-        it, too, or be appended with ``append_empty=True``.
+        Each row keeps the name of its split when other rows are removed or inserted, and in copies and exports. The
+        tensor ``split`` stores the names, and is created if it does not exist. Rows that are appended later must then
+        have a value for ``split``, or be appended with ``append_empty=True``.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class SplitMethods(DatasetBase):
     def _numbers(
         self, rows: Sequence[int] | NDArray[Any] | slice | DatasetBase, count: int
     ) -> NDArray[np.int64]:
-        """Return row numbers, ascending, each once."""
+        """Return distinct row numbers in ascending order."""
         if isinstance(rows, DatasetBase):
             if rows._session is not self._session:  # noqa: SLF001 - of this class
                 raise InvalidInputError("the view belongs to another dataset, or to another version")
@@ -133,13 +133,13 @@ class SplitMethods(DatasetBase):
 
 
 def _selection(rows: NDArray[np.int64]) -> slice | list[int]:
-    """Return the subscript that selects rows fastest."""
+    """Return the subscript that selects rows fastest: a slice if possible, else a list."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else rows.tolist()
 
 
 def _labels(whole: Any, count: int) -> NDArray[np.int64]:
-    """Return the number of each row's split; -1 for none."""
+    """Return the number of each row's split; -1 for rows without a split."""
     labels = np.full(count, _NONE, np.int64)
     there = len(whole[TENSOR])
     if there:
@@ -150,7 +150,7 @@ def _labels(whole: Any, count: int) -> NDArray[np.int64]:
 
 
 def _prepare(whole: Any, name: str) -> list[str]:
-    """Create the tensor if it does not exist, add the name to its classes, and return their names."""
+    """Create the tensor ``split`` if it does not exist, add a class name to it, and return all its class names."""
     if TENSOR not in whole.tensors:
         whole.create_tensor(TENSOR, htype="class_label", class_names=[name])
     elif whole[TENSOR].htype != "class_label":

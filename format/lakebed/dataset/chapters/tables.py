@@ -42,7 +42,7 @@ def _rows(table: Table, labels: str, files: str, *, row_ids: bool = False) -> Ar
 
 
 def _narrow(table: Table) -> list[str]:
-    """Return the tensors with one number, or text, labels or JSON, per row."""
+    """Return the tensors whose rows are single numbers, texts, labels or JSON."""
     found = []
     for name, state in table.states().items():
         meta = state.meta
@@ -60,7 +60,7 @@ def _read(rows: ArrowRows) -> pa.Table:
 
 
 def _relation(rows: ArrowRows, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB over rows with row numbers, which DuckDB reads when it only counts rows."""
+    """Return a relation of DuckDB over rows with a column of row numbers, which is all that counting rows reads."""
     from lakebed.engines.arrow_dataset import LakeDataset, Shown
     from lakebed.reading.columns import frames
     from lakebed.session.columns import ROW_ID
@@ -122,7 +122,7 @@ class TableMethods(DatasetBase):
         files: Files = "bytes",
         row_ids: bool = False,
     ) -> LakeDataset:
-        """Return the rows as a ``pyarrow.dataset.Dataset``, of which DuckDB, polars and others read what they need.
+        """Return the rows as a ``pyarrow.dataset.Dataset``, of which DuckDB and polars read only what a query needs.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class TableMethods(DatasetBase):
     def to_arrow(
         self, tensors: Sequence[str] | None = None, *, labels: Labels = "names", files: Files = "bytes"
     ) -> pa.Table:
-        """Read the rows as a table of Arrow; ``ds[a:b].to_arrow()`` reads some of them.
+        """Read the rows as a table of Arrow; ``ds[a:b].to_arrow()`` reads a range of rows.
 
         Parameters
         ----------
@@ -237,8 +237,8 @@ class TableMethods(DatasetBase):
             Connection of the relation; None is DuckDB's default connection.
         row_ids
             Add the column ``row_id``, the number of each row in the whole dataset, from which ``ds.view_of`` makes a
-            view of the result. Without ``tensors`` the relation has only the tensors with one number, or text, labels
-            or JSON, per row.
+            view of the result. Without ``tensors``, the relation has only the tensors whose rows are single numbers,
+            texts, labels or JSON.
 
         Returns
         -------

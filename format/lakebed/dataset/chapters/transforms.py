@@ -1,4 +1,4 @@
-"""Functions over all rows."""
+"""Method that calls a function with every row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.errors import TensorDoesNotExistError, TensorMismatchError, Transfo
 
 
 class TransformMethods(DatasetBase):
-    """Functions over the rows of a dataset, into another one or in place."""
+    """Transformation of the rows of a dataset, in place or into another dataset."""
 
     def _map(
         self,
@@ -33,7 +33,7 @@ class TransformMethods(DatasetBase):
             Dataset to append the rows to; None replaces, in this one, the rows of the tensors that the function
             returns. Missing tensors are created with the type of their first values.
         batched, num_proc
-            Names of Hugging Face for ``batch_size=1000`` and ``num_workers``.
+            Names that Hugging Face uses for ``batch_size=1000`` and ``num_workers``.
         options
             Options of ``lakebed.transform``: ``batch_size``, ``num_workers``, ``scheduler``, ``checkpoint_interval``,
             ...

@@ -37,7 +37,7 @@ class VersionMethods(DatasetBase):
 
     @property
     def pending_commit_id(self) -> str:
-        """Id of the next commit, fixed by the first access; the id of this version if the dataset is read-only."""
+        """Id of the next commit, chosen on first access; the id of this version if the dataset is read-only."""
         return self._session.pending_id
 
     @property
@@ -48,7 +48,7 @@ class VersionMethods(DatasetBase):
         return commit_entries(self._session.tree, self._session.snapshot.version_id)
 
     def get_commit_details(self, commit_id: str) -> dict[str, Any]:
-        """Return ``commit, author, time, message`` of a version; an uncommitted version has only an id.
+        """Return ``commit, author, time, message`` of a version; of an uncommitted version, only its id is known.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class VersionMethods(DatasetBase):
 
     @property
     def has_head_changes(self) -> bool:
-        """True if anything changed since the last commit."""
+        """True if the head has changes since the last commit."""
         from lakebed.session import branches
 
         return self._session.is_head and branches.is_changed(self._session, self._session.schema())
@@ -103,7 +103,7 @@ class VersionMethods(DatasetBase):
         return branches.commit(self._session, message, allow_empty=allow_empty)
 
     def checkout(self, address: str, create: bool = False, reset: bool = False) -> str | None:
-        """Go to another version, or start a branch here; return the id of the last commit there.
+        """Check out another version, or start a branch here; return the id of the last commit there.
 
         Parameters
         ----------
@@ -113,17 +113,18 @@ class VersionMethods(DatasetBase):
         create
             Create a new branch of this name. Changes since the last commit are committed first.
         reset
-            Repair the dataset first if that version does not open, or contradicts itself; see :func:`lakebed.load`.
+            Repair the dataset first if the version cannot be opened, or its lengths contradict each other; see
+            :func:`lakebed.load`.
 
         Returns
         -------
-        The id of the commit that is checked out, or of the last one below the head of a branch; None if the dataset
-        has no commits.
+        The id of the checked-out commit, or of the last commit below the checked-out head of a branch; None if the
+        dataset has no commits.
 
         Raises
         ------
         CheckoutError
-            If the version does not exist, or the name of the new branch is taken.
+            If the version does not exist, or the name of the new branch is already used.
         """
         from lakebed.session import branches
 
@@ -158,7 +159,8 @@ class VersionMethods(DatasetBase):
         Parameters
         ----------
         name
-            Branch to build on; the remains of an earlier attempt there are dropped.
+            Name of the side branch; if the branch exists from an earlier attempt, its rows are dropped unless
+            ``resume`` is true.
         resume
             Continue an earlier attempt if the branch exists.
 
@@ -182,7 +184,7 @@ class VersionMethods(DatasetBase):
         return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:
-        """Replace the content of this branch by that of the side branch, and remove the latter, in one atomic step.
+        """Replace the content of this branch by that of the side branch and remove the side branch, in one atomic step.
 
         Parameters
         ----------
@@ -248,11 +250,12 @@ class MergeMethods(DatasetBase):
         conflict_resolution
             Rule for samples that both branches changed, or one changed and the other deleted: None raises an error,
             ``"ours"`` and ``"theirs"`` choose a side, and a function ``(tensor name, our sample, their sample)``
-            returns the value to keep. It gets None for a deleted sample; if it returns None then, the sample goes.
+            returns the value to keep. The function receives None for a deleted sample; if it then returns None, the
+            sample is deleted.
         delete_removed_tensors
             Also delete tensors that the other branch deleted.
         force
-            Continue if both branches renamed a tensor differently, or the new name is that of another tensor here.
+            Merge even if both branches renamed a tensor differently, or another tensor here has the new name.
 
         Raises
         ------
@@ -272,7 +275,7 @@ class MergeMethods(DatasetBase):
         self._session.epoch += 1
 
     def reset(self, force: bool = False) -> None:
-        """Discard everything since the last commit, published or not.
+        """Discard all changes since the last commit, published or not.
 
         Parameters
         ----------
@@ -322,7 +325,7 @@ class MergeMethods(DatasetBase):
         Raises
         ------
         VersionControlError
-            If it is the main branch or checked out, or another branch, a merge or a tag needs it.
+            If the branch is the main branch, is checked out, or is needed by another branch, a merge or a tag.
         """
         from lakebed.session import branches
 
@@ -350,7 +353,7 @@ class MergeMethods(DatasetBase):
         Raises
         ------
         DatasetCorruptError
-            If their file is damaged.
+            If the file with the tags is damaged.
         """
         from lakebed.history import tags
 
@@ -364,7 +367,7 @@ class MergeMethods(DatasetBase):
         name
             Name of the tag.
         commit
-            Address of the commit; None is the branch that is checked out. A branch stands for its last commit.
+            Address of the commit; None is the checked-out branch. For a branch, its last commit is tagged.
         message
             Text that explains the tag.
 

@@ -49,7 +49,8 @@ class ViewMethods(DatasetBase):
         path
             Separate address at which ``lakebed.load`` opens the view; None stores it with the dataset.
         id
-            Name of the view; None derives one from its content, so that saving the same rows again replaces the view.
+            Name of the view; None derives a name from its content, so that saving the same rows again replaces the
+            view.
         optimize
             Copy the samples in this order, so that they are read sequentially. The same call continues an interrupted
             copy.
@@ -62,7 +63,7 @@ class ViewMethods(DatasetBase):
         verbose
             Show a bar while samples are copied.
         ignore_errors
-            Leave an empty sample in the copy for a broken link.
+            Store an empty sample in the copy in place of a broken link.
         overwrite
             Replace a view of this id, or a dataset at ``path``.
         ds_args
@@ -70,12 +71,12 @@ class ViewMethods(DatasetBase):
 
         Returns
         -------
-        Address of its data.
+        Address of the view's data.
 
         Raises
         ------
         DatasetViewSavingError
-            If the dataset has uncommitted changes, the id is taken, or ``path`` is not empty.
+            If the dataset has uncommitted changes, another view has the id, or ``path`` is not empty.
         ReadOnlyModeError
             If the dataset was opened read-only, and ``path`` is None.
         InvalidOperationError
@@ -198,7 +199,7 @@ class ViewMethods(DatasetBase):
 
         Returns
         -------
-        The rows of its commit, or the copy of them.
+        The rows of the view's commit, or the copy of these rows.
 
         Raises
         ------
@@ -265,7 +266,7 @@ class ViewEntry(Generic[D]):
 
     @property
     def commit_id(self) -> str:
-        """Commit whose rows it shows."""
+        """Commit whose rows the view shows."""
         return self._entry.version
 
     @property
@@ -331,7 +332,7 @@ class ViewEntry(Generic[D]):
         Raises
         ------
         KeyError
-            If it was deleted meanwhile.
+            If the view was deleted meanwhile.
         CheckoutError
             If its commit is no longer part of the history.
         """
@@ -354,7 +355,7 @@ class ViewEntry(Generic[D]):
         tensors
             Names of the tensors and groups to copy; None copies all.
         unlink
-            Fetch what links lead to.
+            Copy the data to which links refer, instead of links.
         num_workers
             Threads that copy tensors side by side.
         scheduler
@@ -371,7 +372,7 @@ class ViewEntry(Generic[D]):
         ReadOnlyModeError
             If the dataset was opened read-only.
         DatasetViewSavingError
-            If it shows a part of each sample.
+            If the view shows a part of each sample.
         """
         if not self.virtual:
             return self
@@ -396,7 +397,7 @@ class ViewEntry(Generic[D]):
         Raises
         ------
         KeyError
-            If it is gone already.
+            If the view was already deleted.
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
@@ -425,7 +426,7 @@ def opened_as(dataset: D, opened: Opened) -> D:
 
 
 def followed(dataset: D, location: Location) -> D:
-    """Open a dataset that is a view saved at a separate address as that view; return other datasets unchanged.
+    """Return a dataset opened as a view if it is a view saved at a separate address; return other datasets unchanged.
 
     Parameters
     ----------

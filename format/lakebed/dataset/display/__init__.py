@@ -1,1 +1,1 @@
-"""Datasets for display: printed tables, HTML in notebooks, drawn annotations, and the viewer."""
+"""Display of datasets: printed tables, HTML in notebooks, drawn annotations, and the viewer."""

@@ -82,18 +82,18 @@ def show(
 ) -> Image:
     """Draw images with their boxes, masks, polygons, points and labels; several side by side.
 
-    Names of boxes do not cover each other: the largest boxes get their names first, and names that find no room are
-    left out. A notebook displays the result; ``.save("rows.png")`` and ``.show()`` are those of Pillow.
+    Names of boxes do not cover each other: the largest boxes get their names first, and a name for which no room is
+    left is not drawn. A notebook displays the result; ``.save("rows.png")`` and ``.show()`` are methods of Pillow.
 
     Parameters
     ----------
     source
         A dataset or view, whose first rows are drawn; one row; or a tensor of images or masks.
     image
-        Name of the tensor of images; None finds it.
+        Name of the tensor of images; None takes the first tensor of images, or of masks if the dataset has no images.
     tensors
-        Names of the tensors that are drawn over it; None takes those of the image's group, or of the first group with
-        boxes, such as ``instances`` of COCO, but never ``split``.
+        Names of the tensors that are drawn over the images; None takes the tensors of the image's group, or of the
+        first group with boxes, such as ``instances`` of COCO, but never ``split``.
     rows
         Number of rows.
     width
@@ -133,7 +133,7 @@ def image_of(ds: Any) -> str:
     Raises
     ------
     InvalidOperationError
-        If it has neither.
+        If the dataset has neither.
     """
     for wanted in (_IMAGES, ("binary_mask", "segment_mask")):
         for name, tensor in ds.tensors.items():
@@ -189,9 +189,9 @@ def _drawn(row: Any, name: str, tensors: Sequence[str] | None, width: int | None
 
 
 def _over(tensors: Mapping[str, Any], image: str) -> list[str]:
-    """Return the tensors to draw over an image: those of its group, of the first group with boxes, or of any group.
+    """Return the tensors to draw over an image: those in its group, else in the first group with boxes, else in any.
 
-    An import of COCO stores the image, and the split, beside the groups.
+    The importer of COCO stores image and split outside of the groups.
     """
     own = image.rpartition("/")[0]
     order = (own, "instances")
@@ -305,7 +305,7 @@ def _draw_polygons(base: Image, polygons: Sequence[Any]) -> None:
 
 
 def _draw_points(base: Image, value: NDArray[Any], htype: str) -> None:
-    """Mark points; a sample of COCO has one column per object, with x, y and visibility of each point in turn."""
+    """Mark points; a sample of COCO has one column per object, with x, y and visibility of each point in sequence."""
     from PIL import ImageDraw
 
     found = np.nan_to_num(np.asarray(value, np.float64))

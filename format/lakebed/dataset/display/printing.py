@@ -14,11 +14,11 @@ _RULE = "-------"
 
 
 def summary_table(tensors: Mapping[str, Any], *, named: bool = True) -> str:
-    """Return the table of ``ds.summary()``, or of ``tensor.summary()``, whose table has no column of names."""
+    """Return the table of ``ds.summary()``; without ``named``, that of ``tensor.summary()``: no column of names."""
     skip = 0 if named else 1
     rows = [_row(name, tensor)[skip:] for name, tensor in tensors.items()]
     headings = _HEADINGS[skip:]
-    # The length of a heading does not count for the width of its column.
+    # As in 3.x, the width of a column does not depend on the length of its heading.
     widths = [max([len(_RULE), *(len(row[i]) for row in rows)]) for i in range(len(headings))]
     lines = [headings, (_RULE,) * len(headings), *rows]
     return "".join("\n" + "".join(map(_cell, line, widths)) for line in lines)

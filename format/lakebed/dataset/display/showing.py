@@ -38,7 +38,7 @@ _WIDEST = 33
 _THUMBNAIL = 96
 _DRAWN = 480  # longest side of a row that is drawn with its annotations, in pixels
 _PAGE_BYTES = 200_000
-_THUMBNAIL_BYTES = 120_000  # all thumbnails of a page together
+_THUMBNAIL_BYTES = 120_000  # maximum size of all thumbnails of a page together
 _MOST_PIXELS = 50_000_000
 _MOST_MEDIA = 10_000_000
 _LAYER = "downsampled_"
@@ -65,7 +65,7 @@ def described(tensor: Any) -> list[str]:
 
 
 def view_text(ds: Any) -> str:
-    """Return the ``repr`` of a dataset; for a selection of rows also their values."""
+    """Return the ``repr`` of a dataset; for a selection of rows, the text includes values of the rows."""
     text = dataset_text(ds)
     if ds.index.is_trivial or ds.index.is_single or ds.index.inside:
         return text
@@ -79,7 +79,7 @@ def view_text(ds: Any) -> str:
 
 
 def _told(sample: Any) -> str:
-    """Return a value as a short text; for a file its shape, without reading it."""
+    """Return a value as a short text; for a file, return its shape without reading the file."""
     try:
         is_file = sample._reader.decoder.files is not None and not sample.is_sequence  # noqa: SLF001 - of the facade
         text = "(link)" if sample.is_link else str(sample.shape) if is_file else _shown_value(sample)
@@ -200,7 +200,7 @@ def _text(text: str, most: int = _TEXT) -> str:
 
 
 def _address(found: str | list[str | None] | None) -> str:
-    """Return the address of a link without signatures; a long one is shortened in the middle: its end is kept."""
+    """Return the address of a link without signatures; a long address is shortened in the middle."""
     if not isinstance(found, str):
         told = [None if one is None else shown(one) for one in found or ()]
         return _text(str(None if found is None else told))

@@ -1,4 +1,4 @@
-"""The viewer as static files for any web server or bucket: the browser reads the datasets, no program on the server."""
+"""The viewer as static files for any web server or bucket: the browser itself reads the datasets."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ def write_page(path: str, out: Path, address: str | None = None) -> str:
     Parameters
     ----------
     path
-        A dataset, or a folder of some.
+        Address of a dataset, or of a folder of datasets.
     out
         Folder of the page; files of the same names are replaced.
     address
-        Where browsers find ``path``: absolute, or relative to the page. Derived for local paths, S3 and GCS.
+        Address at which browsers can read ``path``: absolute, or relative to the page. None derives it for local paths,
+        S3 and GCS.
 
     Raises
     ------
     InvalidInputError
-        If there is no dataset at the path, or browsers need an address that must be given.
+        If no dataset exists at the path, or ``address`` is None and cannot be derived.
     """
     names = [found["path"] for found in datasets(parse(path), ".")]
     if not names:

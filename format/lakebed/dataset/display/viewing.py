@@ -1,7 +1,8 @@
-"""The viewer of datasets: ``python -m lakebed.viewer``, a process that ends with the one that started it.
+"""The viewer of datasets: ``python -m lakebed.viewer``, a process that ends when its parent process ends.
 
-If browsers cannot reach a port of the notebook's machine, the page is a widget: a frame that may only post its requests
-to the widget, which sends them to the kernel, which asks the viewer. The token stays in the kernel.
+If browsers cannot reach a port of the notebook's machine, the page is shown in a frame inside a widget. The frame may
+only post requests to the widget; the widget sends them to the kernel, and the kernel to the viewer. The token stays in
+the kernel.
 """
 
 from __future__ import annotations
@@ -78,16 +79,16 @@ class Viewer:
     arguments
         Further arguments of ``python -m lakebed.viewer``.
     creds
-        Credentials of the store; they go through the pipe.
+        Credentials of the object store; they are sent through the pipe.
     temporary
-        A folder that the viewer removes at its end.
+        A folder that the viewer removes when it ends.
 
     Raises
     ------
     ModuleNotInstalledException
         If the packages of the extra ``view`` are missing.
     InvalidOperationError
-        If it does not start; the message gives the reason.
+        If the viewer does not start; the message gives the reason.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Viewer:
         return self._process.poll() is None
 
     def tell(self, what: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a line of JSON: first settings, later rows to show under a name; return the answer."""
+        """Send a line of JSON and return the answer; the first line has settings, later lines name rows to show."""
         line = b""
         if self._process.stdin is not None and self._process.stdout is not None:
             with contextlib.suppress(BrokenPipeError):  # the viewer has ended and sends no answer
@@ -130,7 +131,7 @@ class Viewer:
         return f"{self.url}&v1={quote(json.dumps(state))}" if state else self.url
 
     def address_once(self, state: Mapping[str, Any]) -> str:
-        """Return an address that works once, because other users can see the arguments of programs."""
+        """Return an address that works only once, because other users can see it among the arguments of the browser."""
         nonce = secrets.token_urlsafe(16)
         mac = hmac.new(self._token.encode(), f"open {nonce}".encode(), hashlib.sha256).hexdigest()
         shown = f"?v1={quote(json.dumps(state))}" if state else ""
@@ -214,12 +215,12 @@ def visualize(
 
 
 def _is_out_of_reach() -> bool:
-    """Return whether browsers can reach the viewer neither by a port of this machine nor by a proxy."""
+    """Return True if browsers cannot reach the viewer, neither by a port of this machine nor by a proxy."""
     return os.environ.get("LAKEBED_VIEWER") == "widget" or "google.colab" in sys.modules
 
 
 def _notebook() -> Any:
-    """Return IPython's module ``display`` if this is a notebook."""
+    """Return IPython's module ``display`` if this is a notebook; else None."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is None:
         return None
@@ -317,7 +318,7 @@ def _widget(viewer: Viewer, state: Mapping[str, Any], width: int | str, height: 
 
 
 def _widget_page(viewer: Viewer) -> str:
-    """Return the page as one text, with a policy that allows this script and no connections."""
+    """Return the page as one HTML text, whose content security policy allows only its script and no connections."""
     text, script, style = (
         viewer.ask(path)[2].decode() for path in ("", "assets/index.js", "assets/index.css")
     )

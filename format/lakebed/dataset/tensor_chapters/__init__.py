@@ -1,1 +1,1 @@
-"""Chapters of the API of ``Tensor``: one mixin for each, side by side."""
+"""Chapters of the API of ``Tensor``: one mixin for each chapter."""

@@ -55,14 +55,14 @@ class InfoMethods(TensorBase):
     def htype(self) -> str | None:
         """Htype with its wrappers, e.g. ``sequence[image]``; None until the first sample.
 
-        Assigning another htype gives existing samples a new meaning.
+        Assigning another htype changes only the meaning of existing samples, not their bytes.
 
         Raises
         ------
         IncompatibleHtypeError
-            On assignment, if shape or dtype of the samples do not suit that htype.
+            On assignment, if the new htype does not allow the shape or dtype of the samples.
         NotImplementedError
-            On assignment, if the present htype cannot become that one.
+            On assignment, if the present htype cannot be changed to the new htype.
         """
         meta = self._state.meta
         return full_name(meta.htype, is_sequence=meta.is_sequence, is_link=meta.is_link)

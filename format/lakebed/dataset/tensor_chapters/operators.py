@@ -46,7 +46,7 @@ class OperatorMethods(TensorBase):
         return self
 
     def _computed(self, compute: Callable[[Any, Any], Any], other: Any) -> Any:
-        """Return the result of an operator; sequences of different lengths are computed item by item."""
+        """Return the result of an operator; for sequences of different lengths, compute it item by item."""
         try:
             return compute(self._selection.numpy(), other)
         except DynamicTensorNumpyError:
@@ -104,13 +104,14 @@ class CompareMethods(Compared, TensorBase):
     def _compared(self, compare: Callable[[Any, Any], Any], other: object) -> Any:
         """Return the condition of a comparison.
 
-        ``==`` and ``!=`` of two tensors, or of a tensor and None, also have a truth value, by which Python finds
-        tensors in lists. For tensors with different rows, or parts of samples, only that is returned.
+        The condition of ``==`` or ``!=`` of two tensors, or of a tensor and None, also has a truth value, which Python
+        needs to find tensors in lists. For tensors with different rows, or for parts of samples, return only this truth
+        value.
 
         Raises
         ------
         TypeError
-            If the other is a list or an array, or this selects parts of samples (docs/design/048-conditions.md).
+            If ``other`` is a list or an array, or this tensor selects parts of samples (docs/design/048-conditions.md).
         """
         if isinstance(other, list | np.ndarray):
             raise self._incomparable(other)

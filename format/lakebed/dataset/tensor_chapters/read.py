@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from lakebed.versions.state import TensorState
     from lakebed.writing.encode.encoded import Column
 
-# Settings on which the stored form of a value depends.
+# Settings that determine the stored bytes of a value.
 _DECIDING = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link", "verify")
 
-_UNFILLED: Any = object()  # no fill was given; None is a value
+_UNFILLED: Any = object()  # default of `fill`; None cannot be the default, because it is a value
 
 
 class ReadMethods(TensorBase):
     """Values of the selected samples."""
 
     def null_mask(self) -> NDArray[np.bool_] | None:
-        """Return which selected samples are null: bool, shape (samples,); None if no sample is."""
+        """Return which selected samples are null: bool, shape (samples,); None if no sample is null."""
         return self._selection.null_mask()
 
     def values(self) -> Iterator[Any]:
-        """Yield the selected samples; None where :meth:`null_mask` is True."""
+        """Yield the selected samples; None for samples for which :meth:`null_mask` is True."""
         return self._selection.values()
 
     @property
     def holds_nothing(self) -> bool:
-        """True if only empty samples were ever stored, so that no dtype is known."""
+        """True if only empty samples were ever stored, so that the tensor has no dtype."""
         return (
             self._reader.storing is Storing.ARRAY
             and self._reader.dtype is None
@@ -77,14 +77,14 @@ class ReadMethods(TensorBase):
         Parameters
         ----------
         target
-            State of the tensor that takes them in.
+            State of the tensor that receives the samples.
         """
         from lakebed.session.changes.copy_samples import Source, columns
 
         return columns(Source(self._reader, self._companion), self._rows(), target)
 
     def links(self) -> Iterator[Any]:
-        """Yield the selected links themselves, not their data; for sequences lists of links."""
+        """Yield the selected links themselves, not the data to which they refer; for sequences, lists of links."""
         from lakebed.links.link import LinkedSample, LinkedTiledSample
 
         reader, names = self._reader, self.creds_names()
@@ -101,7 +101,7 @@ class ReadMethods(TensorBase):
             yield link(int(row)) if sequence is None else [link(i) for i in range(*sequence.span(int(row)))]
 
     def creds_names(self) -> Callable[[int], str | None]:
-        """Return the function that returns the name of credentials for its code in this dataset."""
+        """Return the function that maps a code of credentials in this dataset to the name of the credentials."""
         return self._session.credentials.names().name_of
 
     def numpy(
@@ -122,7 +122,8 @@ class ReadMethods(TensorBase):
         fetch_chunks
             Accepted for compatibility: whole chunks are read whenever that is cheaper.
         fill
-            Replacement for nulls: a number, or a sample. The dtype changes only if it cannot hold that.
+            Replacement for nulls: a number, or a sample. The dtype of the result changes only if it cannot hold
+            ``fill``.
         masked
             Return a masked array, whose mask is True for nulls.
         datetimes
@@ -196,7 +197,7 @@ class ReadMethods(TensorBase):
         Raises
         ------
         InvalidOperationError
-            If the tensor is neither list nor tag, nor was filled from Arrow lists.
+            If the tensor's htype is neither list nor tag, and its values do not come from Arrow lists.
         """
         if self._reader.came_as_list:
             values: list[Any] = [[] if v is None else v.tolist() for v in self.values()]
@@ -364,12 +365,12 @@ class ReadMethods(TensorBase):
 
         Returns
         -------
-        In a notebook the frame; else the address, which was opened in the browser.
+        In a notebook, the frame; else the address that was opened in the browser.
 
         Raises
         ------
         InvalidOperationError
-            If the tensor holds neither, or not one sample is selected.
+            If the tensor holds neither videos nor sounds, or the number of selected samples is not one.
         """
         if self._state.meta.htype not in ("video", "audio"):
             raise InvalidOperationError("Only supported for video and audio tensors.")

@@ -17,12 +17,12 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShapeInterval:
-    """Smallest and largest extent per axis, the sample axis first.
+    """Smallest and largest extent of each axis; the axis of samples comes first.
 
     Raises
     ------
     InvalidShapeIntervalError
-        If the two differ in length, or a smallest extent exceeds the largest.
+        If the two shapes differ in length, or a smallest extent exceeds the largest extent of the same axis.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class ShapeInterval:
 
     @property
     def is_dynamic(self) -> bool:
-        """True if an axis varies."""
+        """True if the extent of an axis varies."""
         return self.lower != self.upper
 
     def astuple(self) -> tuple[int | None, ...]:
@@ -63,7 +63,7 @@ class ShapeMethods(TensorBase):
 
     @property
     def num_samples(self) -> int:
-        """Number of samples of the whole tensor, whatever is selected."""
+        """Number of samples of the whole tensor, whichever samples are selected."""
         return self._state.length
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class ShapeMethods(TensorBase):
 
     @property
     def is_single(self) -> bool:
-        """True if a single sample is selected, without the sample axis."""
+        """True if a single sample is selected, so that arrays have no axis of samples."""
         return self._index.is_single
 
     @property
@@ -87,7 +87,7 @@ class ShapeMethods(TensorBase):
 
     @property
     def shape_interval(self) -> ShapeInterval:
-        """Smallest and largest extent of the selected samples per axis, their number first."""
+        """Number of selected samples, then the smallest and largest extent of each of their axes."""
         return ShapeInterval(*self._selection.interval())
 
     def shapes(self) -> NDArray[Any] | list[NDArray[Any]]:
@@ -97,7 +97,7 @@ class ShapeMethods(TensorBase):
 
     @property
     def ndim(self) -> int:
-        """Number of axes, the sample axis included unless one sample is selected."""
+        """Number of axes, including the axis of samples unless a single sample is selected."""
         return len(self.shape)
 
     @property

@@ -68,7 +68,7 @@ class ChunkIds:
         Parameters
         ----------
         keep
-            Keep the bytes, to write the same as long as nothing changes.
+            Keep the bytes, so that they are written again as long as nothing changes.
 
         Raises
         ------

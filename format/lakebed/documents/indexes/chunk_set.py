@@ -39,7 +39,7 @@ class ChunkSet(Mapping[str, Place]):
         FormatError
             If an entry is damaged or could lead out of the dataset's folder.
         LimitError
-            If it is longer than this process allows.
+            If the file is longer than this process allows.
         """
         limits.check("MAX_JSON_BYTES", len(data), _WHAT)
         if not data:

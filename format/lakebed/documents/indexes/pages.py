@@ -22,12 +22,12 @@
     ...     payload: a manifest of another kind, for everything else; entries
 
 Header of such a manifest: ``{"block": bytes per checksum, "manifest": bytes of it, "pages": {tensor key: {"at": offset,
-"entries": n, "lists": n, "own": [[first row, end], ...], "tiled": bool, "index": [bytes, digest]}}}``. Entries are
-those of lists of pages, the first ``lists`` of them, then of pages. The digest in an entry confirms its object. The
-random bytes, drawn by the writer, keep a name from being written twice: a collector may remove an old object while
-another one of the same content is written. ``index`` describes the file `chunks_index/unsharded` of the version.
+"entries": n, "lists": n, "own": [[first row, end], ...], "tiled": bool, "index": [bytes, digest]}}}``. The first
+``lists`` entries name lists of pages, the later entries name pages. The digest in an entry is that of its object. The
+writer draws the random bytes, so that no name is written twice: a collector may remove an old object while a new object
+of the same content is written. ``index`` describes the file `chunks_index/unsharded` of the version.
 
-Pages end where ids tell (:func:`ends`), so that those before and behind a change stay the same.
+The ids of chunks determine where pages end (:func:`ends`), so that pages before and after a change stay the same.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from lakebed.errors import FormatError
 
 PAGE, LIST = b"LBPAGE01", b"LBLIST01"
 FOLDER = ".lakebed/pages/"
-# One chunk in so many ends a page, by its id.
+# On average, one in this many chunks ends a page; the id of the chunk decides.
 SPREAD = 256
 # A page ends with this many chunks, or with the chunk that brings it to this many bytes, at the latest.
 MOST_ROWS = 512
@@ -103,7 +103,7 @@ def checked(data: bytes, entry: np.void) -> bytes:
     Raises
     ------
     FormatError
-        If it is not the one that the entry names.
+        If the object is not the one that the entry names.
     """
     if len(data) != int(entry["nbytes"]) or xxhash.xxh3_128_digest(data) != entry["digest"].tobytes():
         raise FormatError(f"{key_of(entry)} is damaged: its checksum is wrong")
@@ -126,7 +126,7 @@ def read_page(data: bytes, entry: np.void) -> tuple[ChunkIds, ChunkPlaces]:
     Raises
     ------
     FormatError
-        If it is damaged, or contradicts the entry.
+        If the page is damaged, or contradicts the entry.
     LimitError
         If a chunk promises more samples than one may hold.
     """
@@ -164,7 +164,7 @@ def ends(
     weights
         Bytes of each row.
     starts
-        Rows with which a page may begin: those of the first tiles of samples. None for all.
+        Rows with which a page may begin: rows of the first tiles of samples. None if it may begin with any row.
     """
     total = np.cumsum(weights)
     natural = np.flatnonzero(marks % np.uint64(SPREAD) == 0)
@@ -201,7 +201,7 @@ def read_list(data: bytes, entry: np.void) -> Entries:
     Raises
     ------
     FormatError
-        If it is damaged, or contradicts the entry.
+        If the list is damaged, or contradicts the entry.
     """
     _, payload = opened(checked(data, entry), LIST)
     if not payload or len(payload) % ENTRY.itemsize:
@@ -253,12 +253,12 @@ def manifest_bytes(manifest: bytes, paged: Mapping[str, PagedIndex]) -> bytes:
 
 
 def read_manifest(data: bytes) -> tuple[bytes, dict[str, PagedIndex]]:
-    """Parse it: the manifest of everything else, and the indexes by tensor key.
+    """Parse a manifest that names pages; return the inner manifest, and the indexes by tensor key.
 
     Raises
     ------
     FormatError
-        If it is damaged.
+        If the manifest is damaged.
     """
     header, payload = opened(data, PAGED)
     rest = bytes(cut(payload, 0, header.get("manifest")))
@@ -276,7 +276,7 @@ def read_manifest(data: bytes) -> tuple[bytes, dict[str, PagedIndex]]:
 
 
 def rest_of(data: bytes) -> bytes:
-    """Return the manifest of everything else."""
+    """Return the inner manifest, which holds everything except the names of pages."""
     return read_manifest(data)[0]
 
 

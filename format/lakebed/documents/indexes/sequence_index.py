@@ -71,7 +71,7 @@ class SequenceIndex:
         Raises
         ------
         LimitError
-            If there are more than 2^32 sequences or items.
+            If the index has more than 2^32 sequences or items.
         """
         return version_prefix.PREFIX + tables.write(4, [self.items, self.start, self.last], _WHAT)
 
@@ -99,18 +99,18 @@ class SequenceIndex:
         Raises
         ------
         LimitError
-            If there are more sequences than this process allows.
+            If the index has more sequences than this process allows.
         """
         limits.check("MAX_TABLE_ROWS", self.count, f"{_WHAT}: sequences")
         return np.repeat(self.items, tables.rows_of(self.last).astype(np.int64))
 
     def span(self, index: int) -> tuple[int, int]:
-        """First flat index of a sequence, and the one after its last.
+        """Return the first flat index of a sequence, and the flat index after its last item.
 
         Raises
         ------
         IndexError
-            If there is no such sequence.
+            If the sequence does not exist.
         """
         if not 0 <= index < self.count:
             raise IndexError(f"sequence {index} of {self.count}")

@@ -30,7 +30,7 @@ def read(data: bytes | memoryview, offset: int, width: int, columns: int, what: 
     FormatError
         If the bytes are not a whole number of rows.
     LimitError
-        If it has more rows than this process allows.
+        If the table has more rows than this process allows.
     """
     limits.check("MAX_ENCODER_BYTES", len(data), what)
     size = len(data) - offset
@@ -64,7 +64,7 @@ def check_last(last: Column, what: str, *, repeats: bool = False) -> None:
     Raises
     ------
     FormatError
-        If it does not, or is beyond 2^62.
+        If the column is not in order, or a number exceeds 2^62.
     """
     if not len(last):
         return

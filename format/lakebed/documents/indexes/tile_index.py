@@ -59,9 +59,9 @@ class TileIndex:
         Raises
         ------
         FormatError
-            If it ends early, or a tile has no extent.
+            If the file ends early, or a tile has no extent.
         LimitError
-            If it is longer, or a sample has more tiles, than this process allows.
+            If the file is longer, or a sample has more tiles, than this process allows.
         """
         limits.check("MAX_ENCODER_BYTES", len(data), _WHAT)
         order = "<"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lakebed.query.relations.stored import StoredColumn
     from lakebed.session.session import Session
     from lakebed.session.table import Table
-    from lakebed.versions.state import ChunkTable
+    from lakebed.versions.chunk_table import ChunkTable
 
 # With fewer pieces than this, statistics are not written to a file.
 _LEAST_PIECES = 8

@@ -29,7 +29,7 @@ _LOGICAL: Mapping[str, pa.DataType] = {
 }
 
 
-# Values that stand for samples without bytes; the 3.x writer stores empty samples this way.
+# Encoded values of samples that have no bytes; the 3.x writer stores empty samples without bytes.
 _EMPTY = {Storing.TEXT: b"", Storing.JSON: b"{}", Storing.LIST: b"[]"}
 
 
@@ -119,7 +119,7 @@ def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -
 
 
 def _spans(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -> Iterator[tuple[int, int]]:
-    """Yield ranges of ``rows`` to be read at once: inside one chunk, or only neighbours if decoding is slow."""
+    """Yield (start, stop) in ``rows`` of rows to read at once: those of a chunk; if decoding is slow, adjacent rows."""
     reader = scan.reader
     if pa.types.is_null(kind):
         cuts = np.empty(0, np.int64)

@@ -1,6 +1,6 @@
 """Samples with nulls as one array: fill nulls with a value, mask them, or make them NaT among dates and times.
 
-numpy(fill=x)          x in place of nulls; the dtype stays if it holds x, else it becomes one that holds both exactly
+numpy(fill=x)          x in place of nulls; the dtype changes only if it cannot hold x exactly
 numpy(masked=True)     a masked array; what lies below the mask is 0, "" or None
 numpy(datetimes=True)  datetime64 for dates and timestamps, timedelta64 for durations and times of day; NaT for nulls
 """
@@ -54,14 +54,14 @@ def as_moments(column: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
 def read(
     selection: Selection, *, fill: Any = UNFILLED, masked: bool = False, datetimes: bool = False
 ) -> NDArray[Any]:
-    """Read a selection as one array; see the module.
+    """Read a selection as one array; the start of this file describes the parameters.
 
     Raises
     ------
     InvalidInputError
         If both a fill and a mask are requested, or there is no dtype for the fill.
     InvalidOperationError
-        If the tensor holds sequences or polygons, or no dates and times where they are asked for.
+        If the tensor holds sequences or polygons, or if ``datetimes`` is true and it holds no dates and times.
     DynamicTensorNumpyError
         If samples that are not null differ in shape.
     """
@@ -112,7 +112,7 @@ def _columns(selection: Selection) -> tuple[NDArray[Any], Mask] | None:
 
 
 def _listed(selection: Selection) -> tuple[NDArray[Any], Mask]:
-    """Read samples one by one; nulls become zeros of the shape of the others."""
+    """Read samples one by one; nulls become zeros of the shape that the other samples have."""
     reader, storing = selection.reader, selection.reader.storing
     samples = list(selection.values())
     mask = np.array([sample is None for sample in samples], np.bool_)

@@ -1,8 +1,8 @@
 """Arrow tables -> data frames of pandas and polars, and relations of DuckDB; nothing is rounded on the way.
 
 Arrow                            pandas
-integers, booleans               NumPy's where no value is null, else pandas' own nullable ones (Int64, boolean)
-floats                           NumPy's; NaN where null
+integers, booleans               NumPy dtypes if no value is null, else pandas' nullable dtypes (Int64, boolean)
+floats                           NumPy dtypes; NaN where null
 dictionaries                     Categorical
 timestamps, durations            datetime64 and timedelta64 in their units, NaT where null
 samples of several axes          an array in each row; None if null
@@ -33,12 +33,12 @@ _NULLABLE = {
 
 
 def needed(name: str, method: str) -> Any:
-    """Import a package of tables.
+    """Import the package ``name`` for a method that needs it.
 
     Raises
     ------
     ModuleNotInstalledException
-        If it is not installed; the error says how to install it.
+        If the package is not installed; the error says how to install it.
     """
     from importlib import import_module
 
@@ -75,9 +75,9 @@ def to_pandas(table: pa.Table, arrays: Container[str] = ()) -> pd.DataFrame:
 
 
 def whole_arrays(column: pa.ChunkedArray, pa: Any) -> NDArray[np.object_] | None:
-    """Convert lists of lists of numbers to an array of arrays, with None for a missing one.
+    """Convert lists of lists of numbers to an array of arrays; the array holds None for a row that is null.
 
-    Return None for other columns, and if lists inside a sample differ in length, which no array can represent.
+    Return None for other columns, and if lists inside a sample differ in length, so that no array can hold the sample.
     """
     found = np.empty(len(column), object)
     inner: set[tuple[int, ...]] = set()  # lengths of the axes after the first one
@@ -185,7 +185,7 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
     Raises
     ------
     InvalidInputError
-        If there is no such column, or it holds other values than row numbers below `length`.
+        If the table has no such column, or the column holds other values than row numbers below `length`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

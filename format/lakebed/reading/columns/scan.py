@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Column = Any
 
 _DENSE = 8
-"""If at least this many rows of a chunk are wanted, the whole chunk is read once."""
+"""If at least this many rows of a chunk are requested, the whole chunk is read once."""
 
 _ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
     Storing.TEXT: Strings,
@@ -57,7 +57,7 @@ class ChunkRun:
 
 
 class Cursor:
-    """Walks the chunks of one tensor from row to row and keeps the one it is in."""
+    """Iterates over the chunks of one tensor in the order of rows, and keeps the current chunk in memory."""
 
     def __init__(self, reader: SampleReader, *, keep: bool = False) -> None:
         self.reader = reader
@@ -100,7 +100,7 @@ class _Layout:
     Attributes
     ----------
     is_special
-        Samples are not a run of bytes in a chunk: files, tiles, links, and all sequences.
+        Samples are files, tiled, links, or in sequences, so their values are not simply bytes of a chunk.
     is_fixed, is_fixed_beside_nulls
         All samples have one shape; all samples that are not null have one shape.
     """
@@ -161,7 +161,7 @@ class ColumnScan:
 
     @property
     def has_nulls(self) -> bool:
-        """Return whether a companion tells which rows are null."""
+        """Return whether a companion records which rows are null."""
         return self._nulls is not None
 
     def wanted(self, rows: Rows) -> list[Wanted]:
@@ -236,7 +236,7 @@ class ColumnScan:
         return join(parts, self.reader.source.pool.take).with_nulls(self.null_mask(start, stop))
 
     def _keep(self, whole: NDArray[Any] | Encoded[Any], run: ChunkRun) -> None:
-        """Serve further columns inside this chunk by slicing."""
+        """Keep the values of a whole chunk, so that later columns inside the chunk are slices of them."""
         self._sliceable = whole
         self._first = run.row - run.start
         self._end = self._first + len(whole)
@@ -271,7 +271,7 @@ class ColumnScan:
             yield value
 
     def picked(self, rows: Rows) -> Column:
-        """Return any rows: an ndarray where all samples have one shape, else a list."""
+        """Return rows in any order: an ndarray if all samples have one shape, else a list."""
         reader = self.reader
         if reader.is_fixed and reader.state.sequence is None and self._nulls is None:
             return reader.stacked(rows)
@@ -311,7 +311,7 @@ class ColumnScan:
         return scattered(self.reader, rows, _DENSE)
 
     def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64] | None = None) -> Column:
-        """Return any rows in the given order; a chunk that has many of them is read once.
+        """Return any rows in the given order; a chunk with many of these rows is read once.
 
         Parameters
         ----------
@@ -378,7 +378,7 @@ class ColumnScan:
         return np.take(column, inside, axis=0)
 
     def _gathered_texts(self, pieces: list[NDArray[np.int64]], order: NDArray[np.int64]) -> Encoded[Any]:
-        """Join the bytes of the pieces, then put the samples into the wanted order."""
+        """Join the bytes of the pieces, then put the samples into the requested order."""
         parts, masks = [], []
         for piece in pieces:
             first = int(piece.min())
@@ -458,7 +458,7 @@ def _fixed(run: ChunkRun, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArr
 
 
 def expand_absent(chunk: Chunk, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Spread single numbers over all rows of a chunk: values (0 where absent) and True where absent.
+    """Return a number for each row of a chunk, 0 if the sample is empty; and a mask, True where a sample is empty.
 
     Raises
     ------

@@ -1,10 +1,10 @@
 """Arrow columns in readable form: class labels as names, files as bytes, links as addresses.
 
 tensor                          column
-class_label with names          dictionary of int32 -> string; lists of such where samples hold several labels
-files: images, sound, ...       large_binary: the file as it is stored
-links                           string: where they lead
-all others                      as `reading.arrow` has them
+class_label with names          dictionary of int32 -> string; lists of these if samples hold several labels
+files: images, sound, ...       large_binary: the stored file
+links                           string: the addresses in the links
+all others                      the column that `reading.columns.arrow` makes
 
 A label without a name is shown as its number, as text. Duplicate names become one.
 """
@@ -31,7 +31,7 @@ FILE_ROWS = 1024
 
 @dataclass(frozen=True)
 class Names:
-    """Class names: `words` has each name once, `places` the position of each number's name in it (int32)."""
+    """Class names: `words` holds each name once; `places[i]` is the position in `words` of the name of label i."""
 
     words: tuple[str, ...]
     places: NDArray[np.int32]

@@ -1,7 +1,8 @@
 """Plan the reads of rows: whole chunks, or ranges of them if these cost less. Pure except for reading headers.
 
-The cost of a request is the number of bytes that the network could transfer meanwhile. Neighbouring samples are read
-together if the gap between them has less than half of that, and a chunk as a whole if its ranges would not cost less.
+The cost of a request is the number of bytes that the network could transfer in the same time. Neighbouring samples are
+read together if the gap between them has fewer bytes than half of that cost. A chunk is read as a whole if reading
+ranges of it would not cost less.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _of_rows(reader: StoredSamples, rows: Rows, *, whole: bool) -> list[Piece]:
 
 
 def _look(reader: StoredSamples, ordinals: list[int]) -> None:
-    """Read the headers of chunks, at the same time, if only they tell the places of samples."""
+    """Read the headers of chunks at the same time, if the places of samples are in the headers only."""
     unknown = []
     for ordinal in ordinals:
         chunk = reader.by_range(ordinal, 1)
@@ -130,7 +131,7 @@ def pieces(
     insides
         Places of the samples in the chunk, ascending; a range for neighbours.
     rows
-        Number of wanted samples of all chunks: the more of them, the less a request costs, since many run concurrently.
+        Number of requested samples of all chunks; if it is large, many requests run concurrently, so each costs less.
     """
     chunk = None if len(insides) == reader.state.table.samples(ordinal) else reader.by_range(ordinal, 1)
     if chunk is None:

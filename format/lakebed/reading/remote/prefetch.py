@@ -7,8 +7,8 @@
             images.value(row), labels.value(row)
 
 Inside the block, samples are read as usual; reads wait for requests under way. The amount requested ahead begins small,
-so that the first samples come soon, and grows while the reader has to wait, up to ``config.AHEAD_BYTES`` per dataset.
-So it takes no more memory than keeps the network busy. Files on this machine are not prefetched.
+so that the first samples arrive soon, and grows while the reader has to wait, up to ``config.AHEAD_BYTES`` per dataset.
+So read-ahead takes no more memory than is needed to keep the network busy. Files on this machine are not prefetched.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from lakebed.reading.remote.ranges import PendingRead, RemoteRanges
     from lakebed.reading.subscripts import Rows
 
-# Limit of read-ahead, in bytes, until the reader has waited for data once.
+# Limit of read-ahead, in bytes, before the reader has to wait for data for the first time.
 _FIRST = 16 << 20
-# Number of pieces into which the read-ahead is divided, per request that may run.
+# The read-ahead is divided into this many pieces for each request that may run at the same time.
 _PIECES = 4
 # Number of consecutive reads of neighbouring rows after which read-ahead begins: for single rows, and for slices.
 _STREAK = 3
@@ -57,9 +57,10 @@ def prefetch(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractCon
     Parameters
     ----------
     wanted
-        Rows. Those of several tensors ascend without gaps, so that chunks come in the order in which rows need them.
+        Rows to read. If there are several tensors, the rows of each must ascend without gaps, so that chunks arrive in
+        the order in which they are used.
     knows_all
-        No other rows of these tensors will be read meanwhile, so their detectors pause.
+        Whether no other rows of these tensors will be read inside the block; if so, their detectors pause.
     """
     remote = next((reader.source.remote for reader, _, _ in wanted), None)
     if remote is None:
@@ -98,7 +99,7 @@ class Prefetch:
     passing
         Taken chunks are not needed again, because the reader keeps them.
     detectors
-        Detectors that pause meanwhile.
+        Detectors that pause until this object is closed.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class Prefetch:
         return not self._is_over and self._pid == os.getpid()
 
     def close(self) -> None:
-        """Forget unused requests; do not make those that were not begun."""
+        """Forget unused requests; requests that have not begun are never sent."""
         self._is_over = True
         if self._pid == os.getpid():
             self._drop(lambda _: True)
@@ -260,7 +261,7 @@ class SequentialDetector:
         if remote is not None and self._streak >= wanted and not self._is_running:
             most = config.AHEAD_BYTES // 4
             rows = range(first, reader.state.meta.length)
-            # Plan with another reader: a plan that refers to this one would keep it alive.
+            # Plan with another reader, because a plan that refers to this reader would keep this reader alive.
             planned = read_windows(StoredSamples(reader.name, reader.state, reader.source), rows, most, 0)
             self._prefetch = Prefetch(remote, planned, most=most, passing=True)
             remote.follow(self._prefetch)

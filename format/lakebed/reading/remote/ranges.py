@@ -1,7 +1,7 @@
 """Ranges and whole chunks over a network: each is requested once, even if several threads wait for it.
 
-A request under way is a `PendingRead`. It stays registered until all waiting callers have the data; a prefetched one
-until the reader has passed it. Locks are held during look-ups, never during a request.
+A request under way is a `PendingRead`. It stays registered until all waiting callers have the data; a prefetched
+request stays until the reader has passed its rows. Locks are held during look-ups, never during a request.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _MOST_PREFETCHES = 16
 # memory.
 _COPIED_ABOVE = 4 * BLOCK
 
-# Number of recent requests that are remembered, and the minimum number from which a usual duration is computed.
+# Number of recent requests whose durations are kept, and minimum number of them for computing a usual duration.
 _REMEMBERED = 256
 _ENOUGH = 32
 _USUAL = 0.95
 _TIMES = 2.0
-# Requests that take longer count as slow; below it the local machine may be the cause.
+# Only requests that take more seconds can count as slow; shorter delays may come from the local machine.
 _LEAST = 0.1
 _MOST_PART = 1 / 30
 
@@ -132,8 +132,8 @@ class Hedging:
     """Policy for repeating slow requests, without threads, clocks or requests of its own.
 
     A few of many requests take many times as long as the others, and repeating them is faster than waiting. A request
-    is repeated once it takes twice as long as nearly all recent ones, but at most one in thirty: a store that is slow
-    as a whole, such as an overloaded one, must not get more requests.
+    is repeated once it takes twice as long as nearly all recent ones, but at most one request in thirty: a store that
+    is slow as a whole, such as an overloaded one, must not get more requests.
 
     Attributes
     ----------
@@ -276,7 +276,7 @@ class RemoteRanges:
         return any(read.is_whole for read in self._reads.get(key, ()))
 
     def is_ranged(self, key: str) -> bool:
-        """Return whether ranges of a chunk were prefetched, as they cost less than the whole."""
+        """Return whether ranges of a chunk were prefetched because the ranges cost less than the whole chunk."""
         return any(read.owner is not None and not read.is_whole for read in self._reads.get(key, ()))
 
     def _whole(self, chunk: OpenChunk) -> PendingRead:

@@ -1,8 +1,9 @@
 """Calls that run once, in the first thread that reaches them: a thread of this module, or one that needs the result.
 
-Threads start when there is work and end after a while without. There are at most ``config.REQUESTS``, or as many as
-made a store faster. They belong to one process: a forked child starts its own. At exit the interpreter waits for calls
-under way and drops the others; a thread that needs the result of a dropped call runs it itself.
+Threads start when there is work and end after a while without. At most ``config.REQUESTS`` threads run, or more if a
+store was faster with more requests at the same time. They belong to one process: a forked child starts its own. At exit
+the interpreter waits for calls under way and drops the others; a thread that needs the result of a dropped call runs it
+itself.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class LazyFuture(Generic[T_co]):
     def __init__(self, call: Callable[[], T_co]) -> None:
         self._call: Callable[[], T_co] | None = call
         self._claim = threading.Lock()
-        # Create an event only when a thread waits, because most calls end earlier, and an event costs more than all
-        # the rest.
+        # Create an event only when a thread waits: most calls end earlier, and creating an event costs more than all
+        # other steps of a call.
         self._waiting: list[threading.Event] = []
         self._outcome: Outcome[T_co] | None = None
         self.is_done = False

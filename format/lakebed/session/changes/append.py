@@ -101,7 +101,7 @@ def extend_rows(
 def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> None:
     """Append columns of one length, by tensor key.
 
-    After an error some tensors may have new samples and others not: the draft must be given up.
+    After an error some tensors may have new samples and others none, so the caller must discard the draft.
     """
     draft.extend(columns, lambda values, state: _encoded(values, state, linking))
 
@@ -115,7 +115,7 @@ def _row_by_row(
     strict: bool,
     progressbar: bool,
 ) -> dict[str, Column]:
-    """Encode columns row by row; rows that do not fit are left out unless ``strict``."""
+    """Encode columns row by row; rows with a sample that does not fit are left out, or raise an error if ``strict``."""
     known = dict(states)
     found: dict[str, list[Column]] = {name: [] for name in columns}
     seen = {
@@ -160,12 +160,12 @@ def pop_rows(table: Table, index: object) -> None:
 
 
 def columns_of(samples: Mapping[str, Any]) -> dict[str, Any]:
-    """Return columns that have a length and can be sliced.
+    """Return the values of each tensor as a column that has a length and can be sliced.
 
     Raises
     ------
     ValueError
-        If they differ in length.
+        If the columns differ in length.
     SampleExtendError
         If a value is not a column.
     """
@@ -210,7 +210,7 @@ def _meant(schema: Snapshot, group: str, name: str) -> TensorState:
 def _check_names(
     table: Table, group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
 ) -> list[str]:
-    """Check the names of a row; return the full names of tensors that it lacks."""
+    """Check the names of a row; return the full names of tensors that the row lacks."""
     names = table.names
     known = set(names.values())
     inputs = [normalize(str(name), group) for name in sample]
@@ -232,7 +232,7 @@ def _check_names(
 def _states(
     schema: Snapshot, group: str, names: Iterable[str], missing: Iterable[str]
 ) -> dict[str, TensorState]:
-    """Return the tensors that a row names, and those that it lacks; all must have the same length."""
+    """Return the tensors that a row names and the tensors that the row lacks; all must have the same length."""
     states = {name: _meant(schema, group, name) for name in names}
     states |= {name: schema.tensor(name) for name in missing}
     if len({state.length for state in states.values()}) > 1:
@@ -252,7 +252,7 @@ def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:
     index
         A row number, several, a slice, or None for the last row.
     length
-        Number of rows of the longest tensor concerned.
+        Number of rows of the longest tensor from which rows are removed.
     what
         ``tensor`` or ``dataset``, for messages.
 

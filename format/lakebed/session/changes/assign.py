@@ -54,7 +54,7 @@ def assign_all(session: Session, assignments: Sequence[tuple[str, Index, Any]]) 
     Raises
     ------
     SampleUpdateError
-        If something does not fit; the cause gives the reason, and nothing is changed.
+        If an index or a value does not fit; the cause gives the reason, and nothing is changed.
     """
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
@@ -105,12 +105,12 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
 
 
 def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
-    """Refuse a single item as the value of a whole sequence: its first axis would be read as the items.
+    """Refuse a single item as the value of a whole sequence: the item's first axis would be taken for the items.
 
     Raises
     ------
     ValueError
-        If an array has one axis less than the sequence, and another length.
+        If an array has one axis less than the sequence, and its length differs from the sequence's length.
     """
     if state.sequence is None or not isinstance(value, np.ndarray) or len(rows) != 1:
         return
@@ -122,7 +122,7 @@ def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
 
 
 def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDArray[np.int64]) -> TensorState:
-    """Return the state without tiling unless a sample is tiled: samples that are not tiled stay so (FORMAT.md 6.2)."""
+    """Return the state with tiling switched off, unless one of the rows is tiled already (FORMAT.md 6.2)."""
     if state.sequence is not None or session.draft().tensors.seen[state.key].has_tiled(
         np.asarray(rows, np.int64)
     ):
@@ -131,7 +131,7 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDAr
 
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
-    """Append at a row beyond the last; empty samples, recorded as padding, fill the rows between (FORMAT.md 4.6)."""
+    """Append at a row beyond the last row; empty samples, recorded as padding, fill the gap (FORMAT.md 4.6)."""
     column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:
@@ -152,12 +152,13 @@ def _several(value: Any, count: int, state: TensorState | None = None) -> Any:
     Parameters
     ----------
     state
-        Tensor whose samples, or items of sequences, are replaced; None if parts of samples or whole sequences are.
+        Tensor whose samples, or items of sequences, are replaced; None if parts of samples or whole sequences are
+        replaced.
 
     Raises
     ------
     ValueError
-        If the number of samples is another one, or one number is given for samples with several.
+        If the number of values is not ``count``, or a single number is given for samples that hold several numbers.
     """
     has_length = hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -178,12 +179,12 @@ _NUMBERS = (int, float, complex, np.generic, np.ndarray)
 
 
 def _check_number(value: Any, count: int, meta: TensorMeta) -> None:
-    """Refuse one number for several arrays: users expect it to fill them, but it would replace each array.
+    """Refuse one number for several arrays: users expect the number to fill the arrays, but it would replace each.
 
     Raises
     ------
     ValueError
-        If samples hold more than one number, class labels excepted.
+        If samples hold more than one number; class labels are allowed.
     """
     largest = meta.max_shape or (1,)
     if meta.htype != "class_label" and math.prod(largest) > 1:
@@ -240,7 +241,7 @@ def _plan_part(
 def _plan_items(
     session: Session, name: str, row: int, inside: Sequence[tuple[Any, ...]], value: Any
 ) -> Change:
-    """Overwrite the same part of several items of a sequence, all of one shape: read, change, encode."""
+    """Overwrite the same part of several items of one shape in a sequence: read, change and encode the items."""
     state = session.schema().tensor(name)
     first, stop = state.sequence.span(row) if state.sequence is not None else (row, row + 1)
     draft = session.draft().tensors[state.key]
@@ -260,7 +261,7 @@ _DOCUMENTS = ("json", "list")
 
 
 def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode an item, which may be given as a list of one; for documents, such a list always stands for its item."""
+    """Encode an item, or a list that holds one item; for JSON and list tensors, a list of one is always its item."""
     if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
         return encode_sample(value[0], state, linking)
     try:
@@ -287,7 +288,7 @@ def _flat_update(state: TensorState, rows: Sequence[int], column: Column, *, par
 def _plan_flat(
     session: Session, name: str, row: int, inside: Sequence[tuple[Any, ...]], value: Any
 ) -> Change:
-    """Overwrite a part of a flat sample: read, change, encode; for a tiled sample only the tiles concerned."""
+    """Overwrite a part of a flat sample; of a tiled sample, only tiles that overlap the part are read and written."""
     state = session.schema().tensor(name)
     if state.meta.is_link:
         raise InvalidOperationError("a linked file can not be changed in part; assign another link")

@@ -22,7 +22,7 @@ from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 Companion = Callable[[str], SampleReader | None]
 """Function that returns the reader of a hidden companion: ``id``, ``shape``, ``info``, ``null``."""
 
-# Limit of the bytes of samples in memory.
+# Maximum number of bytes of samples in memory at a time.
 _BATCH_BYTES = 16_000_000
 
 
@@ -120,7 +120,7 @@ def _infos(source: Source, rows: list[int]) -> list[dict[str, Any]] | None:
 
 
 def _shapes(source: Source, rows: list[int]) -> list[tuple[int, ...]] | None:
-    """Return the recorded shapes of linked data; None if the encoded blocks have the shapes."""
+    """Return the recorded shapes of linked data; None for other samples, whose encoded blocks hold the shapes."""
     reader = source.companion("shape")
     if reader is None or not source.reader.state.meta.is_link:
         return None

@@ -24,7 +24,7 @@ def columns_of_table(table: Any) -> Mapping[str, Any]:
     Raises
     ------
     SampleExtendingError
-        If it is none of these, two columns have one name, or rows differ in their keys.
+        If ``table`` is of another type, two columns have the same name, or rows differ in their keys.
     """
     if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
         return _named([str(name) for name in table.columns], lambda at: table.iloc[:, at])
@@ -45,7 +45,7 @@ def _named(names: list[str], column: Any) -> dict[str, Any]:
 
 
 def _arrow(table: Any) -> dict[str, Any]:
-    """Read an object that exports Arrow; a reader is read to its end."""
+    """Return the columns of an object that exports Arrow; a stream is read to its end."""
     import pyarrow as pa
 
     try:
@@ -61,7 +61,7 @@ def _arrow(table: Any) -> dict[str, Any]:
 
 
 def _of_rows(rows: list[Any]) -> dict[str, list[Any]]:
-    """Turn rows into columns; all rows have the keys of the first one."""
+    """Turn rows into columns; all rows must have the same keys."""
     if not rows:
         return {}
     plain: list[Mapping[str, Any]] = []

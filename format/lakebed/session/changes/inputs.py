@@ -34,7 +34,7 @@ def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
 
 
 def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode a column of any kind for a tensor; see ``Tensor.extend``. Nulls of a tensor that is given stay nulls."""
+    """Encode a column of any kind for a tensor; see ``Tensor.extend``. Nulls in a tensor are kept."""
     name = state.meta.name or state.key
     if type(samples) is list and any(issubclass(kind, TensorSamples) for kind in set(map(type, samples))):
         return _encode_stored_among(samples, state, linking)
@@ -55,15 +55,15 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
 
 
 def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) -> Column:
-    """Return encoded samples; for an embedding, check that its vectors have one length.
+    """Return encoded samples unchanged; for an embedding, first check that all vectors have the same length.
 
-    Deep Lake 3.x stores vectors of any length. A tensor that already has them accepts more, appended or as
-    replacements, with a warning.
+    Deep Lake 3.x stores vectors of any length. A tensor that already has vectors of different lengths accepts more
+    of them, appended or as replacements, with a warning.
 
     Parameters
     ----------
     is_new
-        Samples are added; otherwise they replace existing ones.
+        True if the samples are added; False if they replace existing samples.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) ->
 
 
 def _lengths_of(part: Encoded) -> list[int]:
-    """Return the lengths of vectors, each once, in the order of their first occurrence."""
+    """Return the distinct lengths of vectors, in the order of their first occurrence."""
     shapes = part.block.shapes
     if shapes is None or isinstance(shapes, tuple):
         return list(shapes[-1:] if shapes else ())
@@ -116,7 +116,7 @@ def _encode_stored_among(samples: list[Any], state: TensorState, linking: Linkin
 
 
 def _recoded(column: Column, names: Callable[[int], str | None], linking: Linking, tensor: str) -> Column:
-    """Translate the codes of credentials in links from one dataset to another."""
+    """Replace the codes of credentials in links from another dataset by the codes that this dataset uses."""
     parts = []
     for part in column.parts:
         if part.creds is not None and part.creds.any():
@@ -192,7 +192,7 @@ def joined(columns: Sequence[Column], state: TensorState) -> Column:
 
 
 def joined_rows(columns: Sequence[Column], state: TensorState) -> Column:
-    """Join columns of one row each; nulls of a tensor of single numbers stay nulls if arrays follow."""
+    """Join columns of one row each; empty samples before the first array of several numbers count as nulls."""
     column = joined(columns, state)
     return column if column.items is not None else replace(column, parts=with_absent(column.parts, state))
 
@@ -203,7 +203,7 @@ def as_column(samples: Any, state: TensorState) -> Any:
     Raises
     ------
     SampleAppendError
-        If it is a single value.
+        If ``samples`` is a single value.
     """
     if isinstance(samples, str | bytes | Mapping) or not hasattr(samples, "__iter__"):
         raise SampleAppendError(
@@ -223,7 +223,7 @@ def progress(samples: Any, *, shown: bool) -> Iterable[Any]:
 
 
 def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
-    """Return the state that a tensor has after some encoded samples: htype, dtype, extents, info."""
+    """Return a tensor's state as it will be after the samples are added: htype, dtype, extents, info."""
     if not parts:
         return state
     info = dict(state.info)

@@ -1,4 +1,4 @@
-"""Report of class names that a change adds, as in 3.9.52; without it, a typing error silently becomes a class."""
+"""Report of class names that a change adds, as in 3.9.52; without a report, users miss misspelt class names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakebed.versions.state import TensorState
 class NewClasses:
     """Context that prints the names that a change has added to ``info.class_names``.
 
-    It is entered before the change and left after it, so that an error in printing cannot undo anything.
+    The context is entered before the change and left after it, so that an error in printing cannot undo the change.
     """
 
     def __init__(self, session: Session) -> None:

@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 def put(array: NDArray[Any], subscripts: Sequence[Any], value: Any) -> None:
-    """Assign through a chain of subscripts, even if one of them makes a copy.
+    """Assign ``array[s1][s2]... = value`` for a chain of subscripts, even if NumPy copies at one of them.
 
     Raises
     ------
@@ -41,7 +41,7 @@ class Region:
     positions
         Selected positions, one int64 array per axis of the sample.
     kept
-        True for axes that the part has, too; an int subscript removes its axis.
+        For each axis of the sample, whether the part has the axis too; an int subscript removes its axis.
     """
 
     positions: tuple[NDArray[np.int64], ...]
@@ -62,7 +62,7 @@ class Region:
     def put_into(
         self, data: NDArray[Any], shape: Shape, tile: Shape, number: int, value: NDArray[Any]
     ) -> None:
-        """Assign to the data of one tile the elements of ``value`` inside it; ``value`` has the shape of the part."""
+        """Assign to one tile's data the elements of ``value`` in this tile; ``value`` has the shape of the part."""
         chosen, local, extents = [], [], []
         limits = box(shape, tile, number)
         for p, kept, limit in zip(self.positions, self.kept, limits, strict=True):
@@ -104,12 +104,12 @@ def region(shape: Shape, subscripts: Sequence[tuple[Any, ...]]) -> Region | None
 
 
 def expanded(subscript: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
-    """Return a subscript with its ellipsis spelled out.
+    """Return a subscript with its ellipsis replaced by full slices.
 
     Raises
     ------
     IndexError
-        If it names more axes than the sample has.
+        If the subscript names more axes than the sample has.
     """
     dots = [i for i, item in enumerate(subscript) if item is Ellipsis]
     if len(subscript) - len(dots) > ndim:

@@ -27,7 +27,7 @@ Info = Mapping[str, Any]
 # Maximum number of rows that are converted at a time; a batch never spans several chunks.
 _ROWS = 262_144
 
-# Entries of the info that only numbers have; they are removed if the tensor becomes text.
+# Entries of the info that only tensors of numbers have; they are removed if the tensor becomes text.
 _OF_NUMBERS = ("logical_type", "class_names")
 
 
@@ -63,7 +63,7 @@ def _check_simple(state: TensorState, name: str) -> None:
 
 
 def _planned(state: TensorState, name: str, htype: str | None, dtype: Any) -> tuple[TensorMeta, Info]:
-    """Return the new settings of the tensor, except its extents, and its info."""
+    """Return the tensor's new metadata (still with the old extents) and its new info."""
     old = state.meta
     wanted = old.htype if htype is None else htype
     plan = plan_tensor(
@@ -94,7 +94,7 @@ def _planned(state: TensorState, name: str, htype: str | None, dtype: Any) -> tu
 
 
 def _list_of(logical: str, old: Any, new: Any) -> str:
-    """Return the Arrow name of a list type whose numbers have another dtype."""
+    """Return the Arrow name of a list type with its old number type replaced by the new one."""
     import pyarrow as pa
 
     before, after = (str(pa.from_numpy_dtype(np.dtype(dtype))) for dtype in (old, new))
@@ -102,7 +102,7 @@ def _list_of(logical: str, old: Any, new: Any) -> str:
 
 
 Convert = Callable[[int, int, int], list[Encoded]]
-"""(row of the chunk table, first row of that chunk, row after its last) -> samples of the new type."""
+"""(row of the chunk table, first row to convert, row after the last row to convert) -> samples of the new type."""
 
 
 def _conversion(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info) -> Convert:

@@ -1,1 +1,1 @@
-"""Open datasets of one process: their register, their end, publishing in the background, and pickling."""
+"""Open datasets of one process: their register, closing at exit, publishing in the background, and pickling."""

@@ -1,8 +1,8 @@
 """Publishing of unpublished changes of datasets that the program does not close.
 
-The garbage collector may run at any moment, even while this very thread holds a lock that publishing needs. Another
-thread therefore closes the datasets that a collection finds. A dataset whose last reference is dropped, or that is open
-when the interpreter exits, is closed at once.
+Python's garbage collector may run at any moment, even while its thread holds a lock that publishing needs. Datasets
+that the collector finds are therefore closed by another thread. A dataset whose last reference is dropped, or that is
+open when the interpreter exits, is closed at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Closer:
         self._mutex = threading.Lock()
 
     def start(self) -> None:
-        """Start the thread: a collection cannot start it."""
+        """Start the thread in advance, because it cannot be started during a garbage collection."""
         if self._thread is not None:
             return
         with self._mutex:
@@ -45,7 +45,7 @@ class _Closer:
                 self._thread = thread
 
     def close_later(self, close: Close) -> bool:
-        """Queue the call if a collection is running; return whether one is."""
+        """Queue the call if a garbage collection is running; return whether the call was queued."""
         if self._thread is None or _last_phase() != "start":
             return False
         self._waiting.put(close)
@@ -86,14 +86,14 @@ _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 
 
 def _last_phase() -> str:
-    """Return the last phase in one step: a collection between creation and use of an iterator would invalidate it."""
+    """Return the last phase by one call of C code: a collection during a Python loop would invalidate its iterator."""
     return list(_phases)[-1]
 
 
 def ready() -> None:
     """Prepare for :func:`close_finally`, before a dataset becomes the writer of a branch.
 
-    A dataset that only reads has nothing to publish, and is closed at once wherever it is found.
+    A dataset that only reads has nothing to publish: closing it needs no lock, so it needs no preparation.
     """
     _closer.start()
 
@@ -104,13 +104,13 @@ def drain(seconds: float | None = None) -> None:
 
 
 def close_finally(close: Close) -> None:
-    """Close something that nothing refers to any more: now, or in a thread if the garbage collector found it."""
+    """Call ``close`` of an unreferenced dataset: now, or in the thread if the garbage collector found the dataset."""
     if not _closer.close_later(close):
         close()
 
 
-# The collector passes its phase and a non-empty dictionary, which `move_to_end` takes for a true `last`: the phase
-# becomes the last key.
+# The collector calls `move_to_end(phase, info)`: `info` is a non-empty dictionary, so it counts as `last=True`, and
+# the phase becomes the last key.
 process_hooks.on_collection(_phases.move_to_end)  # type: ignore[arg-type]
 process_hooks.at_exit(_closer.finish)
 process_hooks.after_fork(_closer.reset)

@@ -1,4 +1,4 @@
-"""Register of this process's open datasets by address: they take turns as writers, and see all changes."""
+"""Register of this process's open datasets by address: datasets at one address write in turns and see all changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.storage.base import Storage, place_of
 
 
 class OpenSession(Protocol):
-    """Part of a session that its process needs; each member is documented in `lakebed.session.session`."""
+    """Members of a session that this package uses; each one is documented in `lakebed.session.session`."""
 
     storage: Storage
 
@@ -53,8 +53,9 @@ def sessions_at(storage: Storage) -> list[OpenSession]:
 def flush_open(storage: Storage, *, to_read: bool = False) -> None:
     """Publish changes of this process's open datasets at an address, so that a dataset opened next sees them.
 
-    If the storage refuses them, for example because the disk is full, a dataset opened ``to_read`` shows the published
-    state. The rows stay unpublished in the dataset that holds them, whose own flush raises the error again.
+    If the storage refuses the changes, for example because the disk is full, this raises an error; with ``to_read`` it
+    only warns, and the dataset opened next shows the published state. The changes stay in the dataset that made them,
+    whose own flush raises the error again.
     """
     for session in sessions_at(storage):
         if session.has_unpublished:
@@ -73,7 +74,8 @@ def flush_open(storage: Storage, *, to_read: bool = False) -> None:
 def drop_deleted(storage: Storage) -> None:
     """Drop unpublished changes of this process's datasets at a place from which another program deleted the dataset.
 
-    A new dataset takes the place, and nothing is left to add the changes to. A warning tells of each.
+    A new dataset will be made at this place, and the changes do not belong to it. A warning reports each dataset whose
+    changes are dropped.
     """
     for session in sessions_at(storage):
         if session.has_unpublished:
@@ -86,7 +88,7 @@ def drop_deleted(storage: Storage) -> None:
 
 
 def flush_other_sessions(session: object, storage: Storage, branch: str) -> bool:
-    """Publish and unlock the idle sessions of this process that hold the branch; return whether one was found."""
+    """Publish and unlock the idle sessions of this process that hold the branch; return whether any was unlocked."""
     others = [s for s in sessions_at(storage) if s is not session and s.branch == branch]
     return sum(other.yield_lock() for other in others) > 0
 

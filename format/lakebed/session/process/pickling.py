@@ -1,4 +1,4 @@
-"""Pickling of open datasets: an address that the other process opens, instead of files, caches and locks."""
+"""Pickling of open datasets: a pickle holds an address, which the other process opens; no files, caches or locks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Place:
     Parameters
     ----------
     remote
-        The storage, if it is behind a network; secrets of its credentials are not pickled.
+        The storage, if it is remote; secrets of its credentials are not pickled.
     populated
         Populated credentials of links; their secrets are not pickled, either.
     link_roots, link_hosts
-        Places to which this process allows links.
+        Folders and hosts to which this process allows links.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""A thread that publishes rows that wait too long in open datasets, even while the program does something else.
+"""A thread that publishes rows of open datasets that have waited too long, while the program does something else.
 
 Appended rows are published together, at the next flush, commit or close, and at the latest after
 ``config.MAX_UNPUBLISHED_SECONDS``: they are durable in bounded time even if the program is killed.
@@ -20,8 +20,8 @@ from lakebed.session.process import finalizer
 from lakebed.session.process.open_sessions import OpenSession
 from lakebed.storage import memory
 
-# Maximum number of seconds to wait for the thread to leave a dataset. The thread leaves at once, unless the caller
-# holds the lock that the thread waits for.
+# Maximum number of seconds to wait until the thread drops its reference to a dataset. The thread drops it almost at
+# once, unless it waits for a lock that the caller holds.
 _INSTANT = 5.0
 
 # Seconds until the next attempt after a failure, and between checks while a `with` block holds back its rows.
@@ -31,7 +31,7 @@ _PAUSE = 1.0
 class _Watch:
     """Times at which sessions are due, and the thread that publishes them.
 
-    It refers to a session only while it works on it: a dataset that is no longer used closes at once.
+    The thread refers to a session only while it publishes it, so a dataset that is no longer used closes at once.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _Watch:
         try:
             thread.start()
         except RuntimeError:
-            return  # the interpreter is exiting, which publishes everything
+            return  # the interpreter is exiting, and closing the datasets publishes everything
         self._thread = thread
 
     def _run(self) -> None:
@@ -94,7 +94,7 @@ class _Watch:
 
     def _look_after(self, found: weakref.ref[OpenSession]) -> None:
         """Publish the changes of a session if it is due, and schedule it again if any are left."""
-        with self._mutex:  # a session that begins to wait at this moment is added afterwards
+        with self._mutex:  # `add` waits for this lock, so it schedules a session after this check
             session = found()
             if session is None:
                 return
@@ -125,7 +125,7 @@ _watch = _Watch()
 
 
 def watch(session: OpenSession) -> None:
-    """Publish the changes of a session once they have waited as long as allowed."""
+    """Schedule a session: its changes are published once they have waited for the maximum time."""
     _watch.add(session, config.MAX_UNPUBLISHED_SECONDS)
 
 

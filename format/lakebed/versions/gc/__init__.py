@@ -1,4 +1,4 @@
-"""Garbage: what no branch, tag, commit, saved view or open reader needs, found and removed.
+"""Find and remove garbage: data that no branch, tag, commit, saved view or open reader needs.
 
-Nothing here removes what was in use within the grace period.
+Data that was in use within the grace period is never removed.
 """

@@ -20,10 +20,11 @@ from lakebed.errors import LakebedError
 from lakebed.runtime import clock
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.reader_locks import Lease, claimed
+from lakebed.versions.chunk_table import INDEX, ChunkTable, folder_of, split_chunk
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import lock_key
 from lakebed.versions.opening import lease_version, manifest_key, reader_lease_key
-from lakebed.versions.state import INDEX, ChunkTable, Snapshot, folder_of, split_chunk
+from lakebed.versions.state import Snapshot
 
 if TYPE_CHECKING:
     from lakebed.versions.gc.report import Report
@@ -59,7 +60,7 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     Raises
     ------
     DatasetNotFoundError
-        If there is no dataset.
+        If the storage contains no dataset.
     DatasetCorruptError
         If the version tree, or the file of the tags, is damaged.
     StorageError
@@ -85,7 +86,7 @@ class _Head:
     time: float
     chunks: list[tuple[str, int]] = field(default_factory=list)
     files: tuple[str, ...] = ()
-    """Its metadata files, if listing them would take a request."""
+    """The head's metadata files, if listing them would take a request."""
 
 
 class Collector:
@@ -103,7 +104,7 @@ class Collector:
         self._number = 0
         # Heads that this writer made since the last commit; no other branch uses files in the folders of these heads.
         self._line: dict[str, int] = {}
-        self._pages: dict[str, int] = {}  # the same for pages of chunk indexes
+        self._pages: dict[str, int] = {}  # pages that these heads added, with the number of the head
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
@@ -125,7 +126,7 @@ class Collector:
         Raises
         ------
         VersionReplaced
-            If it was collected since the tree was read.
+            If the version was collected since the tree was read.
         """
         self.reading = lease_version(self._storage, version)
         if version not in self._line:
@@ -157,7 +158,7 @@ class Collector:
         Parameters
         ----------
         tree
-            The tree as it is now.
+            The current tree.
         branch
             Branch of this writer.
         """
@@ -194,7 +195,7 @@ class Collector:
         Parameters
         ----------
         tree
-            The tree as it is now.
+            The current tree.
         """
         self._gone, self._swept, self._sweep_requested, self._recorded = (
             self._gone - self._recorded,
@@ -233,7 +234,7 @@ class Collector:
         return found
 
     def _dropped_pages(self, old: PageTree, *new: PageTree) -> list[tuple[str, int]]:
-        """Return the pages of this writer's heads that are gone from the last one; remember those that came."""
+        """Return the pages of this writer's heads that the last head lacks; remember the pages that are new in it."""
         from lakebed.documents.indexes.pages import key_of
 
         gone = [key_of(entry) for entry in old.without(new)]
@@ -249,7 +250,7 @@ class Collector:
         Parameters
         ----------
         tree
-            The tree as it is now.
+            The current tree.
         branch
             Branch of this writer.
         """
@@ -353,7 +354,7 @@ class Collector:
     # -- what others left --------------------------------------------------------------------------------------
 
     def _wanted(self, tombstones: Tombstones) -> tuple[bool, bool] | None:
-        """Return (whether it covers everything, whether it is done at once) if a sweep is due, else None."""
+        """Return (whether the sweep covers all versions, whether it is completed at once); None if no sweep is due."""
         now = clock.now()
         if tombstones.since is not None and now >= tombstones.sweep:
             return True, now >= tombstones.sweep + _OVERDUE_SECONDS

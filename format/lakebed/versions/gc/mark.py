@@ -17,8 +17,8 @@ from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import INDEX, ArrayTable, folder_of
 from lakebed.versions.manifests import digests_of, load_manifest, tables_of
-from lakebed.versions.state import INDEX, ArrayTable, folder_of
 
 VIEWS_KEY = "queries.json"
 

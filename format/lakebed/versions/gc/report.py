@@ -61,12 +61,12 @@ class Report:
 
     @property
     def files(self) -> int:
-        """Files removed."""
+        """Number of removed files."""
         return sum(item.files for item in self.removed)
 
     @property
     def bytes(self) -> int:
-        """Bytes removed."""
+        """Number of removed bytes."""
         return sum(item.bytes for item in self.removed)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Find and remove everything that is not referred to: one full mark and sweep, beside writers and readers.
 
-The order makes it safe while others publish. First everything is listed; objects that appear later are not touched.
-Then the locks of all heads are checked, and the tree is read: a writer that was active during the listing has published
-by now, or still has a lock. Old versions are ended by removing the file that readers lock, so no reader begins with
-them. Only then are the objects marked to which the tree and all kept versions refer, until the tree no longer changes;
-objects that are listed but not marked are removed. Versions that came into the tree after the listing and left it
-before it was read are kept, too: they inherit listed chunks, and may be read.
+The order of its steps makes a sweep safe while other processes publish. First everything is listed; objects that appear
+later are not touched. Then the locks of all heads are checked, and the tree is read: a writer that was active during
+the listing has published by now, or still has a lock. Old versions are ended by removing the file that readers lock, so
+no reader can open them any more. Only then the objects to which the tree and all kept versions refer are marked, and
+marked again until the tree no longer changes. Objects that are listed but not marked are removed. Versions that came
+into the tree after the listing and left it before it was read are kept, too: they inherit listed chunks, and may be
+read.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
 from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.reader_locks import claimed, is_shared
+from lakebed.versions.chunk_table import folder_of, split_chunk
 from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import DIGITS, YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import LOCK_NAME, is_being_written, may_live, read_lock
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree, reader_lease_key
 from lakebed.versions.refs import read_refs
-from lakebed.versions.state import folder_of, split_chunk
 
 # While a writer is active, files that the tree does not name may belong to its next publish; files younger than this
 # many seconds are kept.
@@ -67,8 +68,8 @@ class Sweep:
     grace
         Seconds for which files stay after they were last part of the dataset.
     keep
-        Number of versions that left the tree last and stay for ``grace`` seconds; others stay only while they are being
-        read. None keeps all for that time.
+        Number of versions that left the tree last and stay for ``grace`` seconds; other versions stay only while they
+        are being read. None keeps all versions for that time.
     mine
         Branch of the writer that runs this.
     recent
@@ -217,13 +218,13 @@ class Sweep:
         return [version for version, stat in zip(unknown, stats, strict=True) if stat is not None]
 
     def _changed(self, stat: Stat) -> float:
-        """Return the time of a file's last change in POSIX seconds, by our clock; the present if it is unknown."""
+        """Return the time of a file's last change in POSIX seconds by the local clock; now if it is unknown."""
         if stat.modified:
             return stat.modified / 1e9
         return stat.stored / 1e9 + self._behind if stat.stored else self._now
 
     def _stable_tree(self) -> VersionTree:
-        """Check the locks of all heads, and return the tree as it is afterwards."""
+        """Check the locks of all heads; then read the tree, and return it."""
         tree = read_tree(self._storage)
         busy = True
         for _ in range(10):
@@ -236,7 +237,7 @@ class Sweep:
         else:
             busy = True
         if not traits_of(self._storage).reader_leases:
-            # On such stores, files become visible in any order, so a running publish looks like an interrupted one.
+            # On such stores, files become visible in any order, so a publish in progress looks interrupted.
             self._unlisted_wait = max(self._grace, config.GRACE_SECONDS if busy else _UNDER_WAY)
         elif busy:
             self._unlisted_wait = max(self._grace, _UNDER_WAY)
@@ -262,7 +263,7 @@ class Sweep:
     # -- judging -----------------------------------------------------------------------------------------------
 
     def _judge(self, tree: VersionTree, pinned: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-        """Return the versions to end, and those outside of the tree that stay, with the reason."""
+        """Return the versions to end, and the versions outside of the tree that stay, with the reason."""
         dead, kept, tombstones = [], {}, Tombstones.of(tree)
         outside = [version for version in self._folders if version not in tree.commits]
         found = together(
@@ -298,12 +299,12 @@ class Sweep:
         return self._now if stat is None else self._changed(stat)
 
     def _end(self, version: str) -> str | None:
-        """End a version, so that no reader can open it any more; return why it cannot be ended, or None."""
+        """End a version, so that no reader can open it any more; return the reason if this is impossible, else None."""
         key = reader_lease_key(version)
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None
         if not traits_of(self._storage).reader_leases:
-            return None  # stores have no such files; only the age of a version tells that nobody reads it
+            return None  # stores have no such files; only the age of a version shows that nobody reads it
         with claimed(self._storage, key) as free:
             if free is False:
                 return "somebody reads it"
@@ -315,7 +316,8 @@ class Sweep:
     def _marked_heads(self) -> VersionTree:
         """Mark all heads of the tree, and return it; later heads inherit from these, or are new.
 
-        Heads are marked first, because a fast writer may replace and collect one meanwhile; then they are marked again.
+        Heads are marked first, because a fast writer may replace and collect a head meanwhile; then they are marked
+        again.
 
         Raises
         ------
@@ -349,7 +351,7 @@ class Sweep:
             yield
 
     def _mark_outside(self, kept: dict[str, str], passing: list[str]) -> Iterator[None]:
-        """Mark kept versions outside of the tree, and those that came into it meanwhile."""
+        """Mark kept versions outside of the tree, and the versions that :meth:`_passing` returned."""
         pending = [*kept, *passing]
         while pending:
             version = pending.pop()

@@ -81,7 +81,7 @@ class Tombstones:
         return version[:DIGITS] in self.times
 
     def rank(self, version: str) -> int | None:
-        """Return the number of versions that left after a listed one; None for others."""
+        """Return the number of versions that left after a listed version; None if the version is not listed."""
         if version[:DIGITS] not in self.times:
             return None
         return len(self.times) - 1 - list(self.times).index(version[:DIGITS])

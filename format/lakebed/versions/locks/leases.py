@@ -145,7 +145,7 @@ class Lease:
         return lock is not None and lock.pid == owner.pid and lock.expiry <= clock.now()
 
     def _enter(self, head: str, found: LockFile | None) -> bool:
-        """Write our lock into a head's folder; return whether it replaced an expired one."""
+        """Write our lock into a head's folder; return whether it replaced an expired lock."""
         found = found or read_lock(self._storage, head)
         try:
             if not self._is_left(found.lock):
@@ -163,7 +163,7 @@ class Lease:
         return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:
-        """Raise `_Overtaken` if the branch has another head by now, so that the lock of this one does not matter."""
+        """Raise `_Overtaken` if the branch has another head by now, so that the lock of ``head`` does not matter."""
         if read_tree_at(self._storage).tree.branches.get(self._branch) not in (None, head):
             raise _Overtaken(*error.args) from error
 

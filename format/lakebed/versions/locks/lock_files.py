@@ -29,7 +29,7 @@ class LockFiles(Protocol):
     """The lock files of one writer; not thread-safe."""
 
     def enter(self, head: str, found: LockFile) -> None:
-        """Write our lock into a head's folder in place of the one found there; forget all others.
+        """Write our lock into a head's folder, in place of the lock file ``found``; forget our locks in other folders.
 
         Raises
         ------
@@ -266,7 +266,7 @@ def confirm(storage: Storage, key: str, data: bytes) -> None:
     """Verify that a lock file is still the one just written; no effect on stores with conditional puts.
 
     Two writers that find a lock free at the same moment both write theirs, and the second replaces the first. After a
-    pause much longer than a request, each reads the file: one finds its own lock, the other gives way (FORMAT.md 14;
+    pause much longer than a request, each reads the file: one finds its own lock, the other gives up (FORMAT.md 14;
     Deep Lake 3.9.52 does so on every store).
 
     Raises

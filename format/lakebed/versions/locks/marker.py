@@ -15,7 +15,7 @@ from lakebed import config
 from lakebed.errors import FormatError, KeyNotFound, LockedException, StorageError
 from lakebed.runtime import clock, process_hooks
 from lakebed.storage.base import Data, Storage, traits_of
-from lakebed.versions.state import folder_of
+from lakebed.versions.chunk_table import folder_of
 
 if TYPE_CHECKING:
     from lakebed.documents.lock import DatasetLock
@@ -44,7 +44,7 @@ class LockFile:
 
     @property
     def digest(self) -> str:
-        """Digest of the manifest that the lock file confirms; "" for none."""
+        """Digest of the manifest that the lock file confirms; "" if it confirms no manifest."""
         return "" if self.lock is None else self.lock.digest
 
 
@@ -54,7 +54,7 @@ def lock_key(version_id: str) -> str:
 
 
 def own_lock(digest: str = "") -> DatasetLock:
-    """Return a lock of this process with the present time."""
+    """Return a lock of this process with the current time."""
     from lakebed.documents.lock import DatasetLock
 
     return DatasetLock.own(clock.now(), config.LEASE_SECONDS, digest=digest)
@@ -157,7 +157,7 @@ def _owner_is_dead(lock: DatasetLock) -> bool:
 
 
 def _uptime() -> float:
-    """Return the seconds since the machine started, or fewer if the system does not tell."""
+    """Return the number of seconds since the machine started; a smaller number if the system does not report it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

@@ -2,7 +2,7 @@
 
 Encoding a row costs the same as encoding a hundred of them, so ``append`` in a loop is as fast as ``extend``. A row is
 taken only if its values need no decision: the right dtype and rank, numbers in range, known labels, pictures that are
-stored as unchanged files. Every other row is encoded at once, which finds errors before the row counts.
+stored as unchanged files. Every other row is encoded at once, so that errors are found before the row is added.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ Row = tuple[tuple[str, ...], tuple[Any, ...]]
 class AppendBuffer:
     """Waiting values: whole rows, or values of single tensors, in the order in which they came.
 
-    A row counts as soon as it is in the list; putting it there is one step that no interrupt can divide. Forks share
-    the checks, so a fork replaces them as a whole instead of changing them.
+    A row belongs to the draft as soon as it is in the list; adding it is one step that no interrupt can divide. Forks
+    share the checks, so a fork replaces them as a whole instead of changing them.
     """
 
     begin: Begin | None = None
@@ -304,7 +304,7 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
 
 
 def _checked_file(name: str, scan: HeaderScan, value: Any, _: TensorDraft) -> Any:
-    """Keep a file whose header has all facts; read the file now, because its present content is appended."""
+    """Keep a file whose header has all facts; read the file now, because the file may change later."""
     if type(value) is not Sample or not value.is_lazy:
         return None
     try:
@@ -344,8 +344,8 @@ def _checked_document(htype: str, dtype: str | None, value: Any, _: TensorDraft)
 class _Numbers:
     """Check for arrays of one dtype and rank, for single numbers in range, and for known labels.
 
-    Lists and arrays of other dtypes are converted as in encoding at once, and kept if they then fit. Values that cause
-    a warning are encoded at once: labels without a name, boxes without four numbers, vectors of another length.
+    Lists and arrays of other dtypes are converted as the encoder converts them, and kept if they then fit. Values that
+    cause a warning are encoded at once: labels without a name, boxes without four numbers, vectors of another length.
     """
 
     __slots__ = (

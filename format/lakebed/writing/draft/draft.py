@@ -100,7 +100,7 @@ class Draft:
     def extend(self, columns: Mapping[str, Any], encode: Callable[[Any, TensorState], Column]) -> None:
         """Append columns of one length, by tensor key; unread files are read a few at a time.
 
-        After an error some tensors may have new samples and others not: the draft must be given up.
+        After an error some tensors may have new samples and others not; the caller must drop the draft.
         """
         for part in in_turns(columns):
             self.rows.extend({key: encode(rows, self.tensors.seen[key].state) for key, rows in part.items()})

@@ -16,7 +16,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.versions.state import empty_table
+from lakebed.versions.chunk_table import empty_table
 from lakebed.writing import diffs, rewriting
 from lakebed.writing.diffs import RowNumbers
 from lakebed.writing.draft.companions import (
@@ -74,7 +74,7 @@ class DraftRows:
     def extend(self, columns: Mapping[str, Column]) -> None:
         """Append encoded samples, by tensor key, to the tensors and their hidden companions.
 
-        After an error some tensors may have their samples and others not: the draft must be given up.
+        After an error some tensors may have new samples and others not; the caller must drop the draft.
         """
         if not any(column.count for column in columns.values()):
             return
@@ -117,7 +117,7 @@ class DraftRows:
     # -- changing samples --------------------------------------------------------------------------------------
 
     def update(self, key: str, rows: RowNumbers, column: Column, *, partial: bool = False) -> None:
-        """Replace rows by those of a column, one each; sequences may get more or fewer items.
+        """Replace each of the rows by one row of a column; a new sequence may have more or fewer items.
 
         Parameters
         ----------
@@ -156,7 +156,8 @@ class DraftRows:
         Parameters
         ----------
         grows
-            Whether the number of samples may change, so that even companions that an update leaves alone must change.
+            Whether the number of samples may change. If so, also change companions that are not changed by an update
+            that keeps the number of samples.
         """
         tensor.splice(first, stop, parts)
         for hidden, link in self._companions.links(tensor, flat=True):
@@ -270,7 +271,7 @@ class DraftRows:
                 hidden.splice(before, before + count, [Encoded(block, hidden.meta)])
 
     def retype(self, key: str, meta: TensorMeta, info: Mapping[str, Any], parts: Iterable[Encoded]) -> None:
-        """Convert a tensor of neither links nor sequences to another type; the rows stay the same.
+        """Convert a tensor, which must hold neither links nor sequences, to another type; the rows stay the same.
 
         Parameters
         ----------
@@ -360,7 +361,7 @@ class DraftRows:
     # -- all samples at once -----------------------------------------------------------------------------------
 
     def identities(self, key: str) -> Identities:
-        """Return the ids of a tensor's rows before others replace them."""
+        """Return the ids of a tensor's rows, before other rows replace these."""
         tensor = self._tensors[key]
         hidden = [each for flat in (True, False) for each, _ in self._companions.links(tensor, flat=flat)]
         ids = self._companions.ids(tensor, range(tensor.state.length))
@@ -373,7 +374,7 @@ class DraftRows:
         )
 
     def replaced(self, key: str, before: Identities) -> None:
-        """Record for a tensor that was cleared and filled with as many rows that each of its rows was replaced."""
+        """Record that all rows of a tensor were replaced; it was cleared and filled with the same number of rows."""
         tensor, more = self._tensors[key], self._tensors[key].meta.length - before.samples
         with self._tensors.changing():
             diff = diffs.with_resized(before.diffs[key], 0, more)

@@ -89,7 +89,7 @@ class DraftSchema:
         self.tensors[tensor.state.key] = tensor
 
     def free_key(self, name: str) -> str:
-        """Return a free key: the name, or one made from it."""
+        """Return a free key: the name itself, or a key made from the name."""
         return name if name not in self.tensors else _free_key(name, self.tensors)
 
     def add_groups(self, groups: Sequence[str]) -> None:

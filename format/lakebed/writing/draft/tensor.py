@@ -29,7 +29,8 @@ from lakebed.documents.tensor_meta import Bounds, TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.native import chunks as native
 from lakebed.native import gather
-from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
+from lakebed.versions.chunk_table import ChunkTable, NewChunk, empty_table
+from lakebed.versions.state import TensorState
 from lakebed.writing import diffs
 from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.pending import Blocks, PendingEdits, Piece, Splice, cost, splice_blocks
@@ -58,7 +59,7 @@ class TensorDraft(TensorChunks):
         Parameters
         ----------
         diff
-            The version's new record of changes; None keeps the present one.
+            The version's new record of changes; None keeps the current record.
         """
         block = part.block
         if block.count == 0:
@@ -109,7 +110,7 @@ class TensorDraft(TensorChunks):
         return creds.extend(np.zeros(missing, np.uint64)) if missing > 0 else creds
 
     def _replace_codes(self, start: int, stop: int, codes: NDArray[np.integer]) -> CredsIndex | None:
-        """Return the credentials with those of samples ``start`` to ``stop`` replaced by ``codes``, of any number."""
+        """Return the credentials with any number of ``codes`` in place of those of samples ``start`` to ``stop``."""
         creds = self.state.creds
         if creds is None:
             return None
@@ -320,7 +321,7 @@ class TensorDraft(TensorChunks):
         return not self._is_lossy and not self.has_tiled(rows)
 
     def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Replace samples ``start`` to ``stop`` by any number of others; meant for rare changes."""
+        """Replace samples ``start`` to ``stop`` by any number of new samples; meant for rare changes."""
         self.pack()
         pieces: list[Piece] = []
         added = 0
@@ -351,7 +352,7 @@ class TensorDraft(TensorChunks):
         self._set(meta=meta)
 
     def write_tiles(self, row: int, tiles: Mapping[int, bytes | memoryview]) -> None:
-        """Replace some tiles of a tiled sample by their number in C order of the grid; the others stay."""
+        """Replace some tiles of a tiled sample, by number in C order of the grid; its other tiles stay unchanged."""
         self.pack()
         sample_shape, tile_shape = self._tiles[row]
         table = self.state.table
@@ -472,7 +473,7 @@ class TensorDraft(TensorChunks):
         return bool(self._tiles) and bool(np.isin(np.fromiter(self._tiles, np.int64), rows).any())
 
     def pending_sample(self, row: int) -> Block | None:
-        """Return a sample that no chunk holds in its present form; None for other samples and for tiled ones."""
+        """Return a sample whose current content is in no chunk; None for other samples and for tiled samples."""
         if row < self._in_chunks:
             edited = self._edits.at(row)
             return edited if isinstance(edited, Block) else None
@@ -484,7 +485,7 @@ class TensorDraft(TensorChunks):
         return None
 
     def chunk_row(self, row: int) -> int:
-        """Return the number of a sample in the present chunk table."""
+        """Return the number that a sample has in the stored chunk table, where removed samples still count."""
         return self._edits.original(row)
 
     def stored(self, row: int) -> bytes | memoryview:

@@ -114,7 +114,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
         self._own = set(self._all)
 
     def fork(self) -> Tensors:
-        """Return a copy to change, which may be given up; this one may not change any more."""
+        """Return a copy to change, which may be dropped; the original must not change any more."""
         copy = object.__new__(Tensors)
         copy.version_id, copy._is_changed, copy._spill = self.version_id, self._is_changed, self._spill
         copy._spilled_before, copy._read, copy.allocate = len(self._spill.keys), self._read, self.allocate

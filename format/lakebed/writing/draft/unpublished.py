@@ -59,9 +59,10 @@ class Unpublished(Mapping[str, bytes]):
 
     @property
     def work(self) -> Draft | None:
-        """The draft of the change inside which the caller runs; None if it runs in none.
+        """The fork of the change inside which the caller runs; None if the caller runs inside no change.
 
-        After two interrupts in a row a change may have ended without cleaning up: its frame is gone.
+        After two interrupts in a row a change may have ended without cleaning up; the caller is then not inside its
+        stack frame.
         """
         _, work, frame = self._now
         return work if frame is not None and _is_inside(sys._getframe(1), frame) else None  # noqa: SLF001

@@ -82,7 +82,7 @@ def _stacked(array: NDArray[Any], spec: TensorSpec, *, owned: bool) -> list[Enco
 
 
 def _gathered(rows: list[Any], spec: TensorSpec) -> list[Encoded] | None:
-    """Encode arrays of one dtype and rank, and None, in one go; None if they are not, or some must be tiled."""
+    """Encode arrays of one dtype and rank, and None, at once; return None for other values and if one must be tiled."""
     first = next((row for row in rows if row is not None), None)
     if type(first) is not np.ndarray or first.ndim == 0 or (spec.pads and first.ndim < 3):
         return None

@@ -9,7 +9,7 @@ Bytes and addresses go into tensors of files, of plain bytes and of links (FORMA
     struct<path: string, creds_key: string>        link: with the name of its credentials
 
 A null becomes an empty sample of shape (0, 0, ...). So does an empty list, but later axes that the Arrow type or the
-htype fixes keep their extents: no boxes have the shape (0, 4), so that they can be concatenated with others. The result
+htype fixes keep their extents: an empty list of boxes has shape (0, 4), like other lists of boxes. The result
 for a row does not depend on other rows.
 """
 
@@ -101,8 +101,7 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
         else:
             parts = [_encode_array(_in_known_units(array, meta, info), meta, info, htype)]
         for part in parts:
-            # Encode the next array with the metadata of this one; if this one is empty, it does not change the
-            # tensor's info.
+            # Encode the next array with the metadata of this array. An empty array does not change the tensor's info.
             meta, info = part.meta, {**info, **part.info} if part.block.count else info
             yield part
 
@@ -156,7 +155,7 @@ def _encode_array(array: Any, meta: TensorMeta, info: Mapping[str, Any], htype: 
 
 
 def _encode_bytes(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Encoded:
-    """Encode a binary array as one-dimensional samples of uint8, as lists of that would be."""
+    """Encode a binary array as one-dimensional samples of uint8, as lists of uint8 are encoded."""
     if meta.dtype not in (None, "uint8") or len(meta.max_shape) > 1:
         raise TensorDtypeMismatchError(
             f"bytes need a tensor of dtype uint8 and one dimension; this one has dtype {meta.dtype} and "
@@ -176,8 +175,8 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
     Raises
     ------
     TensorDtypeMismatchError
-        If the tensor holds plain numbers, other kinds of moments, or a unit that would lose digits; if its dtype can
-        hold none.
+        If the tensor holds plain numbers or other kinds of dates and times, its unit would lose digits, or its dtype
+        cannot hold dates and times.
     """
     import pyarrow as pa
 
@@ -217,7 +216,7 @@ def _bits_of_moments(name: str, kind: Any) -> int:
     Raises
     ------
     TensorDtypeMismatchError
-        If it holds no integers, or too narrow ones.
+        If the tensor holds no integers, or too narrow integers.
     """
     dtype = np.dtype(name)
     bits = dtype.itemsize * 8

@@ -2,7 +2,7 @@
 
 This module finds out the kind of a column, and calls the module that encodes it; none of these calls back:
 
-    arrow       Arrow arrays, as they are or as Python values
+    arrow       Arrow arrays, directly or as Python values
     links       links to files elsewhere
     rows        flat samples, by how the htype stores them: arrays, files (with tiles), functions of `lakebed.htypes`
 """
@@ -81,7 +81,7 @@ def encode_one(
     Raises
     ------
     SampleAppendError
-        If it does not fit the tensor; the cause says why.
+        If the sample does not fit the tensor; the cause says why.
     """
     htype = htype_named(meta.htype)
     value = plain_sample(value)
@@ -184,7 +184,7 @@ def _items(row: Any) -> Sequence[Any] | NDArray[Any]:
 
 
 def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bool:
-    """Return whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
+    """Return whether samples are dates, times or durations of Python or NumPy: such values are stored as in Arrow."""
     if meta.is_sequence or meta.is_link or htype_named(meta.htype).name != "generic":
         return False
     # These tensors store the integers of datetime64 and timedelta64.

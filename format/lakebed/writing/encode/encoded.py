@@ -43,7 +43,7 @@ class Encoded:
     meta
         The tensor's metadata with an htype and dtype that the values set; extents and length are not yet updated.
     nulls
-        True for rows whose null needs a record of its own; None when none does.
+        True for rows whose null needs a separate record; None if no row needs one.
     info
         Changes of the tensor's info (new class names, logical type).
     owned
@@ -73,9 +73,9 @@ class Encoded:
     pixels: Callable[[int], NDArray[Any]] | None = None
 
     def bounds(self) -> Bounds | None:
-        """Return the smallest and largest shape of the samples, for links those of the files.
+        """Return the smallest and largest shape of the samples; for links, of the linked files.
 
-        None if it has no samples, if no link was followed, or if all samples are empty.
+        None if no sample exists, if no link was followed, or if all samples are empty.
         """
         if not self.meta.is_link:
             return self.block.shape_bounds()

@@ -76,7 +76,7 @@ def encode_files(rows: Samples, meta: TensorMeta) -> list[Encoded]:
 
 
 class _FileBatch:
-    """Samples being encoded; those that are not tiled wait to become one block."""
+    """Samples being encoded; samples that are not tiled wait to become one block."""
 
     def __init__(self, spec: TensorSpec) -> None:
         self.spec = spec
@@ -161,7 +161,7 @@ class _FileBatch:
         self._keep(data, value.shape, info, array=value)
 
     def _shown(self, sample: Sample) -> tuple[NDArray[Any], FileCodec]:
-        """Decode an image file of another kind, and choose the codec that loses the least of its values."""
+        """Decode an image file of another kind, and choose the codec with the smallest loss."""
         spec, codec, noted = self.spec, picture_codec(self.codec.name), RECAST.get()
         if noted is not None and not sample.is_told and sample.compression != self.codec.name:
             noted.append((sample.path or "", f"{str(sample.compression).upper()} {became(self.codec.name)}"))
@@ -220,7 +220,7 @@ class _FileBatch:
             self._start()
 
     def _look_at_files(self) -> None:
-        """Find shape, dtype and facts of the files that are stored as they are."""
+        """Find shape, dtype and facts of the files that are stored unchanged."""
         waiting = [i for i, sample in enumerate(self.samples) if sample is not None]
         if not waiting:
             return

@@ -179,7 +179,7 @@ def _parts(run: LinkRun, kinds: set[type], linking: Linking) -> tuple[Sequence[s
 
 
 def _learned(facts: list[Found | None], spec: TensorSpec) -> TensorMeta:
-    """Take an open dtype from the first file."""
+    """Return the tensor's metadata, with the dtype of the first file if it had no dtype yet."""
     first = next((found for found in facts if found is not None), None)
     return spec.meta if first is None else with_dtype(spec.meta, np.dtype(first.dtype))
 
@@ -212,7 +212,7 @@ def looked_at(
     Parameters
     ----------
     watched
-        Shows the progress.
+        Function of the links that returns an iterable over them, which may show the progress.
     """
     if not meta.verify:
         return linking

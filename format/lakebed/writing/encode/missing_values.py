@@ -2,9 +2,9 @@
 
 column                                          missing values
 list, tuple, array of objects                   None, pandas.NA, pandas.NaT, numpy.ma.masked
-numpy.ma.MaskedArray                            what is masked: whole samples
+numpy.ma.MaskedArray                            masked samples; a sample must be masked as a whole
 pandas: numbers of NumPy                        none: NaN is a value
-pandas: all other columns                       what pandas.isna says: None, NaN, NA, NaT
+pandas: all other columns                       values for which pandas.isna is true: None, NaN, NA, NaT
 Arrow (pyarrow, polars)                         nulls
 """
 

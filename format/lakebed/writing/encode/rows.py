@@ -116,7 +116,7 @@ def _warn_of_other_lengths(rows: Samples, meta: TensorMeta) -> None:
 
 
 def _first(rows: Samples) -> list[Any]:
-    """Return the arrays among the first samples, which are enough to check: if boxes are wrong, usually all are."""
+    """Return the arrays among the first samples; checking these is enough, since wrong boxes are usually all wrong."""
     return [row for row in rows[:100] if isinstance(row, np.ndarray)]
 
 

@@ -27,12 +27,12 @@ from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing import Crash, FaultyStorage, VirtualClock
 from lakebed.testing.schedule import Fault, Planned, refused
+from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.gc import collect as collect_module
 from lakebed.versions.gc import sweep as sweep_module
 from lakebed.versions.gc.collect import collect
 from lakebed.versions.gc.tombstones import Tombstones
 from lakebed.versions.refs import Tag, drop_tag, set_tag
-from lakebed.versions.state import folder_of
 from unit_tests.lakebed.datasets import content, copy_of, create_on, kill, new_memory, objects, open_on
 
 
