@@ -44,9 +44,9 @@ class StreamColumn:
     Attributes
     ----------
     column : Column
-        Its parsing from records.
+        Parsing of its values from records.
     type : TensorType
-        Its storage.
+        Storage of its values.
     place : tuple of str
         Preferred name of the tensor: its groups, then its own name.
     renamed : bool
@@ -106,18 +106,20 @@ def columns(
     json_schema : mapping
         Schema of the records.
     choices : StreamChoices
-        What the user chose for the stream. With ``flatten``, objects with declared properties become groups of tensors;
-        one whose columns would have the names of others stays one column.
+        The user's choices for the stream. With ``flatten``, objects with declared properties become groups of tensors;
+        an object whose columns would have the names of other columns stays one column.
     keys : sequence of paths
-        Paths such as the primary key's: always kept, and columns of their own if they lie in objects.
+        Paths, such as those of the primary key, whose columns are always kept, and are separate columns even in
+        objects.
     cursor : path
-        As the keys; never stored as digits in text, which have another order than numbers. Empty without a cursor.
+        Path of the cursor, kept like the keys. Its values are never stored as digits in text, because texts and numbers
+        have different orders. Empty without a cursor.
 
     Raises
     ------
     ConfigError
-        If the choices for a column do not go together, the cursor is to be digits as text, or a column is to have the
-        tensor of another one.
+        If the choices for a column contradict each other, the cursor would be stored as digits in text, or a chosen
+        tensor is that of another column.
     """
     properties = _properties(json_schema)
     keys = [*keys, cursor] if cursor else keys
@@ -190,7 +192,7 @@ def unheard(json_schema: Mapping[str, Any], choices: StreamChoices) -> list[str]
 
 
 def _is_wanted(field: str, choices: StreamChoices) -> bool:
-    """Tell whether a column is kept: neither it nor an object around it was left out."""
+    """Tell whether a column is kept: neither the column nor an object around it was left out."""
     parts = field.split(".")
     names = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
     return not names & set(choices.exclude) and (
@@ -251,7 +253,7 @@ def _properties(json_schema: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def kind_of(schema: object) -> Kind:
-    """Return the kind of a property; JSON if none of the others fits.
+    """Return the kind of a property; JSON if no other kind fits.
 
     Examples
     --------

@@ -34,7 +34,7 @@ class WriteMode(StrEnum):
 
 
 _SYNC_MODES = ("full_refresh", "incremental")
-"""How a source reads a stream. Known modes make no difference here; unknown ones are refused, because they might."""
+"""Modes in which a source reads a stream. Both have the same effect here; an unknown mode may not, so it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class StreamPlan:
     json_schema : mapping
         JSON schema of the records.
     mode : WriteMode
-        As configured.
+        Treatment of existing rows, as configured.
     generation_id, minimum_generation_id, sync_id : int or None
         Numbers of the platform; None if the runner has none.
     primary_key : tuple of paths
@@ -126,7 +126,7 @@ def read_catalog(path: str, choose: Choose = no_choices) -> list[StreamPlan]:
     Raises
     ------
     ConfigError
-        If a file cannot be read, or as `plans`.
+        If a file cannot be read, or if `plans` refuses the catalog.
     """
     return plans(read_json_object(path, "catalog"), choose, read_mapping(os.environ))
 

@@ -145,7 +145,7 @@ def connect(
     is_stopped : callable
         Tells whether to give up without an error; called several times a second.
     seconds : float
-        Time to wait for all of them together.
+        Time to wait for all sockets together.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def connect(
     Raises
     ------
     IncompleteSourceError
-        If one could not be connected to in time.
+        If a socket could not be connected in time.
     """
     connected: dict[str, socket.socket] = {}
     reasons: dict[str, str] = {}

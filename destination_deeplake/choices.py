@@ -24,7 +24,7 @@ DELETION_DAYS = 30
 
 
 class Decoding(StrEnum):
-    """Encoding of a column's values that the source's schema does not tell."""
+    """Encoding of a column's values, as far as the source's schema does not define it."""
 
     BASE64 = "base64"
     """A string that holds the base64 of a file or of plain bytes."""
@@ -37,7 +37,7 @@ class Decoding(StrEnum):
 
 
 class Compression(StrEnum):
-    """New tensors whose chunks are compressed by LZ4; existing tensors stay as they are."""
+    """New tensors whose chunks are compressed by LZ4; existing tensors are not changed."""
 
     AUTO = "auto"
     """Texts, JSON and the columns of the connector; not numbers, so that readers can map them into memory."""
@@ -59,11 +59,11 @@ class ColumnChoice:
         Name of the tensor, groups separated by `/`.
     htype, dtype, sample_compression, chunk_compression : str or None
         As in `Dataset.create_tensor`; the htype without `link[...]`, which `decoding` adds. The chunk compression
-        "none" keeps a column from the one of its stream.
+        "none" exempts a column from the compression of its stream.
     class_names : tuple of str
         Names that class labels begin with; new ones are appended.
     shape : tuple of int or None
-        Shape that every sample must have, of arrays of numbers.
+        For arrays of numbers, the shape that every sample must have.
     decoding : Decoding or None
         Encoding of the values.
     creds_key : str or None
@@ -102,7 +102,7 @@ class StreamChoices:
     chunk_bytes : int or None
         Largest chunk of a tensor (`max_chunk_size`).
     compression : Compression
-        The columns that are compressed, among those without a choice.
+        The columns that are compressed, among the columns without a choice of their own.
     columns : mapping of str to ColumnChoice
         By `ColumnChoice.column`.
     loose : set of str

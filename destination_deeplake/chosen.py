@@ -10,8 +10,8 @@
     BASE64 alone                   BYTES                  generic uint8, one sample per value
     URL                            TEXT                   link[image], link[audio] ...
 
-An htype that allows one way only implies it: `embedding` reads arrays of numbers, `image` of a text column base64,
-`link[image]` addresses.
+An htype that allows only one choice implies this choice: `embedding` reads arrays of numbers, `image` of a text column
+base64, `link[image]` addresses.
 """
 
 from dataclasses import replace
@@ -51,16 +51,16 @@ def chosen(path: tuple[str, ...], kind: Kind, choice: ColumnChoice | None) -> tu
     Parameters
     ----------
     path : tuple of str
-        Properties that lead to it.
+        Properties that lead to the column.
     kind : Kind
         Kind of its values by the schema of the source.
     choice : ColumnChoice or None
-        The user's choices for it.
+        The user's choices for the column.
 
     Raises
     ------
     ConfigError
-        If the choices do not go together; the message names the column.
+        If the choices contradict each other; the message names the column.
     """
     if choice is None:
         return Column(path, kind), TENSOR_TYPES[kind]

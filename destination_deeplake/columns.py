@@ -23,7 +23,7 @@ are cut to microseconds. Years are astronomical (1 BC is 0, also written "0001-0
 of days or 64 bits of microseconds reach; a second 60 is the first moment of the next minute. Padding of base64 may be
 missing and white space stand in it. An array of numbers has the shape of its column and no null in it.
 
-A column may lie inside of objects. Any other value in the place of such an object makes its columns null, and an entry
+A column may be inside of objects. Any other value in the place of such an object makes its columns null, and an entry
 of `changes` names the object, unless it is itself a column, which keeps the value.
 
 Source: Airbyte protocol, supported data types and meta columns.
@@ -63,9 +63,9 @@ class Kind(enum.IntEnum):
 
 
 MAX_PATH = 16
-"""Longest path of a column."""
+"""Maximum number of properties in the path of a column."""
 MAX_DIMENSIONS = 16
-"""Most dimensions of an array of numbers."""
+"""Maximum number of dimensions of an array of numbers."""
 
 _INTEGERS = (Kind.INT64, Kind.TIMESTAMP_TZ, Kind.TIMESTAMP, Kind.TIME_TZ, Kind.TIME)
 _ARROW_TYPES = {
@@ -99,7 +99,7 @@ class Column:
     Raises
     ------
     ValueError
-        If the path is empty or too long, the shape is not positive or the dtype is another one.
+        If the path is empty or too long, the shape is not positive or the dtype is neither "float32" nor "float64".
     """
 
     path: tuple[str, ...]
@@ -132,7 +132,7 @@ class Column:
 
     @property
     def key(self) -> str:
-        """Key of its values in the result of `RecordTable.take`: the field, past the names of `OWN_COLUMNS`."""
+        """Key of its values in the result of `RecordTable.take`: the field, changed if `OWN_COLUMNS` has that name."""
         field = self.field
         return f"{field}_" if field.rstrip("_") in OWN_COLUMNS else field
 
@@ -174,7 +174,7 @@ class Refused:
     Attributes
     ----------
     count : int
-        Their number.
+        Number of values that did not fit.
     first : int
         Number of the first record with such a value, from 1.
     """
@@ -190,19 +190,19 @@ class Batch:
     Attributes
     ----------
     rows : int
-        Their number.
+        Number of rows.
     columns : dict of str to pyarrow.Array
-        Every column by its key, then those of the file, then the four meta columns, all of the same length.
+        Every column by its key, then the columns of the file, then the four meta columns, all of the same length.
     misfits : dict of str to Refused
         Values that did not fit since the sync began, these rows included, by key of their column.
     refused : pyarrow.Table or None
-        Those of these rows: `row` of the value in the batch and `line_number` in the input (int64), the `field` that
-        the row's meta names (dictionary of string), the JSON `text` of the value up to 64 KiB (string) and its `bytes`
-        in all. None if they are not kept.
+        The values of these rows that did not fit: `row` of the value in the batch and `line_number` in the input
+        (int64), the `field` that the row's meta names (dictionary of string), the JSON `text` of the value up to 64 KiB
+        (string) and its `bytes` in all. None if they are not kept.
     numbers : pyarrow.Table or None
         Numbers, dates and times that their column may have rounded or refused, in the same form but with whole texts;
-        None if there are none. They include all values that columns in `exact` do not hold exactly, and some that they
-        do; strings that spell numbers have their quotes.
+        None if there are none. The table includes all values that columns in `exact` do not hold exactly, and some that
+        they hold exactly; strings that spell numbers have their quotes.
     partitions : dict of str to int
         Number of rows of each partition, if they are counted.
     """
@@ -250,7 +250,7 @@ class Lane:
     builder : TableBuilder
         The compiled part.
     lock : threading.Lock
-        Held while it is filled or emptied.
+        Held while the part is filled or emptied.
     """
 
     def __init__(self, builder: TableBuilder, lock: threading.Lock) -> None:
@@ -271,7 +271,7 @@ class RecordTable:
     generation_id : int or None
         Value for every row's `_airbyte_generation_id`.
     files : bool
-        Whether records come with files; adds `FILE_COLUMNS`.
+        Whether records have files; adds `FILE_COLUMNS`.
     keep_refused : bool
         Whether values that did not fit are kept for `Batch.refused`.
     exact : collection of str
@@ -279,7 +279,7 @@ class RecordTable:
     fields : sequence of str
         Properties of the stream in the order in which records without names have their values.
     lanes : Lanes
-        The ways by which records come.
+        Inputs by which records arrive.
 
     Raises
     ------
@@ -346,7 +346,7 @@ class RecordTable:
 
     @property
     def source_columns(self) -> int:
-        """Number of columns that the source fills, those of its files included."""
+        """Number of columns that the source fills, including the columns of its files."""
         return len(self._columns)
 
     @property
@@ -365,7 +365,7 @@ class RecordTable:
 
     @property
     def unknown_fields(self) -> int:
-        """Number of values of fields outside the schema, which were ignored."""
+        """Number of values that were ignored, because the schema does not have their field."""
         return sum(lane.builder.unknown_fields for lane in self.lanes)
 
     @property
@@ -374,7 +374,7 @@ class RecordTable:
         return sum(lane.builder.nulled for lane in self.lanes)
 
     def _misfits(self, found: Iterable[Iterable[tuple[int, int, int]]]) -> dict[str, Refused]:
-        """Return the values that did not fit, by key of their column, of those columns that have any."""
+        """Return the values that did not fit, by key of their column; leave out columns without such values."""
         return {
             self._keys[number]: refused
             for number, refused in _summed(found).items()
@@ -382,7 +382,7 @@ class RecordTable:
         }
 
     def broken_objects(self) -> dict[str, Refused]:
-        """Return the values in the place of objects with columns inside that are not objects, by the object's name."""
+        """Return the values that are not objects although their place has columns inside, by the place's name."""
         found = _summed(lane.builder.misfits() for lane in self.lanes)
         return {
             self._names[number]: refused for number, refused in found.items() if number >= len(self._columns)

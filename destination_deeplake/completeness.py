@@ -3,17 +3,17 @@
     last status of the stream                         complete
     COMPLETE                                          yes
     any other                                         no
-    none, but some other stream has one               no: the source failed before it came to this one
-    none at all, and the sync removes no rows         yes: to end it harms nothing
-    none at all, refresh by generations               no: who asks for one sends COMPLETE when the source succeeded
+    none, but some other stream has one               no: the source failed before it read this one
+    none at all, and the sync removes no rows         yes: this removes nothing
+    none at all, refresh by generations               no: the platform then sends COMPLETE if the source succeeds
     none at all, overwrite                            as configured, see `WithoutStatus`
 
 No rows are ever removed after an input without records and states, or by a sync that lost records because their streams
-are not in the catalog: they may have been meant for this stream. If the source reported a failure (TRACE ERROR), only
+are not in the catalog: the lost records may belong to this stream. If the source reported a failure (TRACE ERROR), only
 streams with the status COMPLETE are complete.
 
-An overwrite is one even if its generations are numbered: a platform numbers them for every destination, but sends
-statuses only to destinations that support refreshes, and asks these for no overwrite.
+The write mode overwrite counts as "overwrite" above even if generations are numbered: a platform numbers them for every
+destination, but sends statuses only to destinations that support refreshes, and requests no overwrite from these.
 """
 
 from collections import defaultdict

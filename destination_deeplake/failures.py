@@ -10,9 +10,9 @@
                       a source that stopped before it was done
     system_error      everything else, including input that violates the protocol
 
-The trace messages have the fields of `AirbyteTracedException` of the CDK, so a platform sees no difference
-between the two entry points (`run` and `destination`). The text of an unexpected exception is left out, because it may
-quote a record. Its type and the lines of code are sent, but only of a system_error: all others are explained in words.
+The trace messages have the fields of `AirbyteTracedException` of the CDK, so a platform sees no difference between the
+two entry points (`run` and `destination`). The text of an unexpected exception is left out, because it may quote a
+record. Its type and the lines of code are sent only for a system_error: the other failures are explained in words.
 """
 
 import errno
@@ -117,7 +117,7 @@ _OF_LAKEBED = {
 }
 """Names of lakebed's errors, special ones first -> type, and advice.
 
-Names, not classes, so that describing a failure does not import the library."""
+The keys are names, not classes, so that describing a failure does not import the library."""
 
 
 def describe(error: BaseException) -> Failure:

@@ -3,8 +3,9 @@
 A record is read in one pass, so the reader must know which objects have columns inside. Such an object is a group:
 number 0 is the data of the record, the others count from 1. A group can also be a column, which keeps the whole object.
 
-The file of a record stands beside its data, in one of two members (`FILE_MEMBERS`). Each is a group without a key.
-Columns have the names of the first one; every member of the second one is a group with a single column, which keeps it.
+The file of a record is described beside its data, in one of two members (`FILE_MEMBERS`). Each is a group without a
+key. Columns have the names of the members of the first; every member of the second is a group with a single column,
+which keeps its value.
 """
 
 import json
@@ -28,19 +29,19 @@ class Leaf(Protocol):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Properties that lead to it."""
+        """Properties that lead to the column."""
 
     @property
     def kind(self) -> int:
-        """Number of its kind."""
+        """Number of the column's kind."""
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of its values, or None."""
+        """Shape of the column's values; None if they have no fixed shape."""
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of the unit of its offsets."""
+        """Bytes of the unit of the column's offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def layout(columns: Sequence[Leaf], files: Sequence[Leaf], fields: Sequence[str]
     columns : sequence of Leaf
         Columns of the data.
     files : sequence of Leaf
-        Columns of the file, as many as each entry of `FILE_MEMBERS` has; or none.
+        Columns of the file, one for each member of an entry of `FILE_MEMBERS`; or none.
     fields : sequence of str
         Properties of the stream, in the order in which records without names have their values.
     """

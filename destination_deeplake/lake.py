@@ -53,13 +53,13 @@ class Lake:
     def open(self, plan: StreamPlan) -> lakebed.Dataset:
         """Open the dataset of a stream for writing, or create it.
 
-        A missing branch begins as a copy of the main branch. In a bucket, an active sync cannot be told from a killed
-        one, so this waits until the lease of a killed sync expires.
+        A missing branch begins as a copy of the main branch. In a bucket, an active sync cannot be distinguished from a
+        killed one, so this waits until the lease of a killed sync would expire.
 
         Raises
         ------
         lakebed.errors.LakebedError, OSError
-            If it cannot be opened or created.
+            If the dataset cannot be opened or created.
         """
         url, creds = self.address(plan), self.place.creds
         dataset = self._load(url) if lakebed.exists(url, creds=creds) else lakebed.empty(url, creds=creds)

@@ -1,7 +1,8 @@
 """Sockets as lanes: each has a thread that reads and decodes it without the GIL, into its own part of every table.
 
-The main thread does the rest. Lanes report to it messages that are no records, a full buffer, their end, and now and
-then rows. While it publishes, the threads continue until they have filled a part of the buffer limit.
+The main thread does the rest. Lanes report to the main thread messages that are no records, a full buffer, their end,
+and regularly the bytes read. While it publishes, the threads continue until they have filled a part of the buffer
+limit.
 """
 
 import contextlib
@@ -33,15 +34,15 @@ class Turn:
     Attributes
     ----------
     lane : int
-        Its number.
+        Number of the lane.
     nbytes : int
         Number of bytes.
     events : list of Event
         Messages that are no records.
     is_last : bool
-        Whether nothing else comes from it.
+        Whether this is the last report of the lane.
     is_torn : bool
-        Whether it ended in the middle of a message.
+        Whether the lane ended in the middle of a message.
     error : BaseException or None
         The failure of the lane, if it did not end normally.
     """
@@ -129,7 +130,7 @@ class SocketLanes:
             self._measure()
 
     def _measure(self) -> None:
-        """Update the buffered bytes of all lanes after a publish."""
+        """Record the number of buffered bytes of all lanes after a publish."""
         for lane in range(len(self._sizes)):
             self._size(lane)
 
@@ -183,7 +184,7 @@ class SocketLanes:
 
 
 def _received(one: socket.socket, buffer: memoryview, seconds: float | None) -> int | None:
-    """Receive bytes and return their number: 0 at the end, None if none came in time."""
+    """Receive bytes and return their number: 0 at the end, None if no bytes arrived in time."""
     one.settimeout(seconds)
     try:
         return one.recv_into(buffer)

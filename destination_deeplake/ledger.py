@@ -2,13 +2,13 @@
 
 A STATE promises that all records before it are published: those of its stream, or of all streams for a GLOBAL
 or LEGACY one. The ledger releases each state once: states of a stream in their order, a GLOBAL or LEGACY one after all
-earlier and before all later states. It is pure: counts in, states out.
+earlier and before all later states. It is pure: it gets counts and returns states.
 
 `recordCount` of a state is the number of records since the previous state that counted them: a STREAM state
 counts its stream, a GLOBAL one all streams. So each record is counted by at most one state, as in the platform's own
 count. The platform counts no records for a LEGACY state that names no stream, so neither does the ledger. Refused lines
 are counted likewise, as `rejectedRecordCount`; a line of an unknown stream is counted by states that count all streams.
-If dead letters are kept, a state also waits for those before it.
+If dead letters are kept, a state also waits for the dead letters before it.
 """
 
 from collections import deque
@@ -34,11 +34,11 @@ class Scope(Protocol):
 
     @property
     def namespace(self) -> str | None:
-        """Namespace of the stream, if any; None for the other kinds."""
+        """Namespace of the stream; None if the state names no stream, or the stream has no namespace."""
 
     @property
     def name(self) -> str | None:
-        """Name of the stream, which a LEGACY state may have, too; None for the others."""
+        """Name of the stream, which a LEGACY state may have, too; None if the state names no stream."""
 
 
 class State(Protocol):
@@ -59,19 +59,19 @@ class State(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     number: int
-    """Its position among all states."""
+    """Position of the state among all states."""
     state: State
     record_count: int
     rejected_count: int
     needs: Mapping[StreamKey, int]
-    """Stream -> number of its records that must be published; only streams with unpublished records."""
+    """Stream -> number of records that must be published first; only streams with unpublished records."""
     letters: int
     """Number of dead letters that must be published first."""
 
 
 @dataclass(slots=True)
 class _Section:
-    """States of streams, and the GLOBAL or LEGACY one that came after them and ended the section."""
+    """States of streams, and the GLOBAL or LEGACY state that arrived after them and ended the section."""
 
     streams: dict[StreamKey, deque[_Waiting]] = field(default_factory=dict)
     last: _Waiting | None = None
@@ -115,7 +115,7 @@ class Ledger:
         received : mapping of (namespace, name) to int
             Records of each configured stream since the start of the sync, all of them before this state.
         rejected : mapping of (namespace, name), or None, to int
-            Refused lines likewise; under None those of unknown streams.
+            Refused lines of each stream since the start of the sync; under None the refused lines of unknown streams.
         letters : int
             Dead letters since the start of the sync, all of them before this state.
         """
@@ -195,7 +195,7 @@ class Ledger:
 
 
 def _since(counted: dict[_Key, int], totals: Mapping[_Key, int]) -> int:
-    """Return the growth of the totals since the last call for each."""
+    """Return, for each key, by how much its total has grown since the last call."""
     grown = sum(total - counted.get(key, 0) for key, total in totals.items())
     counted.update(totals)
     return grown

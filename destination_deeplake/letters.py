@@ -1,11 +1,11 @@
-r"""Dead letters: invalid lines, and values that do not fit, in a dataset beside those of the streams.
+r"""Dead letters: invalid lines, and values that do not fit, in a dataset beside the datasets of the streams.
 
-    sync_id        of the sync that met it
+    sync_id        of the sync that rejected it
     line_number    in the input of that sync, from 1
     namespace      of the stream's dataset; null without one
-    stream         its name; null for a line of which nobody can tell
+    stream         its name; null for a line whose stream is unknown
     field          of a value: the column, its parts joined by dots; null for a line
-    reason         what is wrong with it
+    reason         defect of the line or value
     text           the line, or the value as JSON, as the source wrote it; bytes that are not UTF-8 as `\xff`
     bytes          size of the whole; `text` holds the first 1 MiB of a line, 64 KiB of a value
     raw_id         of a value: `_airbyte_raw_id` of its row
@@ -36,7 +36,7 @@ _UNFIT = "does not fit its column"
 _LOCK_SECONDS = 30.0
 _ATTEMPTS = 5
 _ROW_BYTES = 200
-"""Approximate bytes of a letter beside its text."""
+"""Approximate bytes of a letter without its text."""
 
 SCHEMA = pa.schema(
     {
@@ -64,7 +64,7 @@ class DeadLetters:
     root : str
         Address of the folder or bucket prefix with the datasets of the streams.
     creds : lakebed.Credentials or None
-        Its credentials.
+        Credentials of the bucket.
     sync_id : int or None
         Id of the sync.
     names : mapping of (namespace, name) to (namespace, name)
@@ -73,7 +73,7 @@ class DeadLetters:
     Attributes
     ----------
     taken, durable : int
-        Number of letters that arrived, and of those that are published, in order.
+        Number of letters that arrived, and number of letters that are published; letters are published in order.
     nbytes : int
         Approximate number of bytes that wait to be published.
     """
@@ -165,7 +165,7 @@ class DeadLetters:
         self.durable += batch.num_rows
 
     def finish(self, message: str) -> None:
-        """Publish the rest, and commit the letters of this sync, if any."""
+        """Publish the waiting letters, and commit the letters of this sync, if any."""
         self.publish()
         if self.durable:
             with hold(self._open()) as dataset:

@@ -3,7 +3,7 @@
 import lakebed
 
 _KEPT_BYTES = 32 * 1024 * 1024
-"""Largest cache of chunks, and read-ahead in a bucket, of each open dataset in bytes."""
+"""Maximum size in bytes of the chunk cache, and of the read-ahead in a bucket, of each open dataset."""
 
 
 def keep_little() -> None:

@@ -95,12 +95,12 @@ class Output:
 
     @property
     def is_closed(self) -> bool:
-        """True if the reader was gone when a line other than a log line was written."""
+        """True if the pipe had no reader when a line other than a log line was written."""
         return self._closed
 
     @property
     def is_unread(self) -> bool:
-        """True if the reader was gone when a log line was written."""
+        """True if the pipe had no reader when a log line was written."""
         return self._is_unread
 
     def log(self, level: Level, text: str) -> None:

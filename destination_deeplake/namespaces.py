@@ -1,4 +1,4 @@
-"""Mapping of namespaces and names of streams to those of their datasets, as set in the connection.
+"""Mapping of namespaces and names of streams to namespaces and names of datasets, as set in the connection.
 
 Usually the platform renames streams in the catalog and in all messages, and the destination sees only the new names. If
 a source writes to the destination directly, catalog and messages have the source's names, and the platform passes the
@@ -6,7 +6,7 @@ mapping as a JSON file, whose path is in NAMESPACE_MAPPING_CONFIG_PATH.
 
     namespaceDefinitionType   source: the namespace stays; destination: none; customformat: `namespaceFormat`
     namespaceFormat           text in which ${SOURCE_NAMESPACE} stands for the source's namespace, "" where it has none
-    streamPrefix              what comes before each name
+    streamPrefix              prefix of each name
 
 A blank namespace or prefix counts as none. Messages are never renamed: states and statuses keep the source's names.
 """

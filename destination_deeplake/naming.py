@@ -15,13 +15,13 @@ folder. A simple name is its own folder; what is unsafe is percent-encoded.
     the empty name                `%empty`
     more than 200 bytes           cut, then `%~` and 32 digits of the SHA-256 of the name
 
-`%` itself is always encoded, so each form can be told from the others: `%` is followed by two hexadecimal
+`%` itself is always encoded, so each form can be distinguished from the others: `%` is followed by two hexadecimal
 digits, by `empty` or by `~`. Two names that differ only in case share a folder if the *file system* folds case; because
 the dataset records its names, that is an error, never a mixture.
 
 **Columns.** `tensor_names` maps the columns of one stream. It knows the names in use, so its results need not be
 decodable: reserved names get a trailing underscore (`path` -> `path_`, `_airbyte_meta` -> `_airbyte_meta_`), and of two
-names that are equal without case, the later one gets a hash. A column may lie in a group of tensors (`address/city`); a
+names that are equal without case, the later one gets a hash. A column may be in a group of tensors (`address/city`); a
 group with the name of a tensor gets a hash. The mapping is recorded in the dataset, so a column keeps its tensor for
 ever.
 """
@@ -42,7 +42,7 @@ DELTA_BRANCH = "airbyte-delta"
 """Branch for rows that are not merged yet."""
 
 LETTERS_FOLDER = "_airbyte_dead_letters"
-"""Folder of the dataset of dead letters, beside those of the streams; reserved."""
+"""Folder of the dataset of dead letters, beside the folders of the streams; the name is reserved."""
 
 _EMPTY = "%empty"
 _CUT = "%~"
@@ -142,8 +142,8 @@ def tensor_names(
     Returns
     -------
     dict of str to str
-        All of `known` and all of `columns`; no two tensors are equal, also without regard to case, and none is a
-        group of another.
+        All of `known` and all of `columns`; no two tensors are equal, even without regard to case, and no tensor has
+        the name of a group of another tensor.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def _component(name: str) -> str:
 
 
 def _tensor(column: str) -> str:
-    """Return the tensor name of a column if that is free."""
+    """Return the name that the tensor of a column gets if the name is free."""
     if not column:
         return _EMPTY
     name = _encoded(column, _IN_TENSORS)
@@ -261,7 +261,7 @@ def _joined(name: str, keep: list[bool]) -> str:
 
 
 def _is_letter(character: str) -> bool:
-    """Tell whether it is a letter, mark or digit beyond ASCII."""
+    """Tell whether a character is a letter, mark or digit beyond ASCII."""
     return character > "\x7f" and unicodedata.category(character)[0] in "LMN"
 
 

@@ -1,9 +1,9 @@
 """Release of STATEs when records and states arrive over several sockets, in no common order.
 
-Each record names its partition. A state names one or several, and their number of records; it is released once that
-many are published. States of a stream, and global ones, are released in the order of their numbers, which begin with 1.
-If a state lacks its partition, number or count, it waits for the end of the input, when all records have arrived. As
-`ledger`, it is pure: counts in, states out.
+Each record names its partition. A state names one or several, and their number of records; it is released once this
+number of records is published. States of a stream, and global ones, are released in the order of their numbers, which
+begin with 1. If a state lacks its partition, number or count, it waits for the end of the input, when all records have
+arrived. Like `ledger`, this module is pure: it gets counts and returns states.
 
 Source: Airbyte's bulk CDK, which counts and releases by the same rules.
 """
@@ -24,7 +24,7 @@ from destination_deeplake.ledger import Partitions, State
 class _Waiting:
     state: State
     number: int | None
-    """Its position among the states of its scope, from 1."""
+    """Position of the state among the states of its scope, from 1."""
     partitions: frozenset[str]
     expected: int | None
     """Number of records of each partition."""
@@ -84,9 +84,9 @@ class PartitionLedger:
         Parameters
         ----------
         rejected : int
-            Number of dead letters of unknown partitions: as many records may be missing.
+            Number of dead letters of unknown partitions: this number of records may be missing without being lost.
         written : mapping of (namespace, name) to mapping of str to int
-            Records by partition that are written, but durable only once their stream is complete.
+            Number of records by partition that are written, but durable only once their stream is complete.
         """
         missing = Counter[StreamKey | None]()
         for key, waiting in self._waiting.items():
@@ -97,7 +97,7 @@ class PartitionLedger:
         return set() if missing.total() <= rejected else {key for key, count in missing.items() if count}
 
     def release_all(self) -> Iterator[bytes]:
-        """Yield the lines of all other states, after the end of a complete input."""
+        """Yield the lines of all states that still wait, after the end of a complete input."""
         for key, waiting in self._waiting.items():
             while waiting:
                 first = waiting.pop(0)
@@ -132,7 +132,7 @@ def _whole(value: object) -> int | None:
 
 
 def _partitions(body: Mapping[str, Any]) -> frozenset[str]:
-    """Return the partitions that a state names: its own, and those of the stream states in a global one."""
+    """Return the partitions that a state names: its own, and those of the stream states in a global state."""
     shared = body.get("global")
     states = shared.get("stream_states") if isinstance(shared, dict) else None
     named = [body, *(states if isinstance(states, list) else ())]

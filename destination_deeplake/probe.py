@@ -28,7 +28,7 @@ def problem_with(config: DestinationConfig) -> str | None:
     Raises
     ------
     Exception
-        If it failed for a reason that no change of the configuration can fix.
+        If the test failed for a reason that no change of the configuration can fix.
     """
     place = config.place
     missing = [] if place.folder is None else _missing(place.folder)

@@ -3,7 +3,7 @@
     at the start       the place, then each stream with its mode, its columns and what was chosen for them
     while it runs      for each stream that has got records: how many, and how fast, at its first publish and from then
                        on every 30 seconds at most
-    at its end         each stream with what became of it, and its version
+    at its end         each stream with its outcome, and its version
 
 The lines have names of streams and columns, never their values.
 """

@@ -28,7 +28,7 @@ _FIRST_STATES = 8
 
 @dataclass(slots=True)
 class StateNumbers:
-    """The number of a stream's states, and of the records before some of them."""
+    """The number of a stream's states, and the number of records before each of some states."""
 
     count: int = 0
     last: int = 0
@@ -75,7 +75,7 @@ def commit_message(
     writer, writers : StreamWriter
         The stream, and all of the sync.
     outcome : str
-        Its outcome: complete or incomplete.
+        Outcome of the stream: complete or incomplete.
     connection : str or None
         Name of the connection.
     states : StateNumbers or None
@@ -183,9 +183,9 @@ def named(writers: Sequence[StreamWriter]) -> str:
 
 
 def lost_streams(lost: Lost, writers: Sequence[StreamWriter]) -> str:
-    """Return the streams with records that are not in the catalog, and similar ones that are.
+    """Return the streams that have records but are not in the catalog, and similar streams of the catalog.
 
-    Most often, a stream of the same name in another namespace was meant.
+    A similar stream often has the same name in another namespace.
     """
     parts = []
     for (namespace, name), count in itertools.islice(lost.streams.items(), _STREAMS_IN_MESSAGE):

@@ -1,9 +1,9 @@
 """Console entry: `destination-deeplake spec | check --config F | write --config F --catalog F`.
 
-The connector has two entry points and one implementation. This one parses the command line of the CDK itself, because
-importing airbyte-cdk takes more than a second of CPU and 75 MB in every command, and a sync needs nothing of it.
-`destination.DestinationDeeplake` is the standard class based on the CDK, for programs that expect one (`launch`, test
-suites, PyAirbyte in process). Both call the functions below and in `sync`, `probe` and `failures`; a test compares
+The connector has two entry points and one implementation. This module parses the command line of the CDK itself,
+because importing airbyte-cdk takes more than a second of CPU and 75 MB in every command, and a sync needs nothing of
+it. `destination.DestinationDeeplake` is the standard class based on the CDK, for programs that expect one (`launch`,
+test suites, PyAirbyte in process). Both call the functions below and in `sync`, `probe` and `failures`; a test compares
 their output.
 
 `destination-deeplake import FORMAT SRC DEST` and `export` are commands of `lakebed`, so that the connector's image can
@@ -94,13 +94,13 @@ def _failed(error: BaseException, out: Output) -> int:
 
 
 def _unread() -> int:
-    """Report on standard error that standard output is gone, and return the exit status."""
+    """Report on standard error that nobody reads standard output any more, and return the exit status."""
     sys.stderr.write("Nobody reads the output any more; what came before is written.\n")
     return 1
 
 
 def _ordinary(args: Sequence[str]) -> SimpleNamespace | None:
-    """Read a command line as platforms send it; None for others, which `parse_args` reads or refuses."""
+    """Read a command line as platforms send it; None for other command lines, which `parse_args` reads or refuses."""
     if not args or args[0] not in _FILES:
         return None
     files: dict[str, str | None] = dict.fromkeys(_FILES[args[0]])
@@ -128,7 +128,7 @@ def check(config_path: str) -> Message:
     Raises
     ------
     Exception
-        If the check failed for a reason that the user cannot mend.
+        If the check failed for a reason that the user cannot change.
     """
     from destination_deeplake.config import read_config
 

@@ -58,7 +58,7 @@ class Pace:
     Attributes
     ----------
     publish_bytes : int
-        Buffered bytes over all streams that start a publish, if it has few columns.
+        Buffered bytes over all streams that start a publish, if the streams have few columns.
     few_columns : int
         Number of columns that counts as few. A publish costs time per column, so the buffer grows with the number of
         columns, up to twice as many bytes.

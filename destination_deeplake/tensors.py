@@ -33,8 +33,8 @@ class TensorType:
     arrow : pyarrow.DataType
         Type of the arrays that the tensor stores.
     sample_compression, chunk_compression : str or None
-        As in `Dataset.create_tensor`. A tensor of files without one is created with the first file, and takes that
-        file's. If the compression of chunks is None, `compression_of_chunks` decides.
+        As in `Dataset.create_tensor`. A tensor of files without a sample compression is created with the first file,
+        and takes the compression of that file. If the compression of chunks is None, `compression_of_chunks` decides.
     shape : tuple of int or None
         Shape of every sample, if all have the same; 0 as the first of several sizes stands for any.
     creds_key : str or None
@@ -103,7 +103,7 @@ class TensorType:
 
     @classmethod
     def recorded(cls, record: Mapping[str, Any], kind: Kind) -> Self:
-        """Return the type from its `record`, for a column of a kind; names of later versions are ignored."""
+        """Return the type from its `record`, for a column of a kind; keys of later versions are ignored."""
         known = {field.name for field in fields(cls)}
         found = {name: value for name, value in record.items() if name in known}
         htype, dtype = str(found.pop("htype")), str(found.pop("dtype", UNSPECIFIED))

@@ -4,11 +4,11 @@ One line is one JSON message; in Protocol Buffers each message follows its lengt
 of its stream; states and stream statuses are yielded as events, at their places among the records; everything else is
 validated, counted and ignored.
 
-An invalid line ends the input, or is passed to ``rejects``, and reading continues: invalid JSON (NaN and Infinity
-included), invalid UTF-8, nesting beyond the limit, a line that is too long or ends early, a RECORD without a stream or
-without data. An invalid STATE or stream status always ends the input, because without it the completeness of streams is
-unknown. Tolerated are a byte order mark before the first line, CR before a newline, blank lines, duplicate keys (the
-last one counts), unknown keys, and a last line without a newline.
+An invalid line ends the input; with ``rejects``, it is passed to that function, and reading continues. These are
+invalid: malformed JSON (NaN and Infinity included), invalid UTF-8, nesting beyond the limit, a line that is too long or
+ends early, a RECORD without a stream or without data. An invalid STATE or stream status always ends the input, because
+without it the completeness of streams is unknown. Tolerated are a byte order mark before the first line, CR before a
+newline, blank lines, duplicate keys (the last one counts), unknown keys, and a last line without a newline.
 
 In Protocol Buffers, a record is also invalid if the number of its values differs from that of the stream's fields, or
 if a text is not UTF-8; lengths beyond the input, and an end inside of a message, end the input.
@@ -55,7 +55,7 @@ class StateScope:
     kind : str
         STREAM, GLOBAL or LEGACY; a state of an unknown type counts as LEGACY.
     namespace, name : str or None
-        The stream, if the state names one; None for others, and for no namespace.
+        The stream, if the state names one, else None; the namespace is also None if the stream has none.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class StateScope:
 
 @dataclass(frozen=True, slots=True)
 class _Splice:
-    """Bytes `start` to `end` of a line become `before`, the counts, `after`.
+    """Replacement of the bytes `start` to `end` of a line by `before`, the counts and `after`.
 
     If the line has a count of rejected records, it is in bytes `rejected_start` to `rejected_end`; else these are -1.
     """
@@ -87,7 +87,7 @@ class StateEvent:
     raw : bytes
         The unchanged line, without its newline.
     scope : StateScope
-        Its scope.
+        Scope of the state.
     """
 
     raw: bytes
@@ -154,7 +154,7 @@ class Rejected:
     raw : bytes
         The beginning of the line, up to 1 MiB, without its newline.
     size : int
-        Bytes of the line; for one that is too long, bytes that were read.
+        Number of bytes of the line; for a line that is too long, number of bytes that were read.
     partition : str or None
         The partition of the record, if known; else None.
     """
@@ -186,7 +186,7 @@ class Lost:
         return bool(self.streams or self.others)
 
     def of(self, key: tuple[str | None, str]) -> int:
-        """Return how many of these records a stream without a table may have had, at most."""
+        """Return the maximum number of these records that a stream without a table may have had."""
         return self.streams.get(key, self.others)
 
 
@@ -213,7 +213,7 @@ class Wire:
     rejected : int
         Number of lines that were passed to `rejects`.
     rejected_strays : int
-        Number of those that were, or may have been, records of an unknown stream. Others are counted in
+        Number of passed lines that were, or may have been, records of an unknown stream. The other lines are counted in
         `RecordTable.rejected`.
     """
 
@@ -271,7 +271,7 @@ class Wire:
         """Read a block, which may begin and end inside a line.
 
         The block is read as the iterator advances: when an event is yielded, the tables have exactly the records before
-        it. A block must stay unchanged, and the next one must wait, until it is read to its end.
+        it. A block must not change, and the next block must not be passed, until the block is read to its end.
 
         Yields
         ------
@@ -334,7 +334,7 @@ class Wire:
         self._rejects(Rejected(reader.line_number, key, reader.reason(), raw, size, named))
 
     def _lost_namespace(self, name: str, *, late: bool) -> str | None:
-        """Return the namespace of a line that breaks off before it, "" for none; None if unknown.
+        """Return the namespace of a line that was cut off before it, "" if the line has none; None if unknown.
 
         `late` means that the source writes namespaces after the data, so that this one was cut off.
         """

@@ -148,9 +148,9 @@ def write(
 def blocks(
     descriptor: int, stop: Stop, seconds_left: Callable[[], float | None]
 ) -> Iterator[memoryview | None]:
-    """Yield blocks of input as they come; None each time a deadline passes without any.
+    """Yield blocks of input as they arrive; None each time a deadline passes without input.
 
-    They end with the input, or with a signal to stop.
+    The blocks end with the input, or with a signal to stop.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 """Connection configuration: the values that a user gave in the form, checked and typed.
 
-The form itself is `spec.json`. No JSON-schema validator is used: loading one costs more than the rest of `spec`, and
-its messages do not tell what to change.
+The form itself is `spec.json`. No JSON-schema validator is used: loading one takes longer than all other work of
+`spec`, and its messages do not tell what to change.
 
     configuration   the whole: `DestinationConfig`
-    place           where the datasets lie
+    place           location of the datasets
     credentials     what opens that place
-    streams         which streams a choice is for, and what several choices come to
+    streams         the streams that a choice is for, and how several choices combine
     columns         one column of a stream
     values          reading one field: its type, its bounds, its name in messages
     files           reading the files that the platform hands over

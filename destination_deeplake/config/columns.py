@@ -11,7 +11,8 @@
     url        image ... mesh, stored as link[...]      -         of files           creds_key
 
 An htype of arrays implies `numbers`, class_names imply `class_label`, a shape implies `numbers`, `link[image]` implies
-`url` and, with `url`, no htype means `image`. What the schema of the source allows is checked when there is one.
+`url` and, with `url`, no htype means `image`. Whether the schema of the source allows a choice is checked later, when
+the schema is known.
 """
 
 from collections.abc import Mapping

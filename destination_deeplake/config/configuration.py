@@ -50,7 +50,7 @@ class Rejected(StrEnum):
     FAIL = "fail"
     """A bad line ends the sync; a bad value becomes null, noted in `_airbyte_meta`."""
     KEEP = "keep"
-    """Both are kept as dead letters beside the streams, and the sync continues."""
+    """Bad lines and values are kept as dead letters beside the streams, and the sync continues."""
 
 
 class WithoutStatus(StrEnum):
@@ -59,7 +59,7 @@ class WithoutStatus(StrEnum):
     NEVER = "never"
     """Never."""
     WITH_STATE = "with_state"
-    """If a state of it, or of all streams, followed its last record."""
+    """If a state of the stream, or of all streams, followed its last record."""
     ALWAYS = "always"
     """If the input ended, and was not empty."""
 
@@ -184,7 +184,7 @@ def _refuse_historic(form: Section) -> None:
     Raises
     ------
     ConfigError
-        If the form has one; the message names the replacement, and no value.
+        If the form has such a field; the message names its replacement, but no value.
     """
     for key, instead in REPLACED.items():
         if key in form:

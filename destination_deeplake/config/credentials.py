@@ -4,7 +4,7 @@
     environment             every one    -                                  what the machine has
     aws_keys                s3           access key, perhaps a session token
     aws_profile             s3           a profile of the AWS configuration
-    aws_role                s3           a role, perhaps an external id, perhaps keys that ask for it
+    aws_role                s3           a role, perhaps an external id, perhaps keys that request it
     gcs_service_account     gs           the JSON key of a service account
     azure_key               az           account and its key
     azure_sas               az           account and a shared access signature
@@ -76,7 +76,7 @@ SECRETS = frozenset(
 """Secret fields; the last one only by Airbyte's rules."""
 
 _FIELDS = frozenset(field for method in METHODS.values() for field in (*method.required, *method.optional))
-"""Fields of all methods. A form may still hold those of a method that was chosen earlier."""
+"""Fields of all methods. A form may still hold the fields of a method that was chosen earlier."""
 
 ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse")
 
@@ -84,7 +84,8 @@ ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse")
 def credentials(form: Section, url: str) -> "Credentials | None":
     """Return the credentials of a bucket; None for a folder.
 
-    With the method "environment" they are empty, but not None, so that datasets share connections by sharing them.
+    With the method "environment" the credentials are empty, but not None, because datasets that share credentials share
+    connections.
 
     Raises
     ------
@@ -109,7 +110,7 @@ def credentials(form: Section, url: str) -> "Credentials | None":
         chosen.finish(also=_FIELDS)
     if is_local:
         return None
-    # Imported only for buckets.
+    # Imported here, because only buckets need it.
     import lakebed
 
     return lakebed.Credentials({**given, **server})
@@ -171,7 +172,7 @@ def _service_account(chosen: Section, text: str) -> str:
 
 
 def _server(form: Section, scheme: str) -> dict[str, Any]:
-    """Return the settings of the store's server beside credentials."""
+    """Return the settings of the store's server other than credentials."""
     endpoint, region = form.text("endpoint_url"), form.text("region")
     encryption, key = form.choice("encryption", ENCRYPTIONS), form.text("kms_key_id")
     _check_url(form, "endpoint_url", endpoint)
@@ -202,5 +203,5 @@ def _check_url(form: Section, key: str, value: str | None) -> None:
     if has_password:
         raise form.error(key, "must hold no user name, password or query; write secrets into credentials.")
     if not is_whole:
-        # Not quoted, because a value that is not an address may be a secret.
+        # The value is not quoted, because a value that is not an address may be a secret.
         raise form.error(key, "is not an address of a server; write for example https://s3.example.org.")

@@ -14,7 +14,7 @@ def read_json_object(path: str, what: str) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        If it cannot be read or holds something else. The content is not quoted: it may hold secrets.
+        If the file cannot be read or holds something else. The content is not quoted, because it may hold secrets.
     """
     try:
         value = json.loads(Path(path).read_bytes())

@@ -21,7 +21,7 @@ BUCKETS = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder, or a prefix of a bucket, below which the datasets lie.
+    """A folder, or a prefix of a bucket, below which the datasets are stored.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ def address(form: Section) -> str:
     Raises
     ------
     ConfigError
-        If it is missing, or not the address of a place that can be written.
+        If the field is missing, or is not the address of a place that can be written.
     """
     value = form.value(_FIELD)
     if value is None and not form.has(_FIELD):

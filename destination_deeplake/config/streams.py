@@ -29,9 +29,9 @@ class StreamRule:
     Attributes
     ----------
     where : str
-        Its path in the configuration, for messages.
+        Path of the rule in the configuration, for messages.
     name, namespace : str or None
-        Patterns; without a pattern, every namespace matches, and none.
+        Patterns. None matches every name; as namespace, it also matches streams without a namespace.
     include, exclude, flatten, exact_numbers, chunk_bytes, compression, columns
         As in `StreamChoices`.
     """

@@ -59,7 +59,7 @@ class Section:
         return ConfigError(f"{self.path(key)}: {problem}")
 
     def finish(self, also: Collection[str] = ()) -> None:
-        """Refuse fields that were not read; call it after reading all others.
+        """Refuse fields that were not read; to be called after all known fields were read.
 
         Parameters
         ----------

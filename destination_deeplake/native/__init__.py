@@ -1,1 +1,1 @@
-"""Compiled hot loops of the connector. Nothing here knows of catalogs or datasets; no slow twin exists."""
+"""Compiled hot loops of the connector, without versions in Python. Nothing here knows of catalogs or datasets."""

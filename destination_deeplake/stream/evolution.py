@@ -5,7 +5,7 @@
     wider         narrower (float and int, json and any)    kept: new values are read as what is stored
     int           float                                     float, while every integer is exact in it; else text
     int, float    exact digits                              text of the digits
-    date          timestamp; the latter with a zone         the wider one; no zone means UTC
+    date          timestamp; timestamp with zone         the wider one; no zone means UTC
     scalar        another scalar                            text
     any of these  json                                      json
     narrow dtype  wider dtype                               the dtype that holds both
@@ -53,11 +53,11 @@ class Decision:
     Attributes
     ----------
     step : Step
-        Whether its tensor stays.
+        Change of the column's tensor.
     column : Column
-        Its future parsing.
+        Future parsing of the column.
     type : TensorType
-        Its future storage.
+        Future storage of the column.
     """
 
     step: Step
@@ -66,7 +66,7 @@ class Decision:
 
 
 def decide(old: Column, stored: TensorType, new: Column, wanted: TensorType) -> Decision:
-    """Return the change of a column with the type `stored` that is now `wanted`."""
+    """Return the change of a column that is stored as `stored` and should be stored as `wanted`."""
     if stored.htype == "class_label" and wanted.htype in ("text", "json"):
         return Decision(Step.WIDEN, new, wanted)
     if not (is_plain(stored) and is_plain(wanted)):
@@ -89,7 +89,7 @@ def decide(old: Column, stored: TensorType, new: Column, wanted: TensorType) -> 
 
 
 def suffix(of_type: TensorType) -> str:
-    """Return the word from which a new tensor beside an older one gets its name."""
+    """Return the suffix of the name of a new tensor, if an older tensor of the column has the name without it."""
     name = of_type.htype if of_type.htype != "generic" else of_type.dtype
     name = name.replace("[", "_").replace("]", "").replace(".", "_")
     return name if of_type.shape is None else f"{name}_{shape_text(of_type.shape)}"

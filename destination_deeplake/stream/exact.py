@@ -1,7 +1,7 @@
-"""Exact numbers of keys and cursors: those that their tensor would round are stored in a second tensor.
+"""Exact numbers of keys and cursors: numbers that their tensor would round are stored in a second tensor.
 
     id                    generic float64     9007199254740992.0, the nearest double
-    _airbyte_exact/id     text                9007199254740993; nothing where `id` says it all
+    _airbyte_exact/id     text                9007199254740993; null where `id` is exact
 
 The second tensor is created with the first such number, so most streams have none. It decides which rows have the same
 key (`upserts.numerals`). Dates and times that are finer than their column are such numbers, too (`moments`). Numbers of
@@ -42,7 +42,8 @@ def beside(
     Returns
     -------
     pyarrow.Array or None
-        A text, in one spelling for each number, or null for each row; None if all are null.
+        For each row: the exact number as a text in canonical spelling if the cell does not represent it, else null.
+        None if all are null.
     """
     if kind in MOMENTS:
         texts = as_numbers(texts, taken.take(as_arrow(rows)), kind)
@@ -71,7 +72,7 @@ def numbers_of_field(numbers: pa.Table | None, field: str) -> tuple[NDArray[np.i
 
 
 def _changed(cells: pa.Array, taken: pa.Array) -> NDArray[np.int64]:
-    """Return the rows whose number was changed, or became null, in the tensor's dtype."""
+    """Return the rows whose number changed, or became null, when it was converted to the tensor's dtype."""
     before, after = numbers_of(taken), numbers_of(cells)
     is_number = present(taken) & np.isfinite(before)
     found: NDArray[np.int64] = np.flatnonzero(is_number & ~(present(cells) & (after == before)))
@@ -81,7 +82,7 @@ def _changed(cells: pa.Array, taken: pa.Array) -> NDArray[np.int64]:
 def refit(
     dataset: lakebed.Dataset, tensor: str, of_type: TensorType, before: Kind, kind: Kind, beside: str
 ) -> None:
-    """Move exact numbers into a tensor, as far as its new, wider type holds them.
+    """Move exact numbers into a tensor whose new, wider type can hold them; other numbers stay.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def refit(
     tensor : str
         The tensor.
     of_type : TensorType
-        Its new type.
+        New type of the tensor.
     before, kind : Kind
         Old and new kind of its column.
     beside : str

@@ -39,12 +39,12 @@ def fit_files(array: pa.Array, of_type: TensorType) -> tuple[Fitted, str | None]
     Fitted
         The files as they will be stored.
     str or None
-        Compression of the tensor; None if it is still open.
+        Compression of the tensor; None if no file has decided it yet.
 
     Raises
     ------
     ConfigError
-        If a package for such files is missing.
+        If the package that reads or writes the tensor's kind of files is missing.
     """
     compression = of_type.sample_compression
     there = present(array)
@@ -158,7 +158,7 @@ def _contents(array: pa.Array, there: np.ndarray) -> Iterator[tuple[int, memoryv
 
 
 def _replaced(array: pa.Array, there: np.ndarray, stored: dict[int, bytes]) -> pa.Array:
-    """Return the array with some files replaced, or null for None."""
+    """Return the array with some files replaced; a file becomes null if its replacement is None."""
     if stored:
         contents: dict[int, bytes | memoryview] = {**dict(_contents(array, there)), **stored}
         rows = [contents[row] if is_there else None for row, is_there in enumerate(there.tolist())]

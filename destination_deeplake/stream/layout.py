@@ -1,14 +1,14 @@
 """Tensors for the columns of a stream, all of the same length.
 
-A column that the schema no longer has gets nulls for new rows, a new one nulls for old rows; one whose type changes is
-rewritten or gets another tensor (`evolution`). A tensor of files is created with the first file, which decides its
-compression.
+A column that the schema no longer has gets nulls for new rows, a new column gets nulls for old rows; a column whose
+type changes is rewritten or gets another tensor (`evolution`). A tensor of files is created with the first file, which
+decides its compression.
 
 The record of the stream in the dataset has:
 
     columns     column -> tensor
     kinds       column -> kind of its tensor
-    types       column -> type of its tensor, where it is not what the kind alone would be stored as
+    types       column -> type of its tensor, if it is not the default type of the kind
     former      tensor -> column, kind and type, of tensors that a column has left
 """
 
@@ -51,7 +51,7 @@ def prepare(
     Raises
     ------
     ConfigError
-        If the choices for a column contradict each other, or it is a key that cannot identify rows.
+        If the choices for a column contradict each other, or a column of the key cannot identify rows.
     """
     before = dataset.info.get(INFO_KEY) or {}
     layout = _Layout(dataset, before)
@@ -76,7 +76,7 @@ def prepare(
 
 
 def _refit(dataset: lakebed.Dataset, stored: StoredColumn, columns: Sequence[StoredColumn]) -> None:
-    """Move exact numbers into a tensor, as far as its new type holds them."""
+    """Move exact numbers into a tensor whose new type can hold them; other numbers stay."""
     beside = [column.tensor for column in columns if column.field == EXACT_FIELD + stored.tensor]
     if beside and beside[0] in dataset:
         # Imported here, because syncs without keys do not need it.
@@ -253,7 +253,7 @@ class _Layout:
             self._placed[field] = StoredColumn(new.column, names[field], new.type)
 
     def columns(self) -> list[StoredColumn]:
-        """Return the columns of this sync, those that only the dataset has, and former tensors."""
+        """Return the columns of this sync, the columns that only the dataset has, and former tensors."""
         lost = [stored for field, stored in self._stored.items() if field not in self._placed]
         return [*(self._placed[field] for field in self.wanted), *lost, *self.former.values()]
 

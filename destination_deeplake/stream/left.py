@@ -34,12 +34,12 @@ _TEXTS = (META_COLUMNS[0], META_COLUMNS[2])
 
 
 def left_rows(target: lakebed.Dataset, plan: StreamPlan) -> lakebed.Dataset | None:
-    """Return the side branch whose rows a sync without replacement must add to its own; None if there is none.
+    """Return the side branch with rows that a sync without replacement must add to its own rows; None if none exists.
 
     Raises
     ------
     ConfigError
-        If they cannot be added.
+        If these rows cannot be added.
     """
     name = side_branch(STAGING_BRANCH, target)
     if name not in target.branches:
@@ -69,9 +69,9 @@ class _Move:
     source : StoredColumn
         The column as it is staged.
     place : StoredColumn or None
-        Their destination; None if the dataset lacks the column.
+        Column of the dataset that receives the values; None if the dataset lacks the column.
     digits : str or None
-        Staged tensor of its exact numbers.
+        Staged tensor of the exact numbers of the column.
     """
 
     source: StoredColumn
@@ -79,9 +79,9 @@ class _Move:
     digits: str | None
 
     def is_possible(self, staged: lakebed.Dataset, target: lakebed.Dataset) -> bool:
-        """Tell whether the values have the same meaning in both."""
+        """Tell whether the values have the same meaning in both datasets."""
         if self.place is None:
-            # Links also depend on the credentials of the dataset.
+            # A column of links cannot be added, because links also depend on the credentials of the dataset.
             return not self.source.type.is_link
         return _is_alike(staged, target, self.source, self.place)
 
@@ -143,7 +143,7 @@ class LeftRows:
     target : lakebed.Dataset
         The dataset.
     columns : StoredColumns
-        Its columns; missing ones are added.
+        Columns of the dataset; missing columns are added.
     """
 
     def __init__(self, staged: lakebed.Dataset, target: lakebed.Dataset, columns: StoredColumns) -> None:
@@ -167,12 +167,12 @@ class LeftRows:
     def deletions(
         self, told: Mapping[str, pa.Array], key: Collection[str], deleted: str
     ) -> dict[str, pa.Array]:
-        """Return the deletions of staged rows as rows that mark their key as deleted; none for another key.
+        """Return the deletions of staged rows as rows that mark their key as deleted; none if the staged key differs.
 
         Parameters
         ----------
         told : mapping of str to pyarrow.Array
-            Staged tensors of key and order, and their values.
+            Staged tensors of key and order -> their values.
         key : collection of str
             Tensors that together name a row of the dataset.
         deleted : str

@@ -54,7 +54,7 @@ class Misfit:
     values : int or None
         Number of all values except nulls; None if not counted.
     first : int
-        Number of the first record with one, from 1.
+        Number of the first record with such a value, from 1.
     reason : str
         Reason, as the end of a sentence after `values`.
     """
@@ -73,7 +73,7 @@ class Misfit:
 
 
 class Tally:
-    """Counts of the values of one column that fitted, and of those that did not.
+    """Counts of the values of one column that fitted, and of the values that did not fit.
 
     Attributes
     ----------

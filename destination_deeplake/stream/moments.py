@@ -48,7 +48,7 @@ def as_numbers(texts: pa.Array, cells: pa.Array, kind: Kind) -> pa.Array:
 def refitted(
     numbers: Sequence[str], stored: pa.Array, before: Kind, kind: Kind
 ) -> tuple[list[int | str], list[str | None]]:
-    """Return the cells of a wider column for moments, and the numbers of moments that these do not represent exactly.
+    """Return the cells of a wider column for moments, and the numbers of moments that the cells do not hold exactly.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _joined(cell: int, fraction: str) -> str:
 
 
 def _split(number: str) -> tuple[int, str]:
-    """Return the integer part of a number, rounded down, and the digits of the rest."""
+    """Return the integer part of a number, rounded down, and the digits of its fraction."""
     with localcontext() as context:
         context.prec = len(number) + 30
         value = Decimal(number)

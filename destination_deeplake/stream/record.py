@@ -1,14 +1,14 @@
 """The connector's record of a stream, in `ds.info["airbyte"]`.
 
-namespace, stream     real names; another stream that comes to the same folder is refused
+namespace, stream     real names; another stream that maps to the same folder is refused
 mode                  sync mode of the last sync, for people
 columns               column -> tensor, kept for ever, so that a tensor never changes its meaning
 kinds                 column -> kind of its tensor; later syncs coerce their values to it
-key                   tensors that no two rows have the same values of, absent where that was never promised
+key                   tensors whose values together are unique in each row; absent if that is not guaranteed
 generation_id         generation of the oldest rows, null where the runner has none
-brought_in            version of the side branch whose rows were added, until that branch is gone
+brought_in            version of the side branch whose rows were added, until that branch is deleted
 
-Further members are those of `layout`.
+`layout` describes the other members.
 """
 
 from collections.abc import Mapping

@@ -46,7 +46,7 @@ class Fitted:
     Attributes
     ----------
     array : pyarrow.Array
-        Of the tensor's type, null where the value did not fit.
+        Values of the tensor's type; null in rows whose value did not fit.
     refused : ndarray of int64
         Rows whose value did not fit.
     reason : str
@@ -196,7 +196,7 @@ def documents(array: pa.Array) -> Fitted:
 
 
 def with_changes(meta: pa.Array, changes: Sequence[tuple[Rows, bytes]]) -> pa.Array:
-    """Return `_airbyte_meta` with more changes in some rows; the others are copied as blocks of text.
+    """Return `_airbyte_meta` with more changes in some rows; other rows are copied as blocks of text.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def _is_broken(name: str) -> bool:
 
 
 def _cast(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return values as `dtype`, and the mask of those beyond its range."""
+    """Return values as `dtype`, and the mask of values beyond its range."""
     if values.dtype == dtype:
         return values, np.zeros(len(values), np.bool_)
     if dtype.kind in "iub":

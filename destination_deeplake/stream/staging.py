@@ -2,8 +2,8 @@
 
 A new generation is written to a side branch, and replaces the old one in one step when its stream is complete. The side
 branch of a failed attempt stays, because the states of its rows may have been acknowledged: the next attempt of the
-same generation continues it, a sync that only adds rows adds these (`left`), and one that replaces all rows again drops
-it.
+same generation continues it, a sync that only adds rows adds the rows of the branch (`left`), and a sync that replaces
+all rows again drops the branch.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from lakebed.upserts.ndarrays import numbers_of
 STAGING_BRANCH = "airbyte-overwrite"
 STAGING_DELTA_BRANCH = "airbyte-overwrite-delta"
 DELETED_BRANCHES = ("airbyte-deleted", "airbyte-overwrite-deleted")
-"""Branches of remembered deletions: one of the dataset, one of a staged replacement, which keeps its branch."""
+"""Branches of remembered deletions: the dataset uses one, a staged replacement the other, also afterwards."""
 DELETED_KEY = "deleted_rows"
 """Key of a dataset's info with the name of its branch (`upserts.tombstones`)."""
 
@@ -38,8 +38,8 @@ def side_branch(name: str, target: lakebed.Dataset) -> str:
 def has_older_rows(known: Mapping[str, Any] | None, plan: StreamPlan) -> bool:
     """Tell whether the dataset may hold rows of a generation that the plan does not allow.
 
-    A sync that keeps only its own generation also replaces greater ones: they come from an earlier connection, since a
-    new one counts from the beginning.
+    A sync that keeps only its own generation also replaces rows of greater generations: they come from an earlier
+    connection, since a new connection counts from the beginning.
     """
     if known is None or not plan.oldest_wanted:
         return False
@@ -93,7 +93,7 @@ def deleted_branches(target: lakebed.Dataset, *, staged: bool) -> list[str]:
     """Return the possible names of the branch of deletions, for the dataset itself or its replacement."""
     names = [side_branch(name, target) for name in DELETED_BRANCHES]
     if staged:
-        # The replacement must use the other branch, because the dataset uses this one until it is replaced.
+        # The replacement gets the name that the dataset does not use: the dataset keeps its own until it is replaced.
         names.reverse()
         if target.info.get(DELETED_KEY) == names[0]:
             names.reverse()
@@ -101,7 +101,7 @@ def deleted_branches(target: lakebed.Dataset, *, staged: bool) -> list[str]:
 
 
 def forget_others(target: lakebed.Dataset) -> None:
-    """Drop branches of deletions that the dataset does not name: those of replaced or abandoned contents."""
+    """Drop branches of deletions that the dataset does not name, which belong to replaced or abandoned contents."""
     for name in deleted_branches(target, staged=False):
         if name in target.branches and name != target.info.get(DELETED_KEY):
             target.delete_branch(name, force=True)

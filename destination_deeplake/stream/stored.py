@@ -42,7 +42,7 @@ from destination_deeplake.stream.samples import (
 from destination_deeplake.tensors import META_KINDS, TENSOR_TYPES, UNSPECIFIED, TensorType
 
 EXACT_FIELD = "_airbyte_exact/"
-"""Prefix of the fields of exact-number tensors in the record of a stream; the tensor of numbers follows."""
+"""Prefix of the fields of exact-number tensors in the record of a stream; the name of the rounded tensor follows."""
 EXACT_GROUP = "_airbyte_exact"
 
 _PADDING_BYTES = 8_000_000
@@ -62,9 +62,9 @@ class StoredColumn:
     type : TensorType
         Storage of its values.
     current : bool
-        Whether rows of this sync have values for it.
+        Whether rows of this sync have values for the column.
     before : StoredColumn or None
-        The column before, if its tensor must be rewritten.
+        The column with its old type, if its tensor must be rewritten.
     """
 
     column: Column
@@ -152,7 +152,7 @@ class StoredColumns:
 
     @property
     def exact(self) -> list[str]:
-        """Fields of exact numbers, dates and times: those of primary key and cursor."""
+        """Fields of primary key and cursor whose numbers, dates and times are kept exactly."""
         return [stored.field for stored in self._columns if stored.current and stored.tensor in self._exact]
 
     @property
@@ -189,7 +189,7 @@ class StoredColumns:
         Raises
         ------
         KeyError
-            If it does not exist.
+            If this sync has no such column.
         """
         for stored in self._columns:
             if stored.current and stored.column.path == path:
@@ -429,7 +429,7 @@ class StoredColumns:
         self._too_large = Misfit(transfers.GROUP, count, None, first, reason)
 
     def take_refused(self, before: pa.Table) -> pa.Table:
-        """Remove and return the values of the last batches that did not fit, after those that the table refused."""
+        """Remove and return the values of the last batches that did not fit; values refused by the table come first."""
         refused, self._refused = self._refused, []
         return pa.concat_tables([before, *refused]).unify_dictionaries().combine_chunks()
 

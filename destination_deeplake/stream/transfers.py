@@ -12,7 +12,7 @@ byte for byte, of a tensor that depends on its content:
     file/size         bytes                                               int64
     file/type         MIME type                                           text
 
-So no file is ever encoded anew, and each row has its file in one of these tensors. A missing file, or one of another
+So no file is ever encoded again, and each row has its file in one of these tensors. A missing file, or one of another
 size, ends the sync with a transient error: acknowledging the record without it would lose the file, and the source
 stages it again for the next attempt. Files are read in parts, and never deleted.
 """
@@ -126,7 +126,7 @@ def parts(urls: pa.Array, sizes: NDArray[np.int64], stream: str) -> Iterator[Par
     Raises
     ------
     StagedFileError, ConfigError
-        As `sizes_of`.
+        As in `sizes_of`.
     """
     paths = urls.to_pylist()
     sizes = np.where(sizes > MOST_BYTES, -1, sizes)

@@ -61,7 +61,7 @@ class StreamWriter:
     target : lakebed.Dataset
         The dataset as readers see it, held for writing by `held`.
     staged : lakebed.Dataset or None
-        Side branch that will replace it.
+        Side branch that will replace the dataset; None if rows are added to the dataset itself.
     held : contextlib.ExitStack
         Releases the dataset for other writers.
     hard_deletes : bool
@@ -94,8 +94,7 @@ class StreamWriter:
     was_swapped : bool
         Whether the rows of this sync have replaced all others.
     was_put_off : bool
-        Whether rows are durable that readers will see only after the next sync, because time was too short to merge
-        them.
+        Whether readers will see some durable rows only after the next sync, because time was too short to merge them.
     commit_id : str or None
         The version that `commit` made; None if there were no changes.
     """
@@ -211,7 +210,7 @@ class StreamWriter:
         return self._partitions
 
     def take_durable_partitions(self) -> Mapping[str, int]:
-        """Return the number of records of each partition that a STATE may acknowledge in addition to the last call."""
+        """Return, by partition, the number of records that a STATE may acknowledge in addition since the last call."""
         if self._is_staged and not is_resumable(self.plan):
             return {}
         taken, self._partitions = self._partitions, Counter()
@@ -405,7 +404,7 @@ class StreamWriter:
         self._is_changed = True
 
     def bring_in(self, left: lakebed.Dataset) -> None:
-        """Add the rows of an interrupted replacement that was given up, and drop its branch.
+        """Add the rows of an interrupted replacement that no sync will continue, and drop its branch.
 
         A crash adds either no row or all rows; the next sync detects which.
         """
@@ -458,7 +457,7 @@ def open_stream(
     Raises
     ------
     ConfigError
-        If the folder has the dataset of another stream, or one that this connector did not write.
+        If the folder has the dataset of another stream, or a dataset that this connector did not write.
     MergePutOffError
         If the time is too short for that merge.
     lakebed.errors.LakebedError, OSError

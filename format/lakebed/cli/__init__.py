@@ -1,8 +1,8 @@
 """The ``lakebed`` command, for datasets from a shell: one file for each command, which calls public names and prints.
 
-A folder holds the commands of one heading of ``lakebed --help``. The options of a command and its help stand beside its
-code. Only the file of the command that is called is loaded; the list of commands takes their first sentences from the
-sources.
+A folder holds the commands of one heading of ``lakebed --help``. The options of a command and its help are in the file
+of its code. Only the file of the command that is called is loaded; the list of commands takes their first sentences
+from the sources.
 """
 
 from __future__ import annotations

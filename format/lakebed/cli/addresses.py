@@ -33,9 +33,9 @@ class Part:
     address
         Address of the dataset.
     split
-        Name of a split; None is all.
+        Name of a split; None for the whole dataset.
     rows
-        Rows of that; None is all.
+        Rows of the split or dataset; None for all rows.
     """
 
     address: str

@@ -49,7 +49,7 @@ def tensor_option(help: str = "Only this tensor or group; may be repeated.") -> 
 
 
 def _tensor_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return names of tensors of the dataset on the command line, if it lies on this machine."""
+    """Return names of tensors of the dataset on the command line, if the dataset is on this machine."""
     from click.shell_completion import CompletionItem
 
     from lakebed.cli.addresses import parsed
@@ -153,7 +153,7 @@ class Loaded(UserDict[str, Any]):
 
 
 class Commands(click.Group):
-    """A group of commands whose errors and warnings are escaped, so that they leave the terminal alone."""
+    """A group of commands whose errors and warnings are escaped, so that they cannot control the terminal."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands with whole sentences, which click would cut off; load no command."""

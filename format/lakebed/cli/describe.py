@@ -160,7 +160,7 @@ def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; arrays become lists, even those of one value."""
+    """Return a value as JSON can hold it; arrays become lists, even arrays of one value."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

@@ -46,7 +46,7 @@ NAMES = """
     UnsupportedExtensionError UnsupportedParameterException UnsupportedSchedulerError UnsupportedTensorTypeError
     UserNotLoggedInException ValidationDatasetMissingError VersionControlError WaitTimeoutException
 """.split()
-"""Names of 3.9.52."""
+"""Names of the exceptions in 3.9.52."""
 
 _STANDS_FOR = {
     "DatasetConnectError": "InvalidInputError",

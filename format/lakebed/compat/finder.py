@@ -89,7 +89,7 @@ class Finder(MetaPathFinder, Loader):
         Raises
         ------
         ModuleNotFoundError
-            If it belongs to `deeplake` and is missing here.
+            If the module belongs to `deeplake` and is missing here.
         """
         if fullname != ROOT and not fullname.startswith(f"{ROOT}."):
             return None

@@ -1,4 +1,4 @@
-"""``deeplake.VectorStore``, on which stores of LangChain and LlamaIndex stand: a dataset, queries and indexes."""
+"""``deeplake.VectorStore``, which stores of LangChain and LlamaIndex use: a dataset, queries and indexes."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class VectorStore:
         embedding_source_tensor: str | Sequence[str] = "text",
         embedding_tensor: str | Sequence[str] | None = None,
     ) -> None:
-        """Make the vectors of some rows anew from other tensors."""
+        """Make new vectors of some rows from other tensors."""
         _check_local(exec_option)
         names = self._vectors(embedding_tensor)
         sources, makes = _each(names, embedding_source_tensor), _each(names, embedding_function)

@@ -112,7 +112,7 @@ def _refuse_nested(source: Storage, target: Storage) -> None:
 
 
 def _base(repository: Repository, catalog: Catalog, run: BackupRun, *, verify: bool) -> FileList | None:
-    """Return the intact files of the newest point; None if no point can be built on."""
+    """Return the intact files of the newest point; None if no point can be the base of a new one."""
     newest = catalog.newest
     if newest is None:
         return None

@@ -64,7 +64,7 @@ class State:
     tree
         The version tree.
     time
-        Time of reading it, in POSIX seconds.
+        Time at which the tree was read, in POSIX seconds.
     documents
         Contents of the tree and the documents beside it, by key.
     objects
@@ -106,7 +106,7 @@ def state_of(source: Storage, before: FileList | None) -> Iterator[State]:
     DatasetNotFoundError, DatasetCorruptError
         If no dataset exists, or its version tree, tags or views cannot be read.
     CommitFailed
-        If it is written too fast to be read.
+        If the dataset is written too fast to be read.
     """
     for _ in range(_TRIES):
         documents, tree, now = _documents(source)
@@ -274,7 +274,7 @@ class _Survey:
         try:
             snapshot = open_version(self._source, self._tree, version)
         except CorruptError as error:
-            # It is not damage if the empty root version, or a version of a failed publish, cannot be opened.
+            # The empty root version, or a version of a failed publish, may not open; that is not damage.
             if node.is_committed or _is_head(self._tree, version) or (node.children and version != FIRST):
                 key = f"{folder_of(version)}dataset_meta.json"
                 self._damaged[key] = f"this version does not open: {error}"

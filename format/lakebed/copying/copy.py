@@ -32,7 +32,7 @@ from lakebed.writing.structure import is_inside
 
 
 def chosen(schema: Snapshot, group: str, tensors: Sequence[str] | None) -> dict[str, str]:
-    """Return {name in the group: full name} of the tensors to copy; a group's name stands for all inside.
+    """Return {name in the group: full name} of the tensors to copy; a group's name means all its tensors.
 
     Raises
     ------

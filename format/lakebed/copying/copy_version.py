@@ -78,7 +78,7 @@ def copy_version(
     Raises
     ------
     ChecksumError
-        If chunks are damaged or missing. All others have been copied; a second call continues.
+        If chunks are damaged or missing. All other chunks have been copied; a second call continues.
     """
     journal = Journal(target, origin)
     items, missing = _items(source, origin.head, parts)

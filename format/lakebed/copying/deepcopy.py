@@ -90,7 +90,7 @@ def _copy_objects(
     *,
     progressbar: bool,
 ) -> tuple[bytes, _Plan, dict[str, Sums]]:
-    """Copy everything but the version tree; return that, the plan, and the known checksums of chunks."""
+    """Copy everything but the version tree; return the tree, the plan, and the known checksums of chunks."""
     transfer = partial(Transfer, source, target)
     for _ in range(_ROUNDS):
         # Read the tree before the folders, because the versions that it names do not change afterwards.
@@ -136,7 +136,7 @@ class _Plan:
     Parameters
     ----------
     items
-        Objects to copy as they are.
+        Objects to copy unchanged.
     rewritten
         Objects that differ in the copy: dataset_meta.json without the dropped tensors.
     sums
@@ -221,7 +221,7 @@ def _snapshots(source: Storage, tree: VersionTree, damaged: dict[str, str]) -> I
 
 
 class _Seen:
-    """Ids of known chunks by folder, sorted; needed because versions name the chunks of earlier ones again."""
+    """Ids of known chunks by folder, sorted; needed because versions name the chunks of earlier versions again."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], NDArray[np.uint64]] = {}
@@ -269,8 +269,8 @@ class _Choice:
     def of(cls, source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Choice:
         """Choose tensors or groups by the names that they have in each version.
 
-        A tensor kept in one version is kept in all: it may have had another name there, and its chunks may lie in their
-        folders.
+        A tensor kept in one version is kept in all: it may have had another name there, and its chunks may be in the
+        folders of those versions.
         """
         if tensors is None:
             return cls()
@@ -298,7 +298,7 @@ class _Choice:
 
 
 def _kept_keys(meta: DatasetMeta, names: Sequence[str]) -> set[str]:
-    """Return the keys of the tensors to keep of one version, hidden companions included."""
+    """Return the keys of the tensors of one version that are kept, hidden companions included."""
     all_names = meta.tensor_names or {key: key for key in meta.tensors}
     kept = {name for name in all_names if any(is_inside(name, wanted) for wanted in names)}
     for name in list(kept):

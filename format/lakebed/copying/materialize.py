@@ -145,7 +145,7 @@ def copy_resolved(
 ) -> tuple[Handle, list[BrokenLink]]:
     """Create a dataset with the linked data of a table, or continue an interrupted attempt.
 
-    Tensors without links are copied as they are.
+    Tensors without links are copied unchanged.
 
     Parameters
     ----------

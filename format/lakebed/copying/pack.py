@@ -116,12 +116,12 @@ def _sync_folder(folder: FilePath) -> None:
 
 
 def check_packed(path: Path) -> None:
-    """Refuse a source of :func:`lakebed.unpack` that is something else.
+    """Refuse a source of :func:`lakebed.unpack` that is not a packed dataset.
 
     Raises
     ------
     InvalidInputError
-        If it is not a packed dataset.
+        If the source is not a packed dataset.
     """
     found = without_cache(open_storage(path))
     if not isinstance(found, PackedStorage):

@@ -142,12 +142,12 @@ class Repository:
         Parameters
         ----------
         edit
-            Returns the new catalog; if it gets its own result, it returns it unchanged.
+            Returns the new catalog; called with its own result, it returns that unchanged.
 
         Raises
         ------
         CommitFailed
-            If other processes replace it all the time; nothing was changed.
+            If other processes replace the catalog all the time; nothing was changed.
         CommitStateUnknown
             If the store's answer was lost, and reading again gives no certainty.
         """
@@ -268,7 +268,7 @@ class BackupRun:
 
     @property
     def id(self) -> str:
-        """Name of its future point."""
+        """Id of the point that the backup will become."""
         return self._run.id
 
     @property
@@ -298,7 +298,7 @@ class BackupRun:
         Raises
         ------
         LeaseLost
-            If another one has taken over.
+            If another process has taken over.
         """
         with self._mutex:
             self._fresh += files

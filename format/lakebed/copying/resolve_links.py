@@ -62,7 +62,7 @@ class LinkResolver:
     reader
         Reads the tensor of links.
     broken
-        List to which broken links are added; they become empty samples. None: their errors are raised.
+        List to which broken links are added; they become empty samples. If None, the error of a broken link is raised.
     """
 
     reader: SampleReader
@@ -76,7 +76,7 @@ class LinkResolver:
         Parameters
         ----------
         state
-            Returns the present state of the tensor that receives them.
+            Returns the present state of the tensor that receives the data.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class LinkResolver:
             yield from in_order(wanted, work, min(len(rows), threads_for(urls)), _size)
 
     def _value(self, row: int, url: str | None, kind: str | None) -> Any:
-        """Fetch a file, and decode it unless it is kept as it is; decoding runs in parallel here."""
+        """Fetch a file, and decode it unless it is kept unchanged; decoding runs in parallel here."""
         links = self.reader.links
         try:
             if url is None:

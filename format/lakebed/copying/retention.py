@@ -1,4 +1,4 @@
-"""Retention of backup points: the newest ones, and the newest of each of the latest days, weeks and months.
+"""Retention of backup points: the newest points, and the newest point of each of the latest days, weeks and months.
 
 Pure: a function of points and a rule.
 """
@@ -32,8 +32,8 @@ class Point:
 class Retention:
     """A rule that says how many points are kept.
 
-    Days, weeks and months are those of UTC, and weeks begin on Monday. Only those with a point are counted: a pause in
-    the backups removes none of the older points.
+    Days, weeks and months are those of UTC, and weeks begin on Monday. Only days, weeks and months with a point are
+    counted: a pause in the backups removes none of the older points.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Retention:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the rule has no part."""
+        """Whether all numbers of the rule are 0."""
         return not (self.last or self.daily or self.weekly or self.monthly)
 
 

@@ -1,7 +1,7 @@
 """Transfer of many objects from one storage to another: in parallel, within a memory limit, verified.
 
 Within one bucket the store copies objects, and no byte passes through this process. Otherwise objects with known
-checksums are compared with them: damaged ones are reported, and not copied.
+checksums are compared with these: damaged objects are reported, and not copied.
 """
 
 from __future__ import annotations
@@ -218,14 +218,14 @@ def recorded_sums(places: ChunkPlaces) -> Callable[[int], Sums]:
 
 
 def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
-    """Return the storage that contains two other storages, and the prefixes of their keys in it; None if none does."""
+    """Return a storage that contains two other storages, and the prefixes of their keys in it; None if none exists."""
     if is_bucket(source) and is_bucket(target):
         return target.around(source)
     return None
 
 
 def _batches(items: Sequence[Item], *, near: bool) -> Iterator[list[Item]]:
-    """Yield batches of objects, over a network of one each; large ones first, to avoid a long wait at the end."""
+    """Yield batches of objects, over a network one object each; large ones first, to avoid a long wait at the end."""
     batch: list[Item] = []
     size = 0
     for item in sorted(items, key=lambda item: -item.stat.size):

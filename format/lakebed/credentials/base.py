@@ -56,7 +56,7 @@ class Provider(Protocol):
 
 
 def entry(value: Any) -> Given | None:
-    """Cover the secrets of an entry; None if it is not a dictionary of text, numbers and lists."""
+    """Wrap the secrets of an entry in `Secret`; None if the entry is not a dictionary of text, numbers and lists."""
     if not isinstance(value, Mapping) or not value or not all(isinstance(key, str) for key in value):
         return None
     if not all(_is_usable(item) for item in value.values()):
@@ -79,7 +79,7 @@ def option(found: Mapping[str, Any], name: str) -> str | None:
     Raises
     ------
     InvalidInputError
-        If it is not text.
+        If the option is not text.
     """
     value = found.get(name)
     if isinstance(value, Secret):
@@ -90,7 +90,7 @@ def option(found: Mapping[str, Any], name: str) -> str | None:
 
 
 def without_options(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of an entry for a store."""
+    """Return the keys of an entry that are passed to a store."""
     return {key: value for key, value in found.items() if key not in OPTIONS}
 
 

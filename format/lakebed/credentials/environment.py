@@ -1,7 +1,7 @@
 """Credentials in the environment: ``LAKEBED_CREDS_<NAME>`` holds them as a JSON dictionary.
 
-A name of letters, digits and ``_`` is tried as it is; then every name is tried in capitals, with ``_`` for all other
-characters: ``lab-1`` is ``LAKEBED_CREDS_LAB_1``.
+A name of letters, digits and ``_`` is first tried unchanged; then every name is tried in capitals, with ``_`` for all
+other characters: ``lab-1`` is ``LAKEBED_CREDS_LAB_1``.
 """
 
 from __future__ import annotations

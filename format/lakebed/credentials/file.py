@@ -98,7 +98,7 @@ def path() -> Path:
 
 
 def _tables(place: Path) -> dict[str, Given | None]:
-    """Return the tables by name, None for one that is not an entry, without the text of the file in this frame."""
+    """Return the tables by name, None for a table that is not an entry; keep the text of the file out of this frame."""
     problem, tables = _parsed(place)
     if problem is not None:
         raise InvalidInputError(f"{place} cannot be used: {problem}")

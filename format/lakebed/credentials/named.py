@@ -50,8 +50,9 @@ def _role(entry: Mapping[str, Any]) -> dict[str, Any]:
     return without_options(entry)
 
 
-# Providers by type. The "-default" ones use what the cloud's tools would use: profile, environment, or identity and
-# metadata of the machine; they may also assume a role (``role_arn``, ``external_id``, ``duration_seconds``, ...).
+# Providers by type. Those named "-default" use the sources that the cloud's own tools use: profile, environment, or
+# identity and metadata of the machine; they may also assume a role (``role_arn``, ``external_id``,
+# ``duration_seconds``, ...).
 MAKERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "aws-secretsmanager": aws.secret,
     "aws-ssm": aws.parameter,
@@ -84,7 +85,7 @@ class Keys(Protocol):
         MissingCredsError
             If the dataset does not have the name, or no provider has credentials for it.
         LinkCredentialsError
-            If they are not for this address.
+            If the credentials are not for this address.
         """
         ...
 
@@ -172,7 +173,7 @@ class NamedCredentials(Renewal):
         Raises
         ------
         LinkCredentialsError
-            If their entry names other addresses.
+            If the entry of the credentials names other addresses.
         ManagedCredentialsNotFoundError
             If no provider knows the name.
         """
@@ -208,9 +209,9 @@ def look_up(key: str) -> Entry:
     Raises
     ------
     ManagedCredentialsNotFoundError
-        If none knows it.
+        If no provider knows the name.
     InvalidInputError, StoragePermissionError, StorageUnavailableError
-        If its entry is unusable, or it cannot be asked.
+        If the entry is unusable, or a provider cannot be asked.
     """
     for provider in PROVIDERS:
         found = provider.find(key)
@@ -226,7 +227,7 @@ def look_up(key: str) -> Entry:
 
 
 def _made(found: Given, key: str) -> Given | CredentialSource:
-    """Return the credentials in an entry, or those that its provider makes."""
+    """Return the credentials in an entry, or the credentials that its provider makes."""
     name = option(found, "provider")
     maker = None if name is None else MAKERS.get(name)
     if name is None:
@@ -284,7 +285,7 @@ _UP = re.compile(r"(?:^|/)\.\.?(?:/|$)")
 
 
 def _is_below(url: str, root: str) -> bool:
-    """Tell whether an address equals another or lies below it, in any reading of dots and escapes by a server."""
+    """Tell whether an address equals another or is below it, however a server interprets dots and escapes."""
     one, other = urlsplit(url), urlsplit(root)
     if (one.scheme.lower(), one.netloc.lower()) != (other.scheme.lower(), other.netloc.lower()):
         return False

@@ -33,7 +33,7 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
     Raises
     ------
     StorageUnavailableError
-        If it fails. Its own error is not shown, since it may hold secrets.
+        If the provider fails. Its own error is not shown, since the error may hold secrets.
     """
     found, problem = answer_of(partial(_asked, point, key, options), passing=())
     if isinstance(found, str):
@@ -65,14 +65,14 @@ def first(key: str) -> tuple[str, Given | CredentialSource] | None:
 
 
 def granted(source: CredentialSource) -> Grant:
-    """Return the present grant of a provider's source, with its secrets covered.
+    """Return the present grant of a provider's source, with its secrets wrapped in `Secret`.
 
     Raises
     ------
     LakebedError
         The source's own error of this kind, which shows no secret.
     StorageUnavailableError
-        If it fails in another way.
+        If the source fails in another way.
     """
     grant, failure = answer_of(partial(_granted, source))
     if grant is None:

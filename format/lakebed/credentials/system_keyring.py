@@ -49,14 +49,14 @@ class SystemKeyring:
         return f"keyring {type(keyring.get_keyring()).__module__}"
 
     def store(self, key: str, values: Given | None) -> None:
-        """Put an entry into the keyring, replacing any before it; None removes it.
+        """Put an entry into the keyring, replacing an existing one; None removes it.
 
         Raises
         ------
         ModuleNotInstalledException
             If the package is not installed.
         StorageUnavailableError
-            If no keyring accepts it.
+            If no keyring accepts the entry.
         """
         if not _is_installed():
             raise ModuleNotInstalledException("keyrings need the package keyring: pip install keyring")

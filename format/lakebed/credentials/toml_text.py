@@ -1,4 +1,4 @@
-"""Replace one table of a TOML text and leave all other text, including comments, as it is.
+"""Replace one table of a TOML text and keep all other text, including comments, unchanged.
 
 The standard library reads TOML and does not write it. The result is parsed again before it is returned, so that it is
 either correct or None.

@@ -160,7 +160,7 @@ class Scanner:
         runs = scans.runs(self._rows, self._condition, telling)
         size = FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS
         parts = _parts(self._rows, runs, min(size, self._batch_size))
-        # The chunks of other rows are read ahead when the rows are taken.
+        # Read ahead here only if the rows are a window: chunks of other rows are read ahead when the rows are taken.
         is_window = row_window(self._rows) is not None
         with scans.ahead(wanted if self._condition is None else named, runs if is_window else []):
             for rows in parts:
@@ -189,7 +189,7 @@ Keep = Callable[[Table], Table] | None
 
 
 def filtering(table: Table, condition: pads.Expression | None) -> Keep:
-    """Return the function that leaves the rows that match of tables of the same dataset.
+    """Return a function that reduces a table of the dataset to the rows that match; None without a condition.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ class _Scans:
         return column.column(rows.start, rows.stop) if isinstance(rows, range) else column.taken(rows)
 
     def ahead(self, names: Sequence[str], runs: Sequence[range]) -> Any:
-        """Return a context in which columns are read ahead, if they lie on a store."""
+        """Return a context in which columns are read ahead, if they are in a store."""
         scans = [self._scanned[name] for name in names if name in self._scanned]
         return prefetch([wanted for scan in scans for run in runs for wanted in scan.wanted(run)])
 
@@ -383,7 +383,7 @@ class _Told:
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """End of each piece in rows."""
+        """Number of rows up to the end of each piece to which the statistics belong."""
         return self.statistics.ends
 
     def facts(self, edges: NDArray[np.int64]) -> list[pads.Expression | None]:
@@ -457,7 +457,7 @@ def _joined(stretches: Iterable[range]) -> list[range]:
 
 
 def _parts(rows: Rows, runs: Sequence[range], most: int) -> Iterator[Part]:
-    """Cut the rows that lie in runs into windows."""
+    """Cut the rows that are within runs into windows."""
     size = min(_FIRST_ROWS, most)
     if row_window(rows) is not None:
         for run in runs:

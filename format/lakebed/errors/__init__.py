@@ -17,10 +17,10 @@ what happened, where, and what to do::
     │   ├── BranchExistsError, TagExistsError            also a CheckoutError
     │   ├── TensorAlreadyExistsError*
     │   └── TensorGroupAlreadyExistsError*
-    ├── DatasetHandlerError*                             none to open, or one in the way of a new one
+    ├── DatasetHandlerError*                             no dataset to open, or one in the way of a new one
     ├── ConflictError (RuntimeError)                     another process was faster
     │   ├── PreconditionFailed                           a conditional put met another object
-    │   ├── VersionReplaced                              the version to open is gone: read the tree again
+    │   ├── VersionReplaced                              the version to open was removed: read the tree again
     │   ├── CommitFailed                                 nothing was published: safe to retry
     │   │   └── LeaseLost                                another writer took the branch over
     │   └── CommitStateUnknown                           published or not: read again before a retry
@@ -40,7 +40,7 @@ what happened, where, and what to do::
     │   ├── DynamicTensorNumpyError*, EmptyTensorError*
     │   ├── SampleAppendError*, SampleAppendingError*, SampleExtendError*, SampleExtendingError*
     │   ├── SampleUpdateError*, SampleReadError*, BadLinkError*
-    │   ├── MissingCredsError* (KeyError)                no such name of credentials, or nothing behind it
+    │   ├── MissingCredsError* (KeyError)                unknown name of credentials, or none stored under it
     │   ├── ManagedCredentialsNotFoundError*             no provider knows the name
     │   ├── TensorInvalidSampleShapeError*, InvalidShapeIntervalError*, EmptyPolygonError*
     │   ├── SampleHtypeMismatchError*, IncompatibleHtypeError*
@@ -82,7 +82,7 @@ what happened, where, and what to do::
     ├── StorageError (OSError)                           the store failed; with `errno`, if known
     │   ├── StorageFullError                             no space, or quota used up
     │   ├── StoragePermissionError (PermissionError)     the account may not do this
-    │   │   └── CredentialsRejectedError                 the store knows the credentials not, or no longer
+    │   │   └── CredentialsRejectedError                 the store does not accept the credentials
     │   ├── StorageUnavailableError (ConnectionError)    no answer, or "slow down", again and again: try later
     │   ├── BucketNotFoundError (FileNotFoundError)      also a NotFoundError
     │   ├── BucketElsewhereError                         name the bucket's region
@@ -93,7 +93,7 @@ what happened, where, and what to do::
     │   └── GetDataFromLinkError*                        also a SampleReadError; with `url`, `dataset`, `tensor`, `row`
     │       ├── LinkMissingError (FileNotFoundError)     nothing is there
     │       ├── LinkCredentialsError (PermissionError)   credentials are missing, wrong or do not suffice
-    │       ├── LinkForbiddenError (PermissionError)     the policy does not allow to go there
+    │       ├── LinkForbiddenError (PermissionError)     the policy forbids the target
     │       └── LinkUnavailableError (ConnectionError)   the network or the server failed
     ├── FormatError (ValueError)                         bytes that no writer of the format produces
     │   └── CorruptError                                 with `dataset`, `tensor`, `row`
@@ -102,7 +102,7 @@ what happened, where, and what to do::
     │       │   └── HistoryMissingError                  also a DatasetNotFoundError
     │       ├── GetChunkError*, ReadSampleFromChunkError*
     │       └── SampleDecompressionError*                also a CompressionError*
-    │           └── CorruptedSampleError*                its header already is wrong
+    │           └── CorruptedSampleError*                the header of the file is wrong
     └── LimitError (RuntimeError)                        raise the limit that the message and `limit` name
         └── DatasetTooLargeToDelete*, TensorTooLargeToDelete*
 """

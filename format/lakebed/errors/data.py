@@ -16,9 +16,9 @@ class CorruptError(FormatError):
     Parameters
     ----------
     message
-        What happened, where, what to do.
+        Text with the failure, its place, and the remedy.
     dataset, tensor, row
-        Where, as far as known.
+        Place of the failure, as far as known.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class LimitError(LakebedError, RuntimeError):
     Parameters
     ----------
     message
-        What happened, where, what to do.
+        Text with the failure, its place, and the remedy.
     limit
-        Name of the limit in `lakebed.limits`, if it is one of those.
+        Name of the limit in `lakebed.limits`, if that module has the limit.
     dataset, tensor, row
-        Where, as far as known.
+        Place of the failure, as far as known.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ class SamePathException(IngestionError, InvalidInputError):
 
 
 class InvalidFileExtension(IngestionError, InvalidInputError):
-    """A file has no suffix, which would tell the files that belong to it."""
+    """A file has no suffix, by which the files that belong to it would be found."""
 
 
 class InvalidPandasDataframeError(IngestionError, TypeError):

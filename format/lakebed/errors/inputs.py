@@ -166,7 +166,7 @@ class EmptyPolygonError(InvalidInputError):
 
 
 class MetaError(InvalidInputError):
-    """The settings of a tensor do not go together."""
+    """The settings of a tensor contradict each other."""
 
 
 class TensorDtypeMismatchError(MetaError, TypeError):

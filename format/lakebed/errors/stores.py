@@ -87,7 +87,7 @@ class UnableToReadFromUrlError(StorageError):
     Parameters
     ----------
     message
-        What happened, where, what to do.
+        Text with the failure, its place, and the remedy.
     status
         HTTP status, if the server answered.
     """
@@ -103,7 +103,7 @@ class GetDataFromLinkError(StorageError, SampleReadError):
     Parameters
     ----------
     message
-        What happened, where, what to do.
+        Text with the failure, its place, and the remedy.
     url
         Target of the link.
     dataset, tensor, row
@@ -163,7 +163,7 @@ _KINDS: dict[int | None, tuple[type[StorageError], str]] = {
 
 
 def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
-    """Return the error of the tree for an error of the operating system; return those of the tree as they are."""
+    """Return the error of the tree for an error of the operating system; return errors of the tree unchanged."""
     if isinstance(error, LakebedError):
         return error
     kind, advice = _KINDS.get(error.errno, (StorageError, "check the disk"))

@@ -9,7 +9,7 @@ from lakebed.errors.root import LakebedError
 
 
 class TransformError(LakebedError, RuntimeError):
-    """A transform failed; the cause is the error of the function, where it was one.
+    """A transform failed; if a function raised an error, that error is the cause.
 
     Parameters
     ----------

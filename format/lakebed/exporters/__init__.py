@@ -1,4 +1,4 @@
-"""Datasets become data sets of other formats: a module for each, which plans, writes and finishes.
+"""Export of datasets to other formats: each format is a module that plans, writes and finishes an export.
 
 Imports are in `importers`, copies in lakebed's own format in `copying`.
 """

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 # Limit of the bytes of results that wait until earlier results are taken.
 WAITING_BYTES = 256 << 20
-# Number of threads for local disks; more threads cannot ask faster than a disk answers.
+# Number of threads for local disks; a disk is no faster with more threads.
 _LOCAL_THREADS = 8
 
 

@@ -1,7 +1,7 @@
 """Connections to web servers, directly or through a proxy: to checked addresses, and used again when idle.
 
-A host name is resolved once. Its addresses are checked, and the connection goes to one of these addresses, so that a
-name server cannot answer differently the second time. TLS and the ``Host`` header use the name.
+A host name is resolved once. Its addresses are checked, and the connection goes to one of these addresses, because a
+name server could answer differently a second time. TLS and the ``Host`` header use the name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Place:
         Raises
         ------
         ValueError
-            If it is not a web address, or names no host.
+            If the text is not a web address, or names no host.
         """
         parts = urlsplit(url)
         if parts.scheme not in _PORTS:
@@ -258,7 +258,7 @@ def resolve(host: str, port: int, deadline: float) -> list[Address]:
     Raises
     ------
     OSError
-        If it has no address, or the name servers take too long.
+        If the host has no address, or the name servers take too long.
     """
     found: list[list[Address] | OSError] = []
 

@@ -35,7 +35,7 @@ def fetch(
     timeout
         Seconds for a web address altogether.
     creds
-        Credentials for the address: ``{"headers": {...}}`` for a web server, those of a store as for a dataset there.
+        Credentials for the address: ``{"headers": {...}}`` for a web server; for a store, as for a dataset there.
     policy
         Rules for links that others chose; None for direct calls of the user.
 

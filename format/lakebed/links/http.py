@@ -312,7 +312,7 @@ def _body(
     if (end is None or total < end) and known is not None and total != known:
         raise UnableToReadFromUrlError(f"{shown(url)} ends after {total} of {known} bytes")
     if known == total or (known is None and end is None):
-        # Read1 does not notice the end of the answer; `close` makes the connection ready for the next request.
+        # `read1` does not notice the end of the answer; `close` makes the connection ready for the next request.
         answer.close()
     return b"".join(parts)
 

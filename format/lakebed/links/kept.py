@@ -5,7 +5,7 @@ links/HASH.txt       files that the user has linked in one dataset of this machi
 
 The second file is bound to the dataset's place and to each linked file: its first line is the path of the dataset, each
 other line that of a file. So a dataset from elsewhere, even at the place of another, reads only files that the user had
-linked there. A line that a kill has torn ends in a NUL byte, which no path holds.
+linked there. A line that was cut off when a process was killed is ended by a NUL byte, which no path contains.
 
 Files that belong to other users, or that others may write, are ignored.
 """
@@ -60,7 +60,7 @@ def allow(place: str) -> str:
     Raises
     ------
     InvalidInputError
-        If it is not a folder.
+        If the place is not a folder.
     StoragePermissionError
         If the configuration cannot be written.
     """
@@ -230,7 +230,7 @@ _KNOWN = _Known()
 
 
 def _lines(data: bytes) -> list[str]:
-    """Return whole lines, without those that a kill has torn."""
+    """Return the complete lines, without lines that were cut off when a process was killed."""
     return [line for line in os.fsdecode(data).split("\n")[:-1] if "\0" not in line]
 
 
@@ -282,7 +282,7 @@ def _changing(place: Path) -> Iterator[int]:
 
 
 def _append(fd: int, text: str) -> None:
-    """Append all lines or none, after closing a line that a kill has torn."""
+    """Append all lines or none, after marking a line that was cut off when a process was killed."""
     size = os.fstat(fd).st_size
     data = os.fsencode(text)
     if size and os.pread(fd, 1, size - 1) != b"\n":

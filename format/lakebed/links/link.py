@@ -160,7 +160,7 @@ def link_tiled(path_array: NDArray[Any] | Sequence[Any], creds_key: str | None =
     Parameters
     ----------
     path_array
-        Paths or addresses as an array or nested lists; its axes are those of the image, missing ones have one tile.
+        Paths or addresses as an array or nested lists; its axes are those of the image, and missing axes have one tile.
     creds_key
         Name of the credentials, added to the dataset with ``ds.add_creds_key``.
 
@@ -261,7 +261,7 @@ def decode_link(data: Buffer) -> str:
     Raises
     ------
     FormatError
-        If it is not UTF-8.
+        If the bytes are not UTF-8.
     """
     try:
         return bytes(data).decode()
@@ -293,7 +293,7 @@ def decode_tiled(data: Buffer) -> NDArray[np.str_]:
     FormatError
         If the bytes are not a grid of links.
     LimitError
-        If it has more tiles than allowed.
+        If the grid has more tiles than allowed.
     """
     raw = bytes(data)
     _, start = version_prefix.split(raw, "a grid of links")

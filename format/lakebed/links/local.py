@@ -35,9 +35,9 @@ def read_file(path: str, policy: Policy | None = None) -> bytes:
     UnsafePathError
         If the policy does not allow the file.
     OSError
-        If it does not exist, is not a regular file, or not readable.
+        If the file does not exist, is not a regular file, or cannot be read.
     LimitError
-        If it is larger than ``limits.MAX_FETCH_BYTES``.
+        If the file is larger than ``limits.MAX_FETCH_BYTES``.
     """
     handle = _open(path, policy)
     try:

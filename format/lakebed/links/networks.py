@@ -1,8 +1,8 @@
 """Hosts and networks: public addresses, the spelling of hosts, and the hosts that a user allows.
 
 An address is public unless the registries of special-purpose addresses (RFC 6890 and its successors) list it. An
-address that stands for another (IPv4-mapped, NAT64) counts as the other; obsolete tunnels (6to4, Teredo) are never
-public, whatever they contain.
+address that stands for another address (IPv4-mapped, NAT64) is treated as that address; obsolete tunnels (6to4, Teredo)
+are never public, whatever they contain.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def plain_host(host: str) -> str:
     Raises
     ------
     ValueError
-        If it is neither, or an IPv4 address that is not written as four decimal numbers.
+        If the text is neither a name nor an address, or an IPv4 address is not written as four decimal numbers.
     """
     if ":" in host:
         return str(IPv6Address(host))

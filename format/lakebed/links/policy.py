@@ -39,7 +39,7 @@ WEB = frozenset({"http", "https"})
 _WEB_PORTS = (80, 443)
 _MAX_URL = 8192
 
-# Number of links (8 bytes each) that a process remembers as its own, and how many of them may be unsorted.
+# Maximum number of links (8 bytes each) that a process remembers as its own, and maximum number of unsorted ones.
 _REMEMBERED = 1 << 24
 _UNSORTED = 64
 
@@ -123,7 +123,7 @@ class Policy:
         Raises
         ------
         UnsafePathError
-            If it lies outside.
+            If the file is outside of these folders.
         """
         if _is_below(real, self._roots()):
             return
@@ -181,12 +181,12 @@ class Policy:
                 raise _forbidden(url, f"{host} is {address}, which is not a public address", f"{host}:{port}")
 
     def check_downgrade(self, url: str, there: str) -> None:
-        """Refuse a redirect from an encrypted address to one that is not.
+        """Refuse a redirect from an encrypted address to an address without encryption.
 
         Raises
         ------
         UnsafePathError
-            If it is such a redirect.
+            If the redirect leads to an address without encryption.
         """
         if scheme_of(url) == "https" and scheme_of(there) == "http":
             raise _forbidden(url, f"it redirects from https to {shown(there)}, which is not encrypted")
@@ -239,7 +239,7 @@ class Policy:
 
 
 def _is_below(real: str, roots: Iterable[str]) -> bool:
-    """Tell whether a file lies below one of the folders."""
+    """Tell whether a file is below one of the folders."""
     for root in roots:
         base = os.path.realpath(os.path.expanduser(root))  # noqa: PTH111
         if real.startswith(base if base.endswith(os.sep) else base + os.sep):
@@ -273,7 +273,7 @@ def allow_links(*places: str | os.PathLike[str]) -> None:
     Raises
     ------
     InvalidInputError
-        If one is neither a folder that exists nor a host.
+        If a place is neither a folder that exists nor a host.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from lakebed.links.part import Part
 HEAD = 1 << 16
 """Number of bytes that are fetched first: the header of most files, and all of a small one."""
 
-# Limit of the steps in which sequential reads are fetched; each step is twice as large as the one before.
+# Maximum size of the steps in which sequential reads are fetched; each step is twice as large as the one before.
 _LONGEST_STEP = 4 << 20
 # If the rest of a file is smaller than this, it is fetched in one step.
 _SMALL = 1 << 20

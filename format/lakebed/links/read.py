@@ -63,7 +63,7 @@ def read(
     Raises
     ------
     InvalidInputError
-        If ``path`` is none of these.
+        If ``path`` is not a path, an address or bytes.
     SampleReadError
         If a local file does not exist, or with ``verify``, if the file cannot be read.
     SampleDecompressionError

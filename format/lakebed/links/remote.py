@@ -38,11 +38,11 @@ def fetch_object(url: str, creds: Creds | None, policy: Policy | None) -> bytes:
     Raises
     ------
     OSError, LookupError
-        If it does not exist or cannot be read.
+        If the object does not exist or cannot be read.
     UnsafePathError
-        If the policy forbids it.
+        If the policy forbids the address.
     LimitError
-        If it is larger than ``limits.MAX_FETCH_BYTES``.
+        If the object is larger than ``limits.MAX_FETCH_BYTES``.
     """
     first = object_part(url, 0, _PART, creds, policy, None)
     total = len(first.data) if first.total is None else first.total

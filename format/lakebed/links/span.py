@@ -29,9 +29,9 @@ class Span:
     first
         Number of its first byte.
     length
-        Bytes of the file.
+        Number of bytes of the part in the file.
     is_base64
-        Whether they are base64.
+        Whether these bytes are base64.
     """
 
     url: str
@@ -59,7 +59,7 @@ class Span:
         Raises
         ------
         FormatError
-            If they are not base64.
+            If the bytes should be base64 but are not.
         """
         if not self.is_base64:
             return data

@@ -70,9 +70,9 @@ def described(file: RangedFile, path: str) -> Found:
     Raises
     ------
     FormatError, LimitError
-        If it is of an unknown kind, damaged, or exceeds a limit.
+        If the file is of an unknown kind, is damaged, or exceeds a limit.
     OSError, LookupError
-        If it cannot be fetched.
+        If the file cannot be fetched.
     """
     name = sniff(file.head, path)
     if not file.is_whole and name is not None and TRAITS[name].early_header:
@@ -175,7 +175,7 @@ def inspect_tiled(
     Parameters
     ----------
     only_first
-        Inspect only the first file and assume that the others are alike.
+        Inspect only the first file and assume that all files have its shape and dtype.
 
     Returns
     -------
@@ -185,11 +185,11 @@ def inspect_tiled(
     Raises
     ------
     BadLinkError
-        If one of them cannot be read.
+        If one of the files cannot be read.
     InvalidInputError
-        If the files differ in shape or dtype, or the grid has more axes than they.
+        If the files differ in shape or dtype, or the grid has more axes than the files.
     MissingCredsError
-        If they name credentials without a value.
+        If the links name credentials without a value.
     """
     links = [LinkedSample(str(path), sample.creds_key) for path in sample.path_array.flat]
     found: list[Found] = []

@@ -133,7 +133,7 @@ class DocumentCheck:
     # -- the dataset -----------------------------------------------------------------------------------------
 
     def history(self, chosen: str | None = None) -> list[str]:
-        """Return the versions to check, oldest first; add notes on those outside of the history."""
+        """Return the versions to check, oldest first; add notes on versions outside of the history."""
         if chosen is not None:
             return [chosen]
         tree, heads = self._tree, set(self._tree.branches.values())
@@ -171,7 +171,7 @@ class DocumentCheck:
         found = self._version(version_id)
         node = self._tree.commits[version_id]
         if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
-            # Of all checked versions, only the root can be neither a commit nor a head, if 3.9.52 crashed in it and a
+            # The root is the only checked version that can be neither a commit nor a head: 3.9.52 crashed in it, and a
             # repair made a new head below it. Later versions use chunks of the root, but nobody reads its documents.
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
@@ -223,7 +223,7 @@ class DocumentCheck:
     def _opening(self, node: CommitNode) -> None:
         """Open the version as a reader does, to report errors that only opening finds."""
         try:
-            # Forces every tensor to be parsed.
+            # The tensors are parsed when they are read, so read them all.
             list(open_version(self._storage, self._tree, node.id).tensors.values())
         except (FormatError, LimitError) as error:
             self._damaged(str(error), node)
@@ -232,8 +232,8 @@ class DocumentCheck:
         """Compare `commit_info.json`, from which 3.9.52 restores a lost history, with the history."""
         key = f"{folder_of(node.id)}commit_info.json"
         data = self._get(key)
-        # A head needs no such file. An interrupted commit leaves one, perhaps incomplete, which the next commit
-        # replaces.
+        # A head needs no `commit_info.json`. An interrupted commit leaves such a file, perhaps incomplete, which the
+        # next commit replaces.
         if data is None or node.id in self._tree.branches.values():
             return
 
@@ -280,11 +280,11 @@ class DocumentCheck:
 
     def _read_manifest(self, data: bytes) -> Manifest:
         found = parse_manifest(self._storage, data).manifest
-        dict(found.chunks)  # forces every entry to be checked
+        dict(found.chunks)  # an entry is checked when it is read, so read them all
         return found
 
     def _is_current(self, manifest: Manifest) -> bool:
-        """Tell whether the manifest is still valid; true for one that contradicts itself, so that it is reported."""
+        """Tell whether a manifest is still valid; True if it contradicts itself, so that this is reported."""
         try:
             return is_unmodified(self._storage, self._tree, manifest)
         except (FormatError, KeyError):
@@ -375,8 +375,7 @@ class DocumentCheck:
                 )
             elif rows != tiles and not state.meta.is_link:
                 message = f"sample {index} has {rows} tiles, its shape needs {tiles}"
-                # The entry of the tile index is outdated, as 3.9.52 leaves them (FORMAT.md 15.6); readers then trust
-                # the chunks.
+                # 3.9.52 leaves outdated entries in the tile index (FORMAT.md 15.6); readers then trust the chunks.
                 self._findings.notes.append(
                     Damage(message, node.id, node.branch, name, (index, index), folder + TILES)
                 )

@@ -1,4 +1,4 @@
-"""Repair of hidden companions: as many entries as their tensors have, for the same rows (FORMAT.md 8).
+"""Repair of hidden companions, so that they have one entry for each sample of their tensors (FORMAT.md 8).
 
 Shapes are read from the chunks' headers, unknown ids are replaced by new ones, lost facts about files are empty.
 """
@@ -175,7 +175,7 @@ class CompanionFit:
         return shapes
 
     def _documents(self, name: str, key: str, hidden: str, kind: str, rows: int, lost: Sequence[int]) -> None:
-        """Keep existing entries, because they cannot be computed; missing ones become empty."""
+        """Keep existing entries, because they cannot be computed; missing entries become empty."""
         state = self.states.get(hidden)
         if state is not None and state.meta.length == rows and not lost:
             return

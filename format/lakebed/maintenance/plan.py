@@ -6,8 +6,8 @@ that later rows keep their places.
 Tensors are treated one by one, with two exceptions, without which rows would lack some of their values and
 ``ds.append`` would be impossible (both libraries refuse it for tensors of unequal lengths). Rows that an append
 announced in several tensors but wrote to only some of them were never complete: all these tensors drop them. And lost
-samples at the end of such tensors become empty if others still have those rows. Tensors of other lengths were not part
-of that append, and stay.
+samples at the end of such tensors become empty if other tensors still have those rows. Tensors of other lengths were
+not part of that append, and keep their rows.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Step:
     Parameters
     ----------
     kind
-        ``damage`` stays as it is.
+        Kind of the step; ``damage`` is a defect that the repair does not change.
     message
         The action and its reason.
     branch, version, tensor
@@ -117,7 +117,7 @@ class RepairReport:
 
     @property
     def remaining(self) -> list[Step]:
-        """Damage that a repair leaves as it is."""
+        """Damage that a repair does not change."""
         return [step for step in self.steps if step.kind == "damage"]
 
     @property
@@ -154,13 +154,13 @@ class VersionSteps:
 
 
 def kept_length(lost: NDArray[np.bool_]) -> int:
-    """Return the number of samples up to the last whole one, which stay."""
+    """Return the number of samples up to the last whole one; these samples stay."""
     whole = np.flatnonzero(~lost)
     return int(whole[-1]) + 1 if len(whole) else 0
 
 
 def runs(rows: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last of each run of true values."""
+    """Yield the first and the last index of each run of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], rows, [False]])))
     for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         yield first, stop - 1
@@ -337,12 +337,12 @@ def guessed_dataset_meta(metas: Mapping[str, TensorMeta], parent: DatasetMeta | 
 
 
 def fitted_tiles(tiles: TileIndex, tiled: Mapping[int, int], length: int, *, links: bool) -> TileIndex:
-    """Return the plausible tile entries: those of existing samples whose number of tiles matches.
+    """Return the plausible tile entries: entries of existing samples whose number of tiles matches.
 
     Parameters
     ----------
     tiled
-        Sample -> number of its tiles, unless it has one.
+        Sample -> number of its tiles, for samples of several tiles.
     links
         Whether tiles are links in one chunk.
     """
@@ -400,7 +400,7 @@ def fitted_ids(
     """Return the sample id of every row; None stands for a new id.
 
     An interrupted removal may leave ids of removed rows, which the tensor's ``commit_diff`` names, or rows whose ids
-    are gone. Then the row of an id is unknown, and all rows get new ids: with a wrong id, a merge would mistake one
+    are lost. Then the row of an id is unknown, and all rows get new ids: with a wrong id, a merge would mistake one
     sample for another.
 
     Parameters

@@ -1,7 +1,7 @@
 """Restoring of a lost version tree from `commit_info.json` files and folders (FORMAT.md 9.6).
 
 Every version except lakebed's heads has such a file, which names its parent and children. A damaged
-`version_control_info.json` still tells names of branches and more.
+`version_control_info.json` still contains names of branches and more.
 """
 
 from __future__ import annotations

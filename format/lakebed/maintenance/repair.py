@@ -195,7 +195,7 @@ class _Repair:
         for branch, head in list(tree.branches.items()):
             mine = [i for i in tree.ancestors(head) if tree.commits[i].branch == branch and i != FIRST]
             if branch == MAIN or head not in mine or not self._is_going(tree, head):
-                continue  # 3.9.52 removes the head first, so nothing is lost here
+                continue  # 3.9.52 deletes the head of a branch first, so a branch with its head has lost nothing
             gone = [i for i in mine if tree.commits[i].is_committed and self._is_going(tree, i)]
             if not gone:
                 continue  # the head can be made again from its parent

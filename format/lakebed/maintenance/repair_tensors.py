@@ -1,6 +1,6 @@
 """Repair of one version: samples that decode are kept, other samples are cut off or emptied, companions are adjusted.
 
-`lakebed.maintenance.plan` decides what stays; `lakebed.maintenance.salvage` has read it.
+`lakebed.maintenance.salvage` has read the version; `lakebed.maintenance.plan` decides which rows stay.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Repairer:
     def _tensor(
         self, key: str, found: SalvagedTensor, target: Target | None
     ) -> tuple[TensorState, Sequence[int]]:
-        """Return a tensor with the rows that it keeps, and those of them that are now empty."""
+        """Return a tensor with the rows that it keeps, and the kept rows that are now empty."""
         name, state, lost = self._names.get(key, key), found.state, found.lost
         kept, without = (kept_length(lost), ()) if target is None else (target.rows, target.without)
         sequence, gone = None, without

@@ -136,7 +136,7 @@ def _blocks(
     shapes: NDArray[np.uint32],
     lost: NDArray[np.bool_],
 ) -> tuple[Block, ...]:
-    """Return blocks of whole samples, and empty blocks for the others."""
+    """Return blocks of whole samples, and empty blocks for other samples."""
     cuts = [0, *(np.flatnonzero(np.diff(lost)) + 1).tolist(), len(lost)]
     blocks = []
     for first, stop in itertools.pairwise(cuts):

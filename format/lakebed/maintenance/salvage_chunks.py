@@ -57,9 +57,9 @@ class SalvagedTensor:
     has_diff
         Whether the diff to the parent version is sound.
     is_missing
-        Whether chunk files are gone, not damaged.
+        Whether chunk files are missing, not damaged.
     has_index
-        Whether the chunk index is sound, or rightly absent.
+        Whether the chunk index is sound, or is absent because the tensor needs none.
     is_shrinking
         Whether a removal was interrupted: its settings, which 3.9.52 writes first, have fewer samples than its chunks.
     """
@@ -145,8 +145,8 @@ class ChunkSalvage:
 
         Returns
         -------
-        The samples of the best file, and its folder if it is whole: the nearest with as many samples as the index has,
-        else the one with most whole samples.
+        The samples of the best file, and its folder if the file is whole. The best file is the nearest one with the
+        number of samples that the index has, else the file with the largest number of whole samples.
         """
         ndim = len(meta.max_shape) or None
         expected = table.samples(row) or 1

@@ -38,7 +38,7 @@ class Used:
 
 @dataclass(slots=True)
 class OfTensor:
-    """Use by the chunks of a tensor: those that the branch needs, and those of all versions."""
+    """Use by the chunks of a tensor: the chunks that the branch needs, and the chunks of all versions."""
 
     hidden: bool = False
     now: Used = field(default_factory=Used)
@@ -47,7 +47,7 @@ class OfTensor:
 
 @dataclass(slots=True)
 class OfBranch:
-    """Use by the chunks that the head of a branch needs, and by the part of them that another branch needs, too."""
+    """Use by the chunks that the head of a branch needs, and by the chunks that another branch needs, too."""
 
     version: str
     needed: Used = field(default_factory=Used)
@@ -73,11 +73,11 @@ class Usage:
     dataset, branch : str
         Address of the dataset, and the branch described by ``tensors``.
     tensors, branches, versions : dict
-        By name, and by id.
+        Use of each tensor and branch, by name, and of each version, by id.
     data, metadata : Used
         Chunks, and everything else, of the whole dataset.
     unreferenced : Used or None
-        Files that no branch, commit, tag or view needs, included in the other two; None if unknown.
+        Files that no branch, commit, tag or view needs, which ``data`` and ``metadata`` include; None if unknown.
     """
 
     dataset: str

@@ -144,7 +144,7 @@ class _ChunkCheck:
         return None
 
     def _decode(self, version: CheckedVersion, reader: SampleReader, ordinals: range, rows: range) -> None:
-        """Decode the samples of one chunk, or one sample of several; report damaged neighbours together."""
+        """Decode the samples of one chunk, or the one sample of several chunks; report damaged neighbours together."""
         state = reader.state
         keys = tuple(state.table.key(ordinal) for ordinal in ordinals)
         identity = ("samples", keys, len(rows), *_settings(reader))
@@ -193,7 +193,7 @@ class _ChunkCheck:
 
 
 def decodes(reader: SampleReader, rows: range) -> bool:
-    """Decode the samples of one chunk together; False if any fails, or they are tiles, which are decoded one by one."""
+    """Decode the samples of one chunk together; False if a sample fails, or for tiles, which are decoded one by one."""
     try:
         if reader.is_tiled(rows[0]):
             return False
@@ -246,7 +246,7 @@ def damage(reader: SampleReader, row: int) -> str | None:
     Raises
     ------
     LakebedError
-        If it cannot be decoded for another reason than damage, such as a missing package.
+        If the sample cannot be decoded for another reason than damage, such as a missing package.
     """
     try:
         if reader.is_link:

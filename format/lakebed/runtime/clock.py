@@ -1,6 +1,6 @@
 """The clock of leases, grace periods and commits, and random numbers for pauses; tests replace the clock.
 
-``lakebed.testing.VirtualClock`` stands still until a test advances it.
+``lakebed.testing.VirtualClock`` does not move until a test advances it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Clock(Protocol):
         """Return POSIX seconds."""
 
     def monotonic(self) -> float:
-        """Return seconds since some moment, which never go back."""
+        """Return seconds since some moment; they never decrease."""
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
@@ -54,7 +54,7 @@ def now() -> float:
 
 
 def monotonic() -> float:
-    """Return seconds that never go back."""
+    """Return seconds that never decrease."""
     return _clocks[-1].monotonic()
 
 
@@ -64,7 +64,7 @@ def sleep(seconds: float) -> None:
 
 
 def utc(seconds: float) -> str:
-    """Return a time in POSIX seconds as ``YYYY-MM-DD hh:mm:ss`` in UTC, or the number if no calendar has it."""
+    """Return a time in POSIX seconds as ``YYYY-MM-DD hh:mm:ss`` in UTC, or the number if no calendar has that time."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):

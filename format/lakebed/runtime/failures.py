@@ -15,7 +15,7 @@ T = TypeVar("T")
 class OnFailure:
     """Context manager that calls a function if its block fails in any way, an interrupt included.
 
-    The error of the block continues; an error of the function is raised from it.
+    The error of the block continues; an error of the function is raised from that of the block.
     """
 
     __slots__ = ("_arguments", "_undo")

@@ -18,7 +18,7 @@ def check_pyarrow(numpy: str) -> None:
     Raises
     ------
     ImportError
-        If pyarrow needs NumPy 2; the message names both versions and pairs that go together.
+        If pyarrow needs NumPy 2; the message names both versions and compatible pairs.
     """
     try:
         found = version("pyarrow")
@@ -35,13 +35,13 @@ def entry_points(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group, in the order of the path on which packages are found.
 
     Each search opens a file of every package, so the result is remembered. A package that is installed while the
-    program runs is found at once, since it changes the folder that it is installed into.
+    program runs is found at once, because its installation changes the time of a folder.
     """
     return _of(group, tuple((folder, _changed(folder)) for folder in sys.path))
 
 
 def _changed(folder: str) -> int:
-    """Return when names in a folder, or an archive, changed, in nanoseconds; 0 if it does not exist."""
+    """Return the time in nanoseconds at which names in a folder, or an archive, changed; 0 if it does not exist."""
     try:
         return Path(folder).stat().st_mtime_ns
     except OSError:

@@ -52,7 +52,7 @@ def _loaded(one: Format) -> Any:
 
 
 def formats(group: str, built_in: Iterable[Format]) -> dict[str, Format]:
-    """Return formats by name: those of other packages first, which replace built-in ones of the same name."""
+    """Return formats by name; formats of other packages come first and replace built-in formats of the same name."""
     found: dict[str, Format] = {}
     for entry in sorted(entry_points(group), key=lambda entry: entry.name):
         found[entry.name] = Format(entry.name, entry.value, f"of {entry.value.partition('.')[0]}", entry)

@@ -90,7 +90,7 @@ def start() -> None:
 
 
 class _Finder:
-    """Finder of the library's own modules, whose loaders explain a lack of file descriptors."""
+    """Finder of the library's own modules, with loaders that explain errors from a lack of file descriptors."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -17,7 +17,7 @@ def scheme_of(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Return an address without what may be secret: user, password, query. Paths stay as they are."""
+    """Return an address without the parts that may be secret: user, password, query. Paths are returned unchanged."""
     if scheme_of(url) == "file":
         return url
     try:

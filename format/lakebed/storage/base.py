@@ -85,7 +85,7 @@ class StorageTraits:
     folder
         Path of the folder whose files are the objects, by the same names; empty if objects are not files.
     system_locks
-        The writer's lock of :mod:`lakebed.storage.lock` ends with the process that holds it. Without it, writers keep
+        The writer's lock of :mod:`lakebed.storage.lock` ends with the process that holds it. If False, writers keep
         lock files in the dataset, which expire.
     reader_leases
         Other processes can see readers, see :mod:`lakebed.storage.reader_locks`.
@@ -95,8 +95,8 @@ class StorageTraits:
     read_only
         Objects cannot be written.
     mappable, bulk_delete, uncached_writes, early_files, views, cache, bucket
-        It is a :class:`MappableStorage`, :class:`BulkStorage`, :class:`UncachedStorage`, :class:`EarlyStorage`,
-        :class:`ViewedStorage`, :class:`CachingStorage`, :class:`BucketStorage`.
+        The storage is a :class:`MappableStorage`, :class:`BulkStorage`, :class:`UncachedStorage`,
+        :class:`EarlyStorage`, :class:`ViewedStorage`, :class:`CachingStorage`, :class:`BucketStorage`.
     """
 
     local: bool = False
@@ -185,14 +185,14 @@ class Storage(Protocol):
         """
 
     def put(self, key: str, data: Data) -> str:
-        """Write an object durably, replacing any before it, and return its etag."""
+        """Write an object durably, replacing an existing one, and return its etag."""
 
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
         """Write a batch of objects.
 
-        With `durable` they survive a power cut once this returns; without it, only after `sync` of their keys.
-        A crash in the middle leaves any subset of the batch. An object that replaces another is whole; a new one may
-        be cut short, so nothing may refer to it before this has returned.
+        With `durable`, the objects survive a power cut once this method returns; otherwise only after `sync` of their
+        keys. A crash in the middle leaves any subset of the batch. An object that replaces another is whole; a new
+        object may be cut short, so nothing may refer to it before this method has returned.
         """
         for key, data in items:
             self.put(key, data)
@@ -200,8 +200,8 @@ class Storage(Protocol):
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
         """Create an object with the content of another, without moving the bytes through this process if possible.
 
-        Later changes of one leave the other alone. `durable` as in `put_many`; as there, a new target may be cut short
-        by a crash.
+        Later changes of one object do not change the other. `durable` has the same meaning as in `put_many`, and a
+        crash may cut a new target short, too.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class Storage(Protocol):
         return
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object durably only if the present one has this etag (None: only if none exists).
+        """Write an object durably only if the existing object has this etag (None: only if no object exists).
 
         Raises
         ------
@@ -228,7 +228,7 @@ class Storage(Protocol):
         """Remove an object; a missing one is no error."""
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every object whose key starts with `prefix`, with the remains of crashes; "" removes all."""
+        """Remove every object whose key starts with `prefix`, and remains of crashes there; "" removes all objects."""
         for key in [key for key, _ in self.list(prefix)]:
             self.delete(key)
 
@@ -304,7 +304,10 @@ class BucketStorage(Storage, Protocol):
         """Use other credentials for the next requests."""
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the common bucket, the other storage's prefix and ours; None if the buckets differ."""
+        """Return a storage of the common bucket, the other storage's prefix, and the prefix of this storage.
+
+        Returns None if the two storages have different buckets.
+        """
 
 
 @runtime_checkable
@@ -404,7 +407,7 @@ def is_cache(storage: Storage) -> TypeGuard[CachingStorage]:
 
 
 def is_bucket(storage: Storage) -> TypeGuard[BucketStorage]:
-    """Tell whether the objects lie in a bucket."""
+    """Tell whether the objects are in a bucket."""
     return traits_of(storage).bucket
 
 
@@ -414,7 +417,7 @@ def without_cache(storage: Storage) -> Storage:
 
 
 def place_of(storage: Storage) -> str:
-    """Return the url and, where it matters, the server's address: together they identify a place."""
+    """Return the name that identifies a place among all storages: its url and, for a bucket, the server's address."""
     return str(getattr(storage, "place", "") or storage.url)
 
 
@@ -424,7 +427,7 @@ def existing(storage: Storage, key: str) -> Stat:
     Raises
     ------
     KeyNotFound
-        If it does not exist.
+        If the object does not exist.
     """
     found = storage.stat(key)
     if found is None:
@@ -457,7 +460,7 @@ def check_room(buffer: memoryview, key: str, size: int) -> None:
     Raises
     ------
     InvalidInputError
-        If it is smaller.
+        If the buffer is smaller than the object.
     """
     if size > buffer.nbytes:
         raise InvalidInputError(f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {size} bytes")
@@ -485,7 +488,7 @@ def check_key(key: str) -> str:
 
 
 def check_spans(key: str, spans: Iterable[tuple[int, int]], size: int | None = None, url: str = "") -> None:
-    """Refuse byte ranges that no object can have, or not one of this size.
+    """Refuse byte ranges that no object, or no object of the given size, can have.
 
     Raises
     ------

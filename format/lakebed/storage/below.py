@@ -48,7 +48,7 @@ class Below(Storage):
 
     @property
     def traits(self) -> StorageTraits:
-        """Traits of the outer storage, without those that need more than keys."""
+        """Traits of the outer storage that also hold for a folder of it; reader leases do not."""
         outer = traits_of(self.outer)
         folder = f"{outer.folder.rstrip('/')}/{self.folder}" if outer.folder else ""
         return outer.of_wrapper(folder=folder, reader_leases=False)

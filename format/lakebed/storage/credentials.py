@@ -41,7 +41,8 @@ class Grant:
     Parameters
     ----------
     values
-        By the keys of the 3.x dictionary: ``aws_access_key_id``, ``aws_secret_access_key``, ``endpoint_url``, ...
+        Parts of the credentials, under the keys of the 3.x dictionary: ``aws_access_key_id``,
+        ``aws_secret_access_key``, ``endpoint_url``, ...
     expires
         Time of expiry in POSIX seconds; None if the credentials do not expire.
     """
@@ -67,7 +68,7 @@ class CredentialSource(Protocol):
         Raises
         ------
         MissingCredsError
-            If none are available.
+            If no credentials are available.
         """
         ...
 
@@ -166,7 +167,7 @@ def kept(creds: Creds | None) -> Given | None:
     Raises
     ------
     InvalidInputError
-        If it is neither a dictionary nor a source of credentials.
+        If `creds` is neither a dictionary nor a source of credentials.
     """
     if creds is None or isinstance(creds, Given):
         return creds

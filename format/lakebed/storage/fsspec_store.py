@@ -192,7 +192,7 @@ class FsspecStorage(Storage):
     # -- writing --------------------------------------------------------------------------------------------
 
     def put(self, key: str, data: Data) -> str:
-        """Write an object, replacing any before it, and return its etag."""
+        """Write an object, replacing an existing one, and return its etag."""
         path, parts = self._path(key), pieces(data)
 
         def write() -> None:
@@ -207,7 +207,7 @@ class FsspecStorage(Storage):
         return existing(self, key).etag
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object only if the present one has this etag (None: only if none exists); see `put_weakly`."""
+        """Write an object only if the existing one has this etag (None: only if no object exists); see `put_weakly`."""
         check_key(key)
         warn_of(self.url, self.url)
         return put_weakly(self, key, data, etag)

@@ -1,8 +1,9 @@
 """Objects as files below a folder.
 
 A put writes a temporary file beside its target, forces it to disk, renames it over the target and forces the folder to
-disk. A batch takes each of these steps for all its files together, because forced writes cost far more than the rest.
-Paths are plain strings and calls go straight to the operating system: one publish writes hundreds of small files.
+disk. A batch takes each of these steps for all its files together, because forced writes take far longer than the other
+steps. Paths are plain strings and calls go straight to the operating system: one publish writes hundreds of small
+files.
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 PRIVATE_FOLDER = ".lakebed"
 
-# O_NONBLOCK: opening a FIFO that lies in the place of a file must not block.
+# O_NONBLOCK, because opening a FIFO that has the name of an object must not block.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ATTEMPTS = 100
@@ -216,14 +217,14 @@ class LocalStorage(Storage):
     # -- writing ---------------------------------------------------------------------------------------------
 
     def put(self, key: str, data: Data) -> str:
-        """Write an object durably, replacing any before it, and return its etag."""
+        """Write an object durably, replacing an existing one, and return its etag."""
         return self._replace(key, data, time.time_ns())
 
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
         """Write a batch of objects and force them to disk together.
 
-        Objects in new folders go straight to their place, since nobody reads them before the batch is done. Others
-        take their place as a whole, by a rename.
+        Objects in new folders are written under their final names, since nobody reads them before the batch is done.
+        Other objects get their final names by a rename, when they are complete.
         """
         self._put_many(items, _writer(is_cached=config.OS_CACHE), durable=durable)
 
@@ -262,7 +263,7 @@ class LocalStorage(Storage):
                 try:
                     is_whole = opened.flush()
                 except OSError:
-                    # Writing one of the folders may have failed.
+                    # The forced write of one of the folders may have failed.
                     self._folders.note_doubtful(path[: path.rindex("/")] for _, path in renames)
                     raise
             for temporary, path in renames:
@@ -332,7 +333,7 @@ class LocalStorage(Storage):
     def sync(self, keys: Iterable[str]) -> None:
         """Force objects that `put_many(durable=False)` wrote, and every folder above them, to disk.
 
-        Objects for which that failed before are written anew; see `_Unsynced`.
+        Objects that could not be forced to disk before are written anew; see `_Unsynced`.
         """
         paths: list[str] = []
         path = self._root
@@ -375,7 +376,7 @@ class LocalStorage(Storage):
             self._replace(key, content, later_than(self._present(path)))
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object durably only if the present one has this etag (None: only if none exists)."""
+        """Write an object durably only if the existing object has this etag (None: only if no object exists)."""
         path = self._path(key)
         with self._publishing():
             present = self._present(path)
@@ -466,7 +467,8 @@ class LocalStorage(Storage):
         if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
             made = self._folders.make_inside(folder)
             if not made:
-                # If nothing was made, another process created the folder first and shares it.
+                # The folder exists already: another process made it, or it is one of `fresh` under another spelling,
+                # which is refused.
                 check_apart(folder, fresh)
             fresh.update(made)
         new = fresh is not None and folder in fresh
@@ -525,7 +527,7 @@ def _writer(*, is_cached: bool) -> _Write:
 
 
 class _Unsynced:
-    """Files that were written without being forced to disk, and those that may be missing there after a failure.
+    """Files that were written without being forced to disk, and files that may be missing on disk after a failure.
 
     After a forced write has failed, the system may have dropped the data and report success for the next one. Such
     files are rewritten from their present content, if checksums show that it is unchanged.

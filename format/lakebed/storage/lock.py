@@ -87,7 +87,7 @@ class _HeldLocks:
         self._mutex = threading.RLock()
 
     def enter(self, slot: tuple[str, str], owner: Owner, lock: WriterLock) -> Owner:
-        """Return the present owner, which is the given one if the slot was free."""
+        """Return the owner of the slot: the given owner if the slot was free, else the earlier one."""
         mine = owner, threading.get_ident(), weakref.ref(lock)
         with self._mutex:
             found = self._entries.get(slot)
@@ -125,7 +125,7 @@ class WriterLock:
     Attributes
     ----------
     left
-        Last owner, read from a lock file that the system freed when that process ended.
+        Last owner: the lock file still names it, but the system freed the lock when that process ended.
     is_system_lock
         Whether the lock ends with its process; otherwise it separates only writers of this process.
     """
@@ -149,7 +149,8 @@ class WriterLock:
     def was_left_by(self, pid: int, node: int) -> bool:
         """Tell whether a process of a machine held this lock before and has surely ended.
 
-        It ran under the same kernel, perhaps in another container: the kernel would know if it still held the lock.
+        The process ran under the same kernel, perhaps in another container, so the kernel would know if it still held
+        the lock.
         """
         left = self.left
         return (
@@ -208,7 +209,7 @@ class WriterLock:
         Raises
         ------
         LockedException
-            If it may not, or the owner is unknown or this process.
+            If the lock may not be taken, or its owner is unknown or is this process.
         """
         if not self._folder:
             raise self._refusal(self._try())
@@ -232,7 +233,8 @@ class WriterLock:
         """Release the lock; no effect if it is not held."""
         file, owner, slot = self._file, self._owner, (self._place, self._branch)
         if file is not None:
-            # Unlock the file even if a child was forked in between, but never from the child.
+            # Unlock the file, because a child that was forked meanwhile may keep it open; but never unlock it from the
+            # child.
             if owner is None or owner.pid == os.getpid():
                 file.unlock()
             else:

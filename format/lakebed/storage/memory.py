@@ -71,14 +71,14 @@ class MemoryStorage(Storage):
         return Tail(data[max(0, len(data) - length) :], Stat(len(data), etag, modified))
 
     def put(self, key: str, data: Data) -> str:
-        """Write an object, replacing any before it, and return its etag."""
+        """Write an object, replacing an existing one, and return its etag."""
         check_key(key)
         content = b"".join(pieces(data))
         with self._lock:
             return self._set(key, content)
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object only if the present one has this etag (None: only if none exists)."""
+        """Write an object only if the existing object has this etag (None: only if no object exists)."""
         check_key(key)
         content = b"".join(pieces(data))
         with self._lock:
@@ -119,7 +119,7 @@ class MemoryStorage(Storage):
 
 
 def open_memory(name: str) -> MemoryStorage:
-    """Return the storage of this name: the same one as long as this process holds it anywhere.
+    """Return the storage of this name: the same object as long as this process refers to it anywhere.
 
     Without a name, the storage is new, as in 3.x; it can be opened again only by its url, which has a name.
     """

@@ -163,7 +163,10 @@ class ObjectStorage(Storage):
         self._requests.use(creds)
 
     def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
-        """Return a storage of the common bucket, the other storage's prefix and ours; None if the buckets differ."""
+        """Return a storage of the common bucket, the other storage's prefix, and the prefix of this storage.
+
+        Returns None if the two storages have different buckets.
+        """
         if not isinstance(other, ObjectStorage) or self._is_web or self._server != other._server:  # noqa: SLF001
             return None
         return type(self)(self._scheme, self._bucket, "", self._requests.creds), other._root, self._root  # noqa: SLF001
@@ -230,7 +233,7 @@ class ObjectStorage(Storage):
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given.
 
-        Ranges that lie close together are one request; other ranges are requested at the same time.
+        Ranges that are close together are read by one request; the requests are made at the same time.
         """
         return [bytes(view) for view in self._ranges(key, spans)]
 
@@ -341,7 +344,7 @@ class ObjectStorage(Storage):
             raise TruncatedReadError(f"{key!r} in {self.url} ends at byte {found}, before byte {wanted}")
 
     def _stat(self, meta: Any) -> Stat:
-        """Return size and identity, the latter in the one form that `put_if` needs on this store."""
+        """Return size and identity of an object, the identity in the form that `put_if` needs on this store."""
         tag = meta["version"] if self._scheme == "gs" and meta["version"] else meta["e_tag"]
         if not tag:
             tag = f"{meta['last_modified'].timestamp():.6f}-{meta['size']}"
@@ -351,7 +354,7 @@ class ObjectStorage(Storage):
     # -- writing --------------------------------------------------------------------------------------------
 
     def put(self, key: str, data: Data) -> str:
-        """Write an object, replacing any before it, and return its etag."""
+        """Write an object, replacing an existing one, and return its etag."""
         etag, size = self._write(key, data)
         if etag and size <= config.PART_BYTES:
             return etag
@@ -387,7 +390,7 @@ class ObjectStorage(Storage):
         self._change("copy", source, lambda obs, store: obs.copy(store, here, there), slow=True)
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object only if the present one has this etag (None: only if none exists).
+        """Write an object only if the existing object has this etag (None: only if no object exists).
 
         A lost answer is a `StorageUnavailableError`: the object may have been written. If the store enforces no
         conditions, this reads before and after the write instead.

@@ -1,4 +1,4 @@
-"""Storage that writes a packed dataset: chunks go to the file at once, other objects after them."""
+"""Storage that writes a packed dataset: chunks are written to the file at once, other objects after them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PackWriter(Storage):
         return self._url
 
     def finish(self) -> None:
-        """Write the other objects and the directory, sorted, so that equal datasets have equal ends."""
+        """Write the other objects and the directory, sorted, so that the ends of files of equal datasets are equal."""
         with self._mutex:
             begin = self._file.tell()
             for key, stat in sorted(self._documents.list(), key=lambda entry: entry[0]):
@@ -82,7 +82,7 @@ class PackWriter(Storage):
         return info
 
     def put(self, key: str, data: Data) -> str:
-        """Write an object, replacing any before it, and return its etag."""
+        """Write an object, replacing an existing one, and return its etag."""
         if not is_chunk(key):
             return self._documents.put(key, data)
         parts = pieces(data)

@@ -62,8 +62,8 @@ _LARGE = 65_536
 _SMALL_ALIGNMENT = 64
 # Size of an extra field without content.
 _LEAST_PADDING = 4
-# Members up to this size begin at a place that is computed; for larger ones, their own header is read, which has
-# another field.
+# The beginning of members up to this size is computed; for larger members their own header is read, because it has an
+# additional field.
 _FOUND_BY_RULE = 1 << 30
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -203,7 +203,7 @@ class PackedStorage(Storage):
     KeyNotFound
         If the file does not exist.
     CorruptError
-        If it is not a ZIP archive, or its members contradict each other.
+        If the file is not a ZIP archive, or its members contradict each other.
     InvalidInputError
         If its members are compressed or encrypted.
     """

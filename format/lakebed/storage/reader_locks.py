@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Storage
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-# Errors of file systems that do not support such locks, or not for files that are open for reading only.
+# Errors of file systems that do not support such locks, or support them only for files that are open for writing.
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.EBADF, errno.ENOSYS))
 _GONE = (FileNotFoundError, NotADirectoryError)
 
@@ -112,7 +112,7 @@ def share(storage: Storage, key: str) -> Lease | None:
         raise KeyNotFound(f"{key!r} does not exist in {base.url}") from None
     except OSError as error:
         raise storage_error(error, "open", path) from error
-    # Closing it in a forked child does not release the lock of the parent.
+    # Closing the descriptor in a forked child does not release the lock of the parent.
     lease = Lease(partial(os.close, fd))
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

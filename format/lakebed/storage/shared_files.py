@@ -38,10 +38,10 @@ def change_file(
     dump
         Returns the bytes of a content.
     advice
-        What a user should do if the outcome is unknown: ``look at the tags before repeating the change``.
+        Advice to the user if the outcome is unknown: ``look at the tags before repeating the change``.
     holds
-        Tells whether a content includes the change, since a put may succeed although its answer was lost; None if it
-        must equal the new content.
+        Tells whether a content includes the change, since a put may succeed although its answer was lost; None if the
+        content must equal the new one.
 
     Returns
     -------

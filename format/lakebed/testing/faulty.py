@@ -31,7 +31,7 @@ class FaultyStorage:
     Parameters
     ----------
     inner
-        The wrapped storage. If it maps objects, so does this one.
+        The wrapped storage. If it maps objects, the wrapper maps them, too.
     schedule
         Decides which calls fail, and how. One `put_many` is one call.
     fail_after

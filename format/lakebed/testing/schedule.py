@@ -13,7 +13,7 @@ from lakebed.errors import StorageError, StorageFullError
 When = Literal["before", "after", "torn", "delay"]
 
 TEARABLE = frozenset({"put_many", "copy", "delete_prefix", "list"})
-"""Methods that can be done in part; others are done as a whole or not at all (``lakebed.storage.base``)."""
+"""Methods that can be done in part; other methods are done as a whole or not at all (``lakebed.storage.base``)."""
 
 
 class Crash(BaseException):
@@ -66,7 +66,7 @@ class Fault:
     seconds
         Length of a delay, on ``lakebed.runtime.clock``.
     seed
-        Decides which objects are missing and where others are cut.
+        Decides which objects are missing and where other objects are cut.
     """
 
     when: When = "before"
@@ -86,7 +86,7 @@ class Fault:
 
 
 class Schedule(Protocol):
-    """Decides for one call after the other whether it fails."""
+    """Decides for each call in turn whether the call fails."""
 
     def next(self, call: Call) -> Fault | None:
         """Return the fault of this call, None if it succeeds."""

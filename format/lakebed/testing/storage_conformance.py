@@ -160,7 +160,7 @@ class StorageConformance:
             expect(storage.stat(key) is None)
 
     def test_reads_into_a_buffer(self, storage: Storage) -> None:
-        """The object fills the start of the buffer; the rest stays as it was."""
+        """The object fills the start of the buffer; the other bytes of the buffer are not changed."""
         storage.put("k", b"12345")
         buffer = bytearray(b"-" * 8)
         expect(storage.get_into("k", memoryview(buffer)) == 5)
@@ -220,7 +220,7 @@ class StorageConformance:
     @pytest.mark.parametrize("durable", [True, False])
     @pytest.mark.parametrize("size", [0, 1, 4097, 3_000_001])
     def test_copies_an_object(self, storage: Storage, size: int, durable: bool) -> None:
-        """The copy has the bytes of the original; what replaces one of them leaves the other alone."""
+        """The copy has the bytes of the original; replacing one of the two objects does not change the other."""
         data = np.random.default_rng(size).bytes(size)
         storage.put("a/source", data)
         storage.copy("a/source", "b/c/target", durable=durable)
@@ -241,7 +241,7 @@ class StorageConformance:
         expect(found is not None and found.etag != before)
 
     def test_a_copy_of_nothing_is_an_error(self, storage: Storage) -> None:
-        """It leaves neither an object nor temporary files."""
+        """The failed copy leaves neither an object nor temporary files."""
         with pytest.raises(KeyNotFound):
             storage.copy("missing", "target")
         expect(not list(storage.list()))
@@ -292,7 +292,7 @@ class StorageConformance:
         expect(storage.stat("k") == Stat(3, etag))
 
     def test_conditional_put_replaces_only_what_was_read(self, storage: Storage) -> None:
-        """An etag is spent by any put, also one of the same content where etags do not name contents."""
+        """After any put, the old etag is refused, even if the content is the same, unless etags identify contents."""
         first = storage.put("k", b"one")
         second = storage.put_if("k", b"eno" if self.etags_name_contents else b"one", first)
         expect(second != first)
@@ -306,7 +306,7 @@ class StorageConformance:
         expect(storage.stat("k") is None)
 
     def test_etags_do_not_repeat(self, storage: Storage) -> None:
-        """However fast objects of equal size follow each other, no etag comes back."""
+        """However fast objects of equal size replace each other, no etag is used twice."""
         seen = set()
         etag = None
         for n in range(50):
@@ -315,7 +315,7 @@ class StorageConformance:
             seen.add(etag)
 
     def test_one_of_several_conditional_puts_wins(self, storage: Storage) -> None:
-        """Threads that count in one object lose no step."""
+        """If several threads count in one object, no step is lost."""
         storage.put("n", b"0")
         failures: list[BaseException] = []
 
@@ -366,7 +366,7 @@ class StorageConformance:
         expect(storage.get("a/b") == b"2")
 
     def test_deletes_by_prefix(self, storage: Storage) -> None:
-        """Only keys with the prefix go; an empty prefix empties the storage, which stays usable."""
+        """Only objects with the prefix are removed; an empty prefix empties the storage, which stays usable."""
         storage.put_many((key, b"") for key in ["v/1/a", "v/1/b/c", "v/10/a", "v/2/a", "x"])
         storage.delete_prefix("v/1/")
         expect({key for key, _ in storage.list()} == {"v/10/a", "v/2/a", "x"})
@@ -403,7 +403,7 @@ class StorageConformance:
             expect([key for key, _ in storage.list()] == ["d"])
 
     def test_traits_tell_where_files_are(self, storage: Storage) -> None:
-        """An object of a storage with a folder is a file of the object's name in there."""
+        """An object of a storage with a folder is a file of the object's name in that folder."""
         storage.put("a/b", b"content")
         folder = traits_of(storage).folder
         if folder:
@@ -412,7 +412,7 @@ class StorageConformance:
                 expect(file.read() == b"content")
 
     def test_traits_tell_what_locks_hold(self, storage: Storage) -> None:
-        """A lock of the system keeps a second writer out and is gone when it is released; a reader's lease shows."""
+        """A lock of the system excludes a second writer until it is released; a reader's lease is visible to others."""
         traits = traits_of(storage)
         storage.put("held", b"")
         lease = share(storage, "held")
@@ -433,7 +433,7 @@ class StorageConformance:
             expect(second.is_intact)
 
     def test_traits_tell_whether_conditions_hold(self, storage: Storage) -> None:
-        """A storage whose conditional puts hold lets one of two writers win each step, however close they are."""
+        """If conditional puts hold, exactly one of two writers wins each step, however close together they write."""
         expect(traits_of(storage).conditional in (None, is_conditional(storage)))
         expect(not traits_of(storage).read_only, "this suite writes")
         if not is_conditional(storage):

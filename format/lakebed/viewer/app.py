@@ -1,4 +1,4 @@
-"""Addresses and their answers. Blocking work runs in a few threads, unless the client has gone."""
+"""Addresses and their answers. Blocking work runs in a few threads, unless the client has disconnected."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Server:
         is_long: bool = False,
         is_kept: bool = False,
     ) -> Route:
-        """Make a route whose answer is computed in a thread, once one is free and if the client still waits."""
+        """Make a route whose answer is computed in a thread, when a thread is free and if the client still waits."""
 
         async def answered(request: Request) -> Response:
             # Read the body first, because the next message then tells whether the client is gone.
@@ -263,7 +263,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     message = str(error) or kind
     if not isinstance(error, QueryError):
         return failure(kind, message, status)
-    message = message.partition("\n")[0]  # the page marks the position itself
+    message = message.partition("\n")[0]  # the page itself shows the position of the error
     text = getattr(request.state, "text", None)
     if not text or error.line is None or error.column is None:
         return failure(kind, message, status)

@@ -25,7 +25,7 @@ class Asked:
     number, tensor, row
         From the path: a dataset of the list, a tensor or column, and a row.
     at, q
-        Version, and the id of an answered query, if the rows and columns are those of its answer.
+        Version; and the id of an answered query, if the request is about rows and columns of its answer.
     start, count, tensors
         Rows, and the tensors whose values are returned; None for all.
     w
@@ -78,7 +78,7 @@ class Asked:
         Raises
         ------
         InvalidInputError
-            If one has a wrong type or value.
+            If a parameter has a wrong type or value.
         """
         found = dict(path)
         for name, (read, what) in _PARAMETERS.items():

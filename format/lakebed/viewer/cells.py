@@ -1,6 +1,6 @@
 """Values of rows as JSON for the table of the page (`Rows` of types.ts).
 
-A sample that cannot be read costs its cell only.
+A sample that cannot be read affects only its cell.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _plain(value: Any, left: list[int], cut: list[bool], depth: int) -> Any:
 
 
 def _numbers(array: NDArray[Any], left: list[int], cut: list[bool]) -> Any:
-    """Return an array as lists, cut along the first axis to `left` numbers; float32 with its own number of digits."""
+    """Return an array as lists, cut along the first axis to `left` numbers; float32 values keep their short digits."""
     row = max(1, math.prod(array.shape[1:]))
     if array.ndim and array.size > left[0]:
         cut[0] = True

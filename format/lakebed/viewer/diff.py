@@ -58,7 +58,7 @@ def _common(a: Opened, b: Opened) -> str | None:
 def _changed(
     a: Opened, old: lakebed.Tensor | None, b: Opened, new: lakebed.Tensor | None, base: str | None
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the rows of b that were added, those of b that were replaced, and those of a that were removed."""
+    """Return the added rows of b, the replaced rows of b, and the removed rows of a."""
     if old is None or new is None:
         return np.arange(0 if new is None else len(new)), _NONE, np.arange(0 if old is None else len(old))
     touched_old, touched_new = _touched(a, old, base), _touched(b, new, base)

@@ -1,4 +1,4 @@
-"""The datasets of a place, by number, and the open ones, each at one fixed version."""
+"""The datasets of a place, by number, and the open datasets, each at one fixed version."""
 
 from __future__ import annotations
 
@@ -109,8 +109,9 @@ class Lake:
     Parameters
     ----------
     given
-        Settings from the process that started this one: ``creds`` of the store, ``link_roots`` and ``link_hosts``, the
-        permitted targets of links, ``patience``, the timeout of requests, ``temporary``, a folder to remove at the end.
+        Settings from the process that started this one: ``creds`` (of the store), ``link_roots`` and ``link_hosts``
+        (permitted targets of links), ``patience`` (timeout of requests) and ``temporary`` (a folder to remove at the
+        end).
 
     Attributes
     ----------
@@ -220,7 +221,7 @@ class Lake:
         return self._found[number][1]
 
     def open(self, number: int, at: str = "") -> Opened:
-        """Open a dataset at a version: a branch, commit, tag, ``id:`` and an id; "" is the version at which it opens.
+        """Open a dataset at a version: branch, commit, tag, or ``id:`` and an id; "" is the default version.
 
         Raises
         ------
@@ -295,4 +296,4 @@ class Lake:
                 self._open.pop((opened.number, opened.version), None)
             raise
         except LakebedError:
-            return  # the error that led here says more than this one
+            return  # the original error says more than this one

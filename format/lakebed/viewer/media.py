@@ -75,7 +75,7 @@ def ranged(header: str | None, size: int) -> tuple[int, int] | None:
     Raises
     ------
     IndexError
-        If the file has no such part.
+        If the file does not contain the requested part.
     """
     if header is None:
         return None
@@ -94,7 +94,7 @@ def ranged(header: str | None, size: int) -> tuple[int, int] | None:
 
 
 def pieces(file: File) -> Any:
-    """Yield the part in pieces."""
+    """Yield the requested part of a file in pieces."""
     for start in range(0, file.size, _PART):
         yield file.read(start, start + _PART)
 
@@ -152,7 +152,7 @@ def _peaks(mono: NDArray[np.float32]) -> list[list[float]]:
 
 
 def _spectrogram(mono: NDArray[np.float32]) -> dict[str, Any] | None:
-    """Return loudness by time and pitch, in adjacent windows, or spaced ones of a long sound."""
+    """Return loudness by time and pitch, in windows that are adjacent, or spaced apart in a long sound."""
     if len(mono) < _WINDOW:
         return None
     count = min(_COLUMNS, len(mono) // (_WINDOW // 2))

@@ -43,7 +43,7 @@ def picture(found: Found, asked: Asked) -> Picture:
     InvalidInputError
         If the tensor holds no pictures.
     LimitError
-        If it has too many pixels.
+        If the picture has too many pixels.
     """
     if isinstance(found, np.ndarray):
         if found.ndim < 2 or not found.size:
@@ -106,7 +106,7 @@ def numbers(found: Found, asked: Asked) -> NDArray[Any]:
     InvalidInputError
         If the tensor holds no numbers.
     LimitError
-        If they are too many.
+        If the sample has too many numbers.
     """
     values = found if isinstance(found, np.ndarray) else _numbers(*found, asked)
     if values.dtype.kind not in "biuf":
@@ -135,7 +135,7 @@ def _numbers(opened: Opened, name: str, row: int, asked: Asked) -> NDArray[Any]:
 def _layer(
     opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked, whole: list[int]
 ) -> tuple[lakebed.Tensor, Asked]:
-    """Return the tensor with the smallest stored copies that are fine enough for a request, and the part of them."""
+    """Return the tensor with the smallest stored copies that are fine enough, and the request in their coordinates."""
     part = _part(whole, asked)
     for name in reversed(layers(opened, tensor.key)):
         layer: lakebed.Tensor = opened.ds[name]

@@ -102,7 +102,7 @@ class Answers:
         Raises
         ------
         NotFoundError
-            If it was dropped, or belongs to another dataset.
+            If the answer was dropped, or belongs to another dataset.
         """
         with self._mutex:
             key = asked.number, asked.q
@@ -131,7 +131,7 @@ class Answers:
         return place.rpartition("/")[2]
 
     def _given(self, opened: Opened, text: str) -> tuple[Opened, Any] | None:
-        """Return the rows that have a name, and their version; None for a query."""
+        """Return the rows of ``view:ID`` or ``rows:NAME``, and their version; None for a query."""
         kind, name = text[: len(_VIEW)], text[len(_VIEW) :]
         if kind == _GIVEN:
             if name not in self._lake.rows:
@@ -172,9 +172,10 @@ class Answers:
 
 
 def _asked_of_all_rows(ds: lakebed.Dataset, text: str) -> list[str] | None:
-    """Return the tensors whose rows ``SELECT *`` shows, if tensors differ in length; None for other queries.
+    """Return the tensors to query for ``SELECT *`` over tensors of different lengths; None for other queries.
 
-    The page shows all rows; the query language only those that all selected columns have.
+    These are the tensors that the clauses of the query read, or else the longest tensor. The query is run over these
+    alone: the language shows only rows that all selected columns have, the page shows all rows.
     """
     if ds.min_len == ds.max_len:
         return None
@@ -283,7 +284,7 @@ def _word(value: Any) -> str:
 
 
 def rows(answer: Answer, asked: Asked) -> dict[str, Any]:
-    """Return rows of an answer, of all columns if none are named, as JSON (`Rows` of types.ts)."""
+    """Return rows of an answer as JSON (`Rows` of types.ts), with all columns if the request names no columns."""
     start = asked.start
     places = range(start, max(start, min(start + asked.count, answer.told["rows"])))
     kinds = {one["name"]: one["kind"] for one in answer.told["columns"]}

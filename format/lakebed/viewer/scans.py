@@ -2,11 +2,11 @@
 
     file       slice n                              window
     DICOM      frame n                              WindowCenter and WindowWidth, in the values that are stored
-    NIfTI      n along the third axis; of what has  cal_min and cal_max
+    NIfTI      n along the third axis; if there are  cal_min and cal_max
                more axes, one volume after another
 
-If a file records no window, it is the range from the 1st to the 99th percentile of the middle slice. It is the same for
-all slices, so that their brightness can be compared. In MONOCHROME1, larger values are darker.
+If a file records no window, the window is the range from the 1st to the 99th percentile of the middle slice. The window
+is the same for all slices, so that their brightness can be compared. In MONOCHROME1, larger values are darker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENOUGH = 1 << 20  # number of values from which percentiles are estimated
 _lock = threading.Lock()
 
 Window = tuple[float, float]
-"""The values for black and for white; the larger comes first if large values are dark."""
+"""The values for black and for white; the larger value comes first if large values are dark."""
 
 
 def read(opened: Opened, name: str, row: int, frame: int) -> tuple[NDArray[Any], Window | None]:

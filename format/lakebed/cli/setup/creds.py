@@ -136,7 +136,7 @@ def _state(name: str) -> str:
 @_KEYRING
 @with_errors
 def set_creds(name: str, options: tuple[str, ...], kind: str, in_keyring: bool) -> None:
-    """Store credentials under NAME, in place of any before: from a prompt, or JSON on standard input."""
+    """Store credentials under NAME, read from a prompt or as JSON from standard input; they replace earlier ones."""
     check_name(name)
     values = _inputs(options, kind)
     _store(name, values, in_keyring=in_keyring)

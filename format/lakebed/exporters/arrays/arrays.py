@@ -64,13 +64,13 @@ class Writing:
     Parameters
     ----------
     open
-        Opens it; called for the first rows.
+        Function that opens the file; called for the first rows.
     layouts, about
         Layouts of the tensors, and the info of the dataset.
     rows, items
         Number of rows so far, and of the items of each sequence.
     kinds, nulls
-        By tensor the kinds of its files, and the number of rows whose nulls are written.
+        For each tensor, the kinds of its files, and the number of rows whose nulls are written.
     """
 
     open: Callable[[Target], Sink]

@@ -1,8 +1,8 @@
 """HDF5: one file with an array for each tensor, a group for each group; :mod:`layout` defines the arrays.
 
 Texts are UTF-8 of any length; ragged arrays and files are lists of any length. Class labels are numbers with the names
-as an attribute, and, for one class each, an enumeration. The attribute ``lakebed`` describes each tensor as JSON, by
-which the importer makes it again.
+as an attribute, and, for one class each, an enumeration. The attribute ``lakebed`` describes each tensor as JSON; the
+importer restores the tensors from it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _File:
         array, start = self._grown(name, len(values), (), kind, _REFERENCE_BYTES)
         if not len(values):
             return
-        # Assigning arrays of one length would make NumPy build one array of them.
+        # Assign row by row, because NumPy would build one array of several axes from arrays of equal length.
         rows = np.empty(len(values), kind)
         for row, value in enumerate(values):
             rows[row] = np.ascontiguousarray(value)
@@ -104,7 +104,7 @@ class _File:
     def _grown(
         self, name: str, more: int, shape: tuple[int, ...], dtype: Any, itemsize: int, **settings: Any
     ) -> tuple[Any, int]:
-        """Return an array, made if it is new, with room for more rows, and the first of these rows."""
+        """Return an array with room for more rows, created if it does not exist, and the first of these rows."""
         array = self._file.get(name)
         if array is None:
             settings |= {"maxshape": (None, *shape), "chunks": chunk_of(shape, itemsize)}
@@ -115,7 +115,7 @@ class _File:
 
 
 def _fits(classes: Sequence[Any], dtype: np.dtype[Any]) -> bool:
-    """Return whether names of classes can name an enumeration."""
+    """Return whether the names of classes can be the names of an enumeration."""
     names = [one for one in classes if isinstance(one, str) and one and "\0" not in one]
     return (
         0 < len(names) == len(classes) == len(set(names))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakebed.exporters.core.plan import Piece
 
 FAILURES = (LakebedError, ValueError, TypeError, OSError)
-"""Errors of reading that cost one row."""
+"""Errors of reading after which only the affected row is left out."""
 
 _BLOCK_BYTES = 8 << 20
 _MOST_ROWS = 65_536
@@ -108,7 +108,7 @@ class Layout:
         return {"text": "", "json": "null", "file": b""}[self.kind]
 
     def array(self, values: list[Any]) -> NDArray[Any]:
-        """Return items as one array, which may have no rows."""
+        """Return items as one array, which has no rows if no items are given."""
         return np.array(values, self.dtype).reshape(len(values), *self.shape)
 
 
@@ -142,7 +142,7 @@ def layout_of(
     Parameters
     ----------
     problems
-        Receives what is lost.
+        Receives (where, reason) of what the format cannot hold.
     decode
         Write pixels instead of files, if all have one shape.
     links

@@ -1,8 +1,8 @@
 """Zarr: a folder with an array for each tensor, a group for each group; :mod:`layout` defines the arrays.
 
 Ragged arrays and files are flat, and ``NAME.offsets``, of rows + 1, has the beginning of each row. Texts are UTF-8 of
-any length. The names of classes are an attribute. The attribute ``lakebed`` describes each tensor as JSON, by which the
-importer makes it again.
+any length. The names of classes are an attribute. The attribute ``lakebed`` describes each tensor as JSON; the importer
+restores the tensors from it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ExportReport:
     found
         Description of what is written.
     tensors
-        Part -> name of the tensor that plays it.
+        Part of the export, such as ``images`` -> name of the tensor that it is written from.
     splits
         Rows by split; "" for rows without a split.
     problems
@@ -73,7 +73,7 @@ class ExportReport:
     dry_run: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it for JSON."""
+        """Return the whole report for JSON."""
         found = asdict(self)
         return {
             "bytes": found.pop("nbytes"),

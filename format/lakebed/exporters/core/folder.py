@@ -49,7 +49,7 @@ def plan(
     names
         Tensor of the names of the files; by default ``file``, or the numbers of the rows.
     text
-        Tensor of texts, which stand beside the files.
+        Tensor of texts, which become text files beside the files.
     """
     chosen = list(media) or tensors_of(ds, *MEDIA)
     if not chosen:

@@ -32,7 +32,7 @@ PIECE_ROWS = 256
 
 _SPLIT = "split"
 _FAILURES = (LakebedError, ValueError, TypeError, IndexError, OverflowError, NotImplementedError)
-"""Errors that cost one row; other errors, such as a full disk, end the export."""
+"""Errors after which only the affected row is left out; other errors, such as a full disk, end the export."""
 T = TypeVar("T")
 
 
@@ -49,7 +49,7 @@ class Piece:
     rows
         Numbers of the rows in the dataset, ascending.
     first
-        Number of rows of the split before it.
+        Number of rows of the split before the piece.
     """
 
     number: int
@@ -114,7 +114,8 @@ class ExportPlan:
     found
         Description of what is written.
     tensors
-        Part -> name of the tensor that plays it; other tensors are not exported.
+        Part of the export, such as ``images`` -> name of the tensor that it is written from; other tensors are not
+        exported.
     context
         Data for ``write`` and ``finish``.
     piece_rows
@@ -181,7 +182,7 @@ def _has_splits(ds: Dataset) -> bool:
 
 
 def without_splits(ds: Dataset) -> list[str]:
-    """Return all tensors except that of the splits, whose names become file names; if no other exists, return it."""
+    """Return all tensors except that of the splits, which become file names; if no other tensor exists, return that."""
     return [name for name in ds.tensors if name != _SPLIT or not _has_splits(ds)] or list(ds.tensors)
 
 
@@ -193,7 +194,7 @@ def chosen_tensors(
     Raises
     ------
     ExportError
-        If the dataset has no tensor of a name, or none is left.
+        If the dataset has no tensor of a name, or no tensor is left.
     """
     for name in given:
         tensor_of(ds, "tensors", name)
@@ -209,7 +210,7 @@ def library(name: str, extra: str, what: str) -> Any:
     Raises
     ------
     ExportError
-        If it is missing.
+        If the package is missing.
     """
     try:
         return import_module(name)
@@ -227,7 +228,7 @@ def tensors_of(ds: Dataset, *htypes: str) -> list[str]:
 
 
 def tensor_of(ds: Dataset, part: str, given: str | None, *htypes: str) -> str | None:
-    """Return the tensor that plays a part: the one that the user names, or the only one of its htypes.
+    """Return the tensor of a part of the export: the tensor that the user names, or the only tensor of the htypes.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def exporter_of(name: str) -> Format:
     Raises
     ------
     ExportError
-        If no format has it.
+        If no format has this name.
     """
     known = exporters()
     if name not in known:

@@ -73,7 +73,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Context:
-    """Tensors of the pictures, groups of annotations, and by name the other members of imported files."""
+    """Tensors of the pictures, groups of annotations, and the other members of imported files by name."""
 
     images: str
     groups: Sequence[_Group]
@@ -351,7 +351,7 @@ def _put_masks(found: list[dict[str, Any]], row: lakebed.Dataset, tensors: Mappi
 
 
 def _owners(row: lakebed.Dataset, name: str | None, parts: int, objects: int, what: str) -> list[int]:
-    """Return the object of each polygon or mask: from a tensor or, if none is given, one object after the other."""
+    """Return the number of the object of each polygon or mask: from a tensor, or 0, 1, 2, ... if no tensor is given."""
     if name is not None:
         return [int(one) for one in row[name].numpy().reshape(-1)]
     if parts != objects:

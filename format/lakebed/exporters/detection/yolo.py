@@ -33,7 +33,7 @@ _Values = list[tuple[int, NDArray[np.floating[Any]]]]
 
 _TASKS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
 _INSPECTED = 1000
-"""Number of rows whose polygons decide between pixels and fractions, if the info does not tell."""
+"""Number of rows whose polygons are examined to decide between pixels and fractions, if the info does not say."""
 _DROPPED = re.compile(r"(images|JPEGImages|train|val|valid|validation|test)[_-]?\d*", re.IGNORECASE)
 """Folders of a file's name that stand for its split, or for all images."""
 
@@ -301,7 +301,8 @@ def _boxes(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count
 def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int) -> _Values:
     """Return the points of the objects; for fewer than three, the corners of their boxes.
 
-    An object that was imported as a box among polygons, and so is the rectangle of its box, is written as a box again.
+    If an object was imported as a box among polygons, its polygon is the rectangle of the box; such an object is
+    written as a box again.
     """
     boxes = None
     if context.boxes is not None and context.parts is None:

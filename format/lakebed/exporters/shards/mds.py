@@ -283,7 +283,7 @@ def _document(tensor: lakebed.Tensor, kind: Any) -> Any:
 
 
 def _array(array: Any, encoding: str) -> bytes:
-    """Return the bytes of an array, which begin with its shape unless the encoding has it."""
+    """Return the bytes of an array, which begin with its shape unless the encoding contains the shape."""
     dtype = encoding.split(":")[1] if ":" in encoding else encoding
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)

@@ -51,7 +51,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        If a key is unknown, or one is given without another that it needs.
+        If a key is unknown, or a key is given without another key that it requires.
     """
     result = known(values, "S3", KEYS, ALIASES)
     has_id, has_secret = (bool(result.get(f"aws_{k}")) for k in ("access_key_id", "secret_access_key"))
@@ -74,7 +74,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> CredentialSource | None:
-    """Return the source of the keys that a dictionary, checked by :func:`settings`, requests; None for no keys."""
+    """Return the source of credentials for a dictionary checked by :func:`settings`; None for anonymous access."""
     if flag(chosen, "anonymous"):
         return None
     ca_bundle = _bundle(chosen)
@@ -98,7 +98,7 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
     bucket
         Name of the bucket.
     renewal
-        Credentials; None for none.
+        Source of the credentials; None for requests without a signature.
     """
     endpoint = plain(chosen, "endpoint_url") or _endpoint(chosen)
     region = plain(chosen, "aws_region") or _region(chosen)
@@ -108,7 +108,7 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
         config["virtual_hosted_style_request"] = True
         endpoint = _with_bucket(endpoint, bucket)
     if endpoint is not None:
-        # Set both names: obstore would prefer the second one, taken from the environment, to the first one, set here.
+        # Set both names, because obstore prefers the second name, which it may take from the environment, to the first.
         config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
     if flag(chosen, "requester_pays"):
         config["request_payer"] = True

@@ -83,7 +83,7 @@ class Chain:
         Raises
         ------
         MissingCredsError
-            If no place has any, or one that should have some does not give them.
+            If no source has credentials, or a configured source does not supply them.
         """
         with quiet():
             for profile in dict.fromkeys((self._profile or _usual_profile(), self._profile)):
@@ -122,7 +122,7 @@ class AssumedRole:
     Parameters
     ----------
     base
-        Source of these other credentials.
+        Source of the credentials with which the role is requested.
     chosen
         Dictionary of credentials with ``role_arn``, see the table in `aws`.
     region
@@ -274,7 +274,7 @@ def _session_name() -> str:
 
 
 def _asked(ask: Callable[[], Any], name: str = "the configuration of AWS") -> Any:
-    """Ask botocore; its errors become those of this package, with the place that failed."""
+    """Call botocore; convert its errors to errors of this package that name the failed source."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -75,7 +75,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        If a key is unknown, or keys do not go together.
+        If a key is unknown, excludes another given key, or needs a key that is not given.
     """
     result = known(values, "Azure", KEYS, ALIASES)
     text = secret(result, "connection_string")
@@ -122,12 +122,12 @@ def _said(parts: Mapping[str, Secret], key: str) -> str:
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
     """Return the source of the key, signature or token in a dictionary checked by :func:`settings`.
 
-    None if it has none.
+    None if the dictionary has none of these.
 
     Raises
     ------
     InvalidInputError
-        If a key is not one of an account: the client would quote a part of it in its error.
+        If ``account_key`` is not base64. It is checked here, because the client would quote a part of it in its error.
     """
     for key in _KEYS_OF_ACCOUNT:
         text = secret(chosen, key)

@@ -16,7 +16,7 @@ from lakebed.storage.credentials import Grant
 # that, at most ten times per second. This expiry makes it always ask, so that `Renewal` decides when to renew.
 _SOON = timedelta(seconds=60)
 
-# Seconds for which new credentials count as valid; if they are refused in this time, the reason is another one.
+# Number of seconds for which new credentials count as valid: a refusal within this time has another reason.
 _SETTLED = 30.0
 
 
@@ -33,7 +33,7 @@ class Access:
     client_options
         Settings for its connections: certificates, proxies, headers.
     renewal
-        Credentials that are renewed; None if `config` holds all.
+        Credentials that are renewed; None if `config` holds all credentials.
     shape
         Converts a grant into the form of obstore.
     """
@@ -57,7 +57,7 @@ class Access:
 
     @property
     def provider(self) -> Callable[[], dict[str, Any]] | None:
-        """Function that obstore calls for credentials; None if `config` holds all."""
+        """Function that obstore calls for credentials; None if `config` holds all credentials."""
         return self._provide if self.renewal is not None else None
 
     def _provide(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Access:
         return grant is not None and grant.expires is not None and is_old
 
     def renew(self) -> bool:
-        """Get other credentials after the store rejected these; the caller then connects anew with :func:`resolve`.
+        """Get other credentials after the store rejected these; the caller then connects again with :func:`resolve`.
 
         Returns
         -------

@@ -14,8 +14,8 @@ key                          meaning
 ``proxy``                    address of a proxy
 ===========================  ==========================================================================================
 
-If none is given: ``GOOGLE_APPLICATION_CREDENTIALS``, the file of ``gcloud auth application-default login``, and the
-metadata of a virtual machine.
+If no credentials are given, they come from ``GOOGLE_APPLICATION_CREDENTIALS``, the file of ``gcloud auth
+application-default login``, and the metadata of a virtual machine.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        If a key is unknown, or keys do not go together.
+        If a key is unknown, or keys exclude each other.
     """
     if values.get("type") is not None:
         whole = {key: v.reveal() if isinstance(v, Secret) else v for key, v in values.items()}
@@ -108,7 +108,7 @@ def _anonymous(label: str, config: Mapping[str, Any], options: Mapping[str, Any]
 
 
 def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
-    """Return the source of the token in a dictionary that :func:`settings` checked; None if it has none."""
+    """Return the source of the token in a dictionary that :func:`settings` checked; None if it has no token."""
     if not plain(chosen, "bearer_token"):
         return None
     token = Secret(plain(chosen, "bearer_token") or "")

@@ -38,7 +38,7 @@ def quiet() -> Iterator[None]:
 def _cover() -> None:
     """Put the filter on every logger, since a filter on a parent does not see the records of its children.
 
-    Loggers have the names of modules; those of modules that are not imported yet are covered in advance.
+    Loggers have the names of modules, so the loggers of modules that are not imported yet get the filter in advance.
     """
     for package in _LOUD:
         if package in _covered:

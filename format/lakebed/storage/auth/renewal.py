@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 MARGIN = 300.0
 _SHARE = 0.25
 
-# If credentials are expired on arrival, the clock of this machine is fast: they are used for this many seconds.
+# If credentials have expired when they arrive, the clock of this machine is fast; use them for this number of seconds.
 _AHEAD = 30.0
 
 # Seconds until the next attempt if a renewal fails while the old credentials are still valid.
@@ -70,7 +70,7 @@ class Renewal:
         Raises
         ------
         MissingCredsError
-            If none are available.
+            If no credentials are available.
         """
         kept, now = self._kept, clock.now()
         if kept is not None and (kept.due is None or now < kept.due):
@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Drop the credentials, so that the next use requests new ones; make the source drop its own, too."""
+        """Drop the credentials, so that the next use requests new ones; make the source drop its credentials, too."""
         with self._busy:
             self._forget()
 

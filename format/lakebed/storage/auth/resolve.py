@@ -43,7 +43,7 @@ def resolve(scheme: str, bucket: str, creds: Creds | None) -> Access:
     Raises
     ------
     InvalidInputError
-        If the dictionary has unknown keys, or keys that do not go together.
+        If a key of the dictionary is unknown, excludes another given key, or needs a key that is not given.
     MissingCredsError
         If no place has credentials; the message lists the places.
     CredentialsRejectedError

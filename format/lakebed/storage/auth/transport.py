@@ -67,7 +67,7 @@ def certificates(path: str) -> bytes:
     Raises
     ------
     InvalidInputError
-        If it cannot be read, or holds none.
+        If the file cannot be read, or holds no certificates.
     """
     try:
         data = Path(path).expanduser().read_bytes()
@@ -88,7 +88,7 @@ def has_metadata(host: str, path: str, headers: dict[str, str], sign: str | None
     host, path, headers
         Request that the service answers.
     sign
-        Header that the service's answer has: other clouds answer at the same address.
+        Name of a header by which the service's answer is recognised, because other clouds answer at the same address.
     """
     # Do not use a proxy, because the address exists only on this machine.
     connection = http.client.HTTPConnection(host, timeout=_METADATA_SECONDS)

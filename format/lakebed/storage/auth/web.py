@@ -35,7 +35,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        If a key is unknown, or keys do not go together.
+        If a key is unknown, excludes another given key, or needs a key that is not given.
     """
     result = known(values, "web servers", KEYS, ALIASES)
     if bool(result.get("username")) != bool(result.get("password")):
@@ -67,7 +67,7 @@ def headers(chosen: Mapping[str, Any]) -> dict[str, str]:
     Raises
     ------
     InvalidInputError
-        If they are not text, or hold a line break.
+        If a header is not text, or holds a line break.
     """
     found = chosen.get("headers") or {}
     if isinstance(found, Secret):

@@ -1,4 +1,4 @@
-"""A storage before a remote one that keeps chunks and manifests on this machine's disk.
+"""A storage that caches chunks and manifests of a remote storage on this machine's disk.
 
 Contents
     Chunk files and manifests, which no writer changes once others can see them, except Deep Lake 3.9.52, which rewrites
@@ -84,7 +84,7 @@ class CachedStorage(Storage):
     files
         Files of the cache.
     place
-        Name that tells the storage from all others; `storage.base.place_of` if not given.
+        Name that identifies the storage among all storages; `storage.base.place_of` if not given.
     asks
         Ask the origin whether an object was replaced.
     kept
@@ -253,7 +253,7 @@ class CachedStorage(Storage):
         return data[before:] if data is not None and before else data
 
     def _bring(self, item: Item, key: str, wanted: Mapping[int, int]) -> dict[int, Buffer]:
-        """Get blocks from the cache, other threads and the origin; `wanted` holds the bytes needed of each."""
+        """Get blocks from the cache, other threads and the origin; `wanted` has the number of bytes needed of each."""
         whole = _downloads.found((item, _WHOLE))
         data = None if whole is None else whole.result()
         if data is not None:
@@ -318,7 +318,7 @@ class CachedStorage(Storage):
                 self.forget(key)
 
     def put(self, key: str, data: Data) -> str:
-        """Write an object to the origin, replacing any before it, and return its etag."""
+        """Write an object to the origin, replacing an existing one, and return its etag."""
         with self._forgetting([key]):
             return self.origin.put(key, data)
 
@@ -344,7 +344,7 @@ class CachedStorage(Storage):
         self.origin.sync(keys)
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write an object to the origin only if the present one has this etag (None: only if none exists)."""
+        """Write an object to the origin only if the existing object has this etag (None: only if no object exists)."""
         with self._forgetting([key]):
             return self.origin.put_if(key, data, etag)
 

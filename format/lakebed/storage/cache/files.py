@@ -5,7 +5,7 @@ counts as missing. If the folder cannot be written or the disk is full, this pro
 still reads existing files.
 """
 
-# Paths are strings: this runs for everything that is read from a store.
+# Paths are strings, because this code runs for every read from a store and pathlib is slower.
 # ruff: noqa: PTH103, PTH108, PTH116
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class CacheFiles:
     def _read(
         self, name: bytes, first: int, last: int, least: int, read: Callable[[_BlockRun], T | None]
     ) -> T | None:
-        """Read a run of blocks of one file, at least `least` bytes of the last one; None if any are missing."""
+        """Read a run of blocks of one file, at least `least` bytes of the last one; None if any bytes are missing."""
         try:
             fd = os.open(self._path(name), _READ)
         except OSError:  # the file is missing or not readable
@@ -288,7 +288,7 @@ def _note_use(fd: int) -> None:
 def _write(fd: int, name: bytes, blocks: Mapping[int, Buffer], size: int) -> None:
     """Append blocks to a file, and then the table entries that refer to them.
 
-    A file of another object, or one that consists mostly of replaced blocks, is emptied first.
+    A file of another object, or a file that consists mostly of replaced blocks, is emptied first.
     """
     head, end = os.pread(fd, HEAD, 0), os.fstat(fd).st_size
     known = size_in(head, name)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 18
 BLOCKS = 252
-"""Blocks of one file."""
+"""Number of blocks in one file."""
 HEAD = 4096
 UNKNOWN = (1 << 64) - 1
 
@@ -55,7 +55,7 @@ def name_of(place: str, key: str, identity: str, part: int) -> bytes:
     place
         Address of the storage and of its server.
     identity
-        Identity of the object among those that ever had this key; empty if readers compare checksums.
+        Identity of the object among all objects that ever had this key; empty if readers compare checksums.
     part
         Number of the stretch of `BLOCKS` blocks.
     """

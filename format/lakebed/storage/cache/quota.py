@@ -10,11 +10,11 @@ Processes that write into a folder take turns, each for one write. The file that
     16      boot id of the machine
     8       u64 xxh3-64 of the 48 bytes before
 
-Data counts before it is written, so that a process that dies in between leaves a count that is too high, and the mark
-of a writer; then, and after a restart, the next process counts again. All integers are little-endian.
+Data is counted before it is written: a process that dies in between leaves a count that is too high, and the mark of a
+writer. The next process then counts again, as after a restart of the machine. All integers are little-endian.
 """
 
-# Paths are strings: this runs for everything that is read from a store.
+# Paths are strings, because this code runs for every read from a store and pathlib is slower.
 # ruff: noqa: PTH103, PTH108
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ _PAGE = 4096
 _OVERHEAD = (SHELVES + 2) * _PAGE
 # Number of files that are compared to find the least recently used ones.
 _LOOKED_AT = 1_000
-# Space that is freed at once: the first share of the bound, but no more than the second share of the compared files.
+# Space that is freed at once: the first number is a share of the bound, the second limits it to a share of the compared
+# files.
 _FREED, _FREED_OF_SEEN = 1 / 64, 1 / 4
 # If the compared files hold less than this share of what the count implies for their folders, the count is wrong.
 _DOUBTFUL = 1 / 2
@@ -89,7 +90,7 @@ class Quota:
     folder
         Folder of the cache, which may be missing.
     bound
-        Bytes that it may take.
+        Bytes that the folder may take.
     """
 
     def __init__(self, folder: str, bound: int) -> None:
@@ -110,7 +111,7 @@ class Quota:
         """Lock the whole folder for a write and reserve `need` bytes.
 
         The caller reduces `used` of the ledger by bytes that it did not write, or removed. Yields None if other
-        processes write for too long, or if so many bytes never fit.
+        processes write for too long, or if the bytes do not fit into the bound.
 
         Raises
         ------

@@ -29,12 +29,12 @@ class SingleFlight:
         self._pid = os.getpid()
 
     def join(self, names: Iterable[Name]) -> tuple[dict[Name, Download], dict[Name, Download]]:
-        """Begin the downloads that no other thread has begun; return these, and those under way.
+        """Begin the downloads that no other thread has begun; return them, and the downloads of other threads.
 
         Returns
         -------
         tuple
-            Downloads of the caller, which must `finish` them whatever happens; and those of other threads.
+            Downloads of the caller, which must `finish` them whatever happens; and the downloads of other threads.
         """
         if self._pid != os.getpid():
             self._start_afresh()

@@ -38,7 +38,7 @@ _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Units to which file systems round times, in nanoseconds; the coarsest rounds to even seconds."""
-_WORTH = 1 << 20  # size in bytes from which reserving the blocks of a file pays
+_WORTH = 1 << 20  # minimum size in bytes of files for which reserving the blocks saves time
 STEP = 1 << 20
 """Bytes of a large file that one call writes."""
 _PIECES = 512  # pieces per call; the system allows IOV_MAX (1024)
@@ -57,7 +57,7 @@ def stat_of(found: os.stat_result) -> Stat:
 
 
 def later_than(present: Stat | None) -> int:
-    """Return a time later than that of the replaced file: file numbers are reused, and clocks go backwards."""
+    """Return a time after that of the replaced file, because file numbers are reused and clocks can be set back."""
     now = time.time_ns()
     if present is None:
         return now
@@ -133,8 +133,8 @@ def write_file(fd: int, views: Sequence[memoryview]) -> None:
 def _write_from_pages(fd: int, views: Sequence[memoryview]) -> None:
     """Write byte views from a buffer in which each byte has the place in its page that it will have in the file.
 
-    Processors copy slowly to a place a few bytes beyond the source, modulo 4096, as NumPy arrays lie behind the header
-    of a chunk; the copy into the buffer is fast.
+    A direct copy is slow, because processors copy slowly if the target is a few bytes beyond the source, modulo 4096:
+    in a file, a NumPy array comes after the header of its chunk. The copy into the buffer is fast.
     """
     from lakebed.storage.files.page_buffers import buffers
 
@@ -229,15 +229,15 @@ def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced:
 
 
 class OpenFiles:
-    """Files that stay open until they are forced to disk together, as many as the process may have open.
+    """Files that stay open until they are forced to disk together, within the limit of open files per process.
 
     Parameters
     ----------
     harmless
         Error numbers of fsync(2) that do not matter.
     at_once
-        Forces the whole disk of the files if that may pay, and tells whether it did. Only for files that were opened
-        before they were written: such a call reports errors since then.
+        Function that forces the whole disk of the files if that may be faster, and returns whether it did. The files
+        must have been opened before they were written: the system reports only errors since the opening.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class OpenFiles:
         os.close(self._opened.pop())
 
     def flush(self) -> bool:
-        """Force all to disk and close them; see :func:`flush_files`.
+        """Force all files to disk and close them; see :func:`flush_files`.
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """Files without a name (`O_TMPFILE`, Linux), which hold the content of an object until its key is known.
 
-They lie on the disk of their folder and disappear with the process, or when nothing refers to them.
+The files are on the disk of their folder and disappear with the process, or when nothing refers to them.
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
@@ -21,8 +21,8 @@ MOST = 64
 """Maximum number of nameless files per process, which needs its usual 1,000 descriptors for other purposes, too."""
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
-# Errors that mean that an anonymous file cannot get this name: it had one, lies on another disk, or may not be
-# linked.
+# Errors that mean that a file without a name cannot get this name: it had a name before, is on another disk, or may not
+# be linked.
 NO_LINK = frozenset(
     (errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 )
@@ -113,7 +113,7 @@ class EarlyFile:
         FileNotFoundError
             If the folder is missing.
         OSError
-            With a number of `NO_LINK` if the file cannot get that name; with others if the operating system fails.
+            With an error number of `NO_LINK` if the file cannot get that name; with another number if the system fails.
         """
         if self._is_named or not self.is_mine:
             raise OSError(errno.EXDEV, "the file has had a name, or is that of another process")
@@ -146,5 +146,5 @@ def early_file(folder: str, size: int) -> EarlyFile | None:
 
 @cache
 def _has_early_files() -> bool:
-    """Tell whether this system supports such files and can name them."""
+    """Tell whether this system supports files without a name, and can name them later."""
     return hasattr(os, "O_TMPFILE") and os.path.lexists("/proc/self/fd")

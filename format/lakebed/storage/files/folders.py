@@ -136,7 +136,7 @@ class Folders:
                 self.changed([parent])
 
     def make_inside(self, folder: str) -> list[str]:
-        """Create a folder in one that `make` has just created; return it if it was missing."""
+        """Create a folder in a folder that `make` has just created; return [folder], or [] if it exists already."""
         made = self._make_one(folder)
         self.changed([folder[: folder.rindex("/")]])
         return made
@@ -162,7 +162,7 @@ class Folders:
         Parameters
         ----------
         before
-            Value of `changes` just before.
+            Value of `changes` just before the disk was forced.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class Folders:
         with self._lock:
             if len(self._forced) >= _REMEMBERED:
                 self._forced.clear()
-            # If this differs, another thread may have created a folder in the meantime.
+            # If `_last_change` differs, another thread may have created a folder in the meantime.
             if self._last_change == before:
                 self._forced |= wanted
 

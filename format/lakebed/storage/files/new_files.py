@@ -1,6 +1,6 @@
 """Batches of small files: compiled code creates them in new folders, and one call forces them to disk.
 
-A publish writes a hundred files of some hundred bytes into as many new folders. One by one, most of the time is spent
+A publish writes a hundred files of some hundred bytes, each into a new folder. One by one, most of the time is spent
 in the interpreter, and each forced write waits for the previous one.
 """
 
@@ -84,7 +84,7 @@ class NewFiles:
     folders
         Folders of the storage.
     fresh
-        Folders that the batch has created; those created here are added.
+        Folders that the batch has created; folders that this object creates are added.
     made
         Takes the path of each file, twice: as temporary and as final path.
     opened
@@ -137,7 +137,7 @@ class NewFiles:
     def _inside_of_new(self, folder: str) -> str | None:
         """Return the path, with a trailing slash, of a key folder below a new one; None for other folders.
 
-        No link can lead out of it.
+        No link can lead out of such a folder.
         """
         above = folder
         while above:
@@ -222,8 +222,8 @@ def force_disk(opened: array[int]) -> bool:
     Raises
     ------
     OSError
-        If it failed, or any file on that disk could not be written meanwhile. The system reports that once: forcing
-        these files one by one afterwards proves nothing.
+        If the call failed, or any file on that disk could not be written meanwhile. The system reports that once:
+        forcing these files one by one afterwards proves nothing.
     """
     if len(opened) < FEW or not config.FSYNC or not _tells_errors():
         return False

@@ -26,7 +26,7 @@ def remove(storage: Storage, keys: Iterable[str]) -> None:
     Raises
     ------
     StorageError
-        If an object cannot be removed; earlier ones are gone, later ones may be.
+        If an object cannot be removed; all earlier objects are removed then, and later ones may be.
     """
     if is_bulk(storage):
         storage.delete_many(list(keys))
@@ -90,7 +90,7 @@ def remove_temporary(storage: Storage, key: str) -> None:
     Raises
     ------
     StorageError
-        If it cannot be removed.
+        If the file cannot be removed.
     """
     path = f"{traits_of(storage).folder.rstrip('/')}/{key}"
     try:

@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BUFFER = 1 << 22
-_MOST = 4  # number of buffers; a thread that finds none free works without
+_MOST = 4  # number of buffers; a thread works without a buffer if all are in use
 
 
 class _Buffers:
     """Aligned buffers, made on first use and used again.
 
-    Their memory is shared with forked children: the disk may be filling one while a thread forks, and with memory that
-    is copied on write either process could get the data (open(2), notes on O_DIRECT). Children begin without buffers.
+    Their memory is shared with forked children: the disk may be filling a buffer while a thread forks, and with memory
+    that is copied on write either process could get the data (open(2), notes on O_DIRECT). Children begin without
+    buffers.
     """
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ def _sized(items: Iterable[tuple[str, Data]]) -> Iterator[tuple[str, Data, int]]
 
 
 def _some(items: Iterator[tuple[str, Data]]) -> list[tuple[str, Data, int]]:
-    """Take as many items as may be under way at the same time; their number limits the number of threads."""
+    """Take the items that may be under way at the same time; their number limits the number of threads."""
     found: list[tuple[str, Data, int]] = []
     taken = 0
     for entry in islice(_sized(items), config.REQUESTS):

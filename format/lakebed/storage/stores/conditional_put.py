@@ -2,8 +2,8 @@
 
 Publishing relies on puts that succeed only if no other writer has changed the object. Some stores accept such a put and
 ignore its condition. A probe finds that out once per endpoint, bucket and process: it puts a small object under
-conditions that hold and conditions that do not. If they are ignored, `put_weakly` reads before and after it writes:
-enough for writers that hold the lease, not for two that collide within one round trip.
+conditions that hold and conditions that do not. If conditions are ignored, `put_weakly` reads before and after it
+writes: this protects writers that hold the lease, but not two writers that collide within one round trip.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ConditionalPuts:
 
     @property
     def hold(self) -> bool:
-        """True if publishing can rely on them."""
+        """True if publishing can rely on these conditions."""
         return self.creates and self.replaces
 
 

@@ -5,8 +5,8 @@ and every request would wait forever. A second copy of the library, loaded under
 loading it takes about 20 ms, once per child that uses a store.
 
 A limit remains: glibc (seen in 2.36) does not free the loader's lock in a forked child. If another thread was loading a
-library or walking through the loaded ones at the moment of the fork, loading one in the child waits forever. Spawned
-processes are not concerned.
+library or walking through the loaded libraries at the moment of the fork, loading a library in the child waits forever.
+Spawned processes are not concerned.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def client() -> ModuleType:
     Raises
     ------
     ImportError
-        If it is not installed or cannot be loaded again after a fork.
+        If obstore is not installed or cannot be loaded again after a fork.
     """
     global _is_of_parent, _store  # noqa: PLW0603 - one copy of the library per process
     if _store is not None:

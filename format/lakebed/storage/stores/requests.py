@@ -106,8 +106,8 @@ class Requests:
     def read(self, doing: str, key: str, ask: Callable[[Any, Any], T]) -> T:
         """Make a read request as soon as the limit allows; see `ask`.
 
-        Temporary failures are retried after growing pauses: for as long as in `ask` if the server has ever answered,
-        else for as long as the client would; never beyond the caller's deadline.
+        Temporary failures are retried after growing pauses: for ``config.RETRY_SECONDS`` if the server has ever
+        answered, else for `client_retry_seconds`; never beyond the caller's deadline.
         """
         return within(lambda: self._read(doing, key, ask), doing, lambda: self._where(key))
 
@@ -192,7 +192,7 @@ class Requests:
             is_suspect = isinstance(failure, CredentialsRejectedError) or (
                 isinstance(failure, StoragePermissionError) and found.access.may_have_ended
             )
-            # If a server has never answered, it probably does not exist, or the address is wrong.
+            # A server that has never answered probably does not exist, or its address is wrong, so do not try again.
             may_pass = (
                 denied is None
                 and kind != "reads"

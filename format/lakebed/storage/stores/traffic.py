@@ -37,7 +37,7 @@ _widest = 0
 
 @dataclass(slots=True)
 class Counts:
-    """Requests that read.
+    """Counts of read requests.
 
     Parameters
     ----------
