@@ -68,8 +68,8 @@ class Wanted:
         )
         if not is_read:
             raise InvalidInputError(
-                'a ticket is the name of a dataset, or JSON with "dataset", and "columns" or "query", of at most '
-                f"{_MOST_BYTES:,} bytes"
+                'a ticket is the name of a dataset, or JSON with "dataset" and, if wanted, either "columns" or '
+                f'"query"; it has at most {_MOST_BYTES:,} bytes'
             )
         return cls(told["dataset"], None if columns is None else tuple(columns), query)
 

@@ -193,7 +193,7 @@ class Merger:
             self._plans[name] = self._plan_pair(pair)
 
     def plan_deletions(self) -> bool:
-        """Plan only the deletion of tensors that an already merged line deleted; return whether any exist."""
+        """Plan, for a version merged before, only the deletion of tensors that it lacks; return whether any exist."""
         there = self.theirs.tensors
         hidden = set(self.ours.meta.hidden_tensors)
         gone = [key for key in self.base.tensors if key in self.ours.tensors and key not in there]

@@ -226,7 +226,8 @@ def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
     codec, is_told = reader.decoder.files, reader.decoder.traits.decodes_into
     for position, (row, data, shape) in enumerate(_files(reader, rows)):
         size = dtype.itemsize * math.prod(shape)
-        # Smaller samples that are decoded into given memory are compared with the recorded shape while decoding.
+        # Check the shape before decoding, except for small samples that are decoded into given memory: their decoding
+        # compares it.
         if not is_told or size > limits.FREE_BYTES:
             with Locating(reader, row):
                 if len(data) and codec is not None:

@@ -40,7 +40,7 @@ _OWNER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The holder of a lock: process id, host name, and start (POSIX seconds).
+    """The holder of a lock: process id, host name, and the time since which it is held (POSIX seconds).
 
     Parameters
     ----------

@@ -62,8 +62,8 @@ _LARGE = 65_536
 _SMALL_ALIGNMENT = 64
 # Size of an extra field without content.
 _LEAST_PADDING = 4
-# The beginning of members up to this size is computed; for larger members their own header is read, because it has an
-# additional field.
+# The offset of the content is computed for members below this size; for others it is read from their own header, which
+# has an additional field.
 _FOUND_BY_RULE = 1 << 30
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")

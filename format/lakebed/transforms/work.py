@@ -464,7 +464,10 @@ def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
 
 
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
-    """Return number and value of a row's item in a batch; for rows of a single item, ``index`` and ``item``."""
+    """Return the number and the value of the item that a row was made from.
+
+    For a batch, which begins with item ``index``, it is one of its items; else ``index`` and ``item`` themselves.
+    """
     if not isinstance(rows, RowsOfItems):
         return index, item
     at = rows.which[row]

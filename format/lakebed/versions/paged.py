@@ -152,9 +152,9 @@ class PageTree:
     Parameters
     ----------
     entries
-        Entries of lists of pages, followed by entries of pages.
+        First the entries that name lists of pages, then those that name single pages.
     lists
-        Number of entries of lists.
+        Number of entries that name lists.
     """
 
     def __init__(self, store: PageStore, entries: Entries, lists: int) -> None:

@@ -123,8 +123,8 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
             yield read["samples"].value
 
     def _count(self, epoch: int, number: int, workers: int) -> None:
-        # The next pass may have more workers, and all must begin with the same epoch: set it for every worker number
-        # that has the same remainder.
+        # The next pass may have more workers, and all must begin with the same epoch. So also set the entries
+        # number + workers, number + 2 * workers and so on, which no worker of this pass sets.
         self._epochs[number::workers] = epoch
 
     def _loader_of(self, number: int, workers: int) -> Any:

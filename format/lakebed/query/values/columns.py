@@ -183,7 +183,7 @@ def _empty(dtype: np.dtype[Any]) -> NDArray[Any]:
 def item_of(value: Any, number: int | np.integer[Any]) -> Any:
     """Return an item of a list, None for a missing sample of a group."""
     found = value[number]
-    # A missing sample is this very array; a sample that is stored as empty is another one.
+    # A missing sample is the one cached array that `_empty` returns; a stored empty sample is another object.
     return None if isinstance(found, np.ndarray) and found is _empty(found.dtype) else found
 
 

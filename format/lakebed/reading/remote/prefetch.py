@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Limit of read-ahead, in bytes, before the reader has to wait for data for the first time.
 _FIRST = 16 << 20
-# The read-ahead is divided into this many pieces for each request that may run at the same time.
+# Maximum number of pieces that are read ahead, per request that may run at the same time.
 _PIECES = 4
 # Number of consecutive reads of neighbouring rows after which read-ahead begins: for single rows, and for slices.
 _STREAK = 3

@@ -127,7 +127,7 @@ class _Threads:
     def _work(self) -> None:
         while True:
             task = None
-            # `close` may have removed the entry or the task.
+            # Empty: nothing to do for _IDLE seconds. IndexError: `close` has removed the task.
             with contextlib.suppress(queue.Empty, IndexError):
                 task = self._tasks.popleft() if self._waiting.get(timeout=_IDLE) else None
             if task is None:

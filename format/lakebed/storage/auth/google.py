@@ -71,7 +71,10 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:  # noqa: ARG001
-    """Return the access to a bucket; the client itself renews tokens of files and of the metadata service."""
+    """Return how to access a bucket.
+
+    If the credentials are from a file or the metadata service, the client itself renews its tokens.
+    """
     emulator = os.environ.get("STORAGE_EMULATOR_HOST") or None
     if emulator and "://" not in emulator:
         emulator = f"http://{emulator}"
