@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import flight
@@ -155,12 +156,15 @@ class LakeServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _open(self, name: str) -> lakebed.Dataset:
         """Open a dataset of the place by its name, which may end in ``@`` and a version."""
-        path, at, version = name.partition("@")
-        steps = path.split("/")
-        if path != _ROOT and ("\\" in path or ":" in path or {"", ".", ".."} & {*steps}):
+        path, _, version = name.partition("@")
+        steps = {unquote(step) for step in path.split("/")}  # web servers may undo escapes
+        if path != _ROOT and ("\\" in path or ":" in path or {"", ".", ".."} & steps):
             raise InvalidInputError(f"{name!r:.200} does not name a dataset below this place")
         address = self._place if path == _ROOT else f"{self._place.rstrip('/')}/{path}"
-        return lakebed.load(address + at + version, read_only=True, creds=self._creds, verbose=False)
+        found = lakebed.load(address, read_only=True, creds=self._creds, verbose=False)
+        if version:  # not as a part of the address, where `@x/../..` would be folders
+            found.checkout(version)
+        return found
 
 
 def _wanted(descriptor: flight.FlightDescriptor) -> Wanted:

@@ -93,7 +93,8 @@ def test_columns_and_queries(
             for bad in (b"../outside", b"/in/photos", b"a//b", b"file:/x", b"a\\..\\b")
         ),
         (b'{"dataset": "photos", "query": "SELECT z FROM \\"../outside\\""}', "does not name a dataset"),
-        (b"nothing", "does not exist"),
+        *((bad, "does not name a dataset") for bad in (b"%2e%2e/outside", b"a/.%2e/outside")),
+        *((bad, "does not exist") for bad in (b"nothing", b"x@y/../../outside", b".@x/../outside")),
         (b"photos@nothing", "not found"),
         (b'{"dataset": "photos", "columns": ["no"]}', "no column 'no'"),
         (b'{"dataset": "photos", "query": "SELECT"}', "SELECT"),
