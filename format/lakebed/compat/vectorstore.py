@@ -279,15 +279,14 @@ class VectorStore:
             return self.dataset.filter(filter)
         if ids is not None:
             filter = {"ids" if "ids" in self.dataset.tensors else "id": list(ids)}  # noqa: A001
-        return self._filtered(filter)
+        return self._filtered(filter, may_be_all=False)
 
-    def _filtered(self, wanted: Filter) -> Any:
+    def _filtered(self, wanted: Filter, *, may_be_all: bool = True) -> Any:
         if not isinstance(wanted, Mapping):
             raise InvalidInputError(
                 f"a filter is a dictionary of values by tensor, or a function of a row, not {type(wanted).__name__}"
             )
-        terms: list[str] = []
-        values: list[Any] = []
+        terms, values = list[str](), list[Any]()
         for tensor, value in wanted.items():
             name = _quoted(tensor)
             is_json = self.dataset[tensor].htype == "json"
@@ -296,6 +295,8 @@ class VectorStore:
                     name + ("" if key is None else "[?]") + (" IN (?)" if isinstance(one, list) else " == ?")
                 )
                 values += [one] if key is None else [key, one]
+        if not terms and not may_be_all:
+            raise InvalidInputError("an empty filter selects all rows: name them by row_ids, or delete_all")
         where = f" WHERE {' AND '.join(terms)}" if terms else ""
         return self.dataset.query(f"SELECT *{where}", parameters=values)
 

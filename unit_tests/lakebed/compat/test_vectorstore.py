@@ -202,6 +202,8 @@ def test_versions_are_those_of_the_dataset(store: VectorStore) -> None:
         (lambda store: store.search(filter=7), "dictionary of values"),
         (lambda store: store.search(filter={}, query="SELECT *"), "one of"),
         (lambda store: store.delete(), "one of"),
+        (lambda store: store.delete(filter={}), "empty filter"),
+        (lambda store: store.delete(filter={"metadata": {}}), "empty filter"),
         (lambda store: store.delete(ids=["a"], row_ids=[0]), "one of"),
         (
             lambda store: store.add(
