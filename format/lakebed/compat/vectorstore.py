@@ -235,6 +235,12 @@ class VectorStore:
     ) -> bool:
         """Remove rows by their numbers or ids, or as a filter or a query selects them; or all rows."""
         _check_local(exec_option)
+        if (
+            isinstance(filter, Mapping)
+            and not any(value != {} for value in filter.values())
+            and not delete_all
+        ):
+            raise InvalidInputError("an empty filter selects all rows; to remove all, say delete_all=True")
         chosen = self.dataset if delete_all else self._chosen(row_ids, ids, filter, query)
         self.dataset.pop(list(chosen.sample_indices))
         self.dataset.flush()
@@ -279,9 +285,9 @@ class VectorStore:
             return self.dataset.filter(filter)
         if ids is not None:
             filter = {"ids" if "ids" in self.dataset.tensors else "id": list(ids)}  # noqa: A001
-        return self._filtered(filter, may_be_all=False)
+        return self._filtered(filter)
 
-    def _filtered(self, wanted: Filter, *, may_be_all: bool = True) -> Any:
+    def _filtered(self, wanted: Filter) -> Any:
         if not isinstance(wanted, Mapping):
             raise InvalidInputError(
                 f"a filter is a dictionary of values by tensor, or a function of a row, not {type(wanted).__name__}"
@@ -295,8 +301,6 @@ class VectorStore:
                     name + ("" if key is None else "[?]") + (" IN (?)" if isinstance(one, list) else " == ?")
                 )
                 values += [one] if key is None else [key, one]
-        if not terms and not may_be_all:
-            raise InvalidInputError("an empty filter selects all rows: name them by row_ids, or delete_all")
         where = f" WHERE {' AND '.join(terms)}" if terms else ""
         return self.dataset.query(f"SELECT *{where}", parameters=values)
 
