@@ -235,11 +235,7 @@ class VectorStore:
     ) -> bool:
         """Remove rows by their numbers or ids, or as a filter or a query selects them; or all rows."""
         _check_local(exec_option)
-        if (
-            isinstance(filter, Mapping)
-            and not any(value != {} for value in filter.values())
-            and not delete_all
-        ):
+        if not delete_all and isinstance(filter, Mapping) and all(value == {} for value in filter.values()):
             raise InvalidInputError("an empty filter selects all rows; to remove all, say delete_all=True")
         chosen = self.dataset if delete_all else self._chosen(row_ids, ids, filter, query)
         self.dataset.pop(list(chosen.sample_indices))

@@ -105,7 +105,7 @@ def test_filters_choose_rows(store: VectorStore, chosen: Any, ids: str) -> None:
     near = store.search(embedding_data="kites", filter=chosen, k=9)
     assert sorted(near["id"]) == sorted(ids)
     assert near["score"] == sorted(near["score"], reverse=True)
-    assert store.delete(filter=chosen)
+    assert store.delete(filter=chosen, delete_all=chosen == {})
     assert store.search(filter={})["id"] == [one for one in "wkgt" if one not in ids]
 
 
