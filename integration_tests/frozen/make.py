@@ -30,9 +30,7 @@ NOW = 4_102_444_800
 """2100-01-01, in POSIX seconds: files must be older than the time that a version names for its checksums."""
 
 LEFT_OUT = "encoded/ media/ backups/ searched/.lakebed/ind history/queries.json history/.queries/".split()
-LEFT_OUT += ["synced/shop/overwrite/version_control_info.json"]
-"""Begins of keys whose bytes come from Pillow, LZ4, zlib, usearch, readers of media, name the folder, or (the last) tell
-which of two threads was the first; their values are compared."""
+"""Begins of keys whose bytes come from Pillow, LZ4, zlib, usearch and readers of media, or name the folder."""
 
 MEDIA = Path(__file__).resolve().parents[2] / "unit_tests" / "data" / "golden-3.9.52.tar.xz"
 MODES = ("append", "append_dedup", "overwrite")
