@@ -48,7 +48,7 @@ class Part:
         return self.split is None and self.rows is None
 
     def of(self, ds: lakebed.Dataset) -> lakebed.Dataset:
-        """Return the view of these rows.
+        """Return the view of the selected rows.
 
         Raises
         ------

@@ -214,5 +214,5 @@ def _warn(
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of a fault of the library; it may quote texts of a dataset."""
+    """Print the traceback of a fault of the library, escaped, because it may quote texts of a dataset."""
     say_error("".join(traceback.format_exception(kind, error, trace)))

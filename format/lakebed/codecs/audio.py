@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Codecs whose packets decode independently.
 _INDEPENDENT = ("pcm_", "flac")
-# Maximum difference, in samples, between the decoded length and the container's length; a larger one is damage.
+# Maximum difference, in samples, between the decoded length and the container's; a larger difference is an error.
 _SLACK = 1 << 14
 
 

@@ -87,7 +87,7 @@ class ByteCodec(Codec):
         raise NotImplementedError
 
     def decode_into(self, data: Buffer, out: NDArray[Any]) -> None:
-        """Decompress into a C-contiguous array of :meth:`size` bytes; undefined after an error.
+        """Decompress into a C-contiguous array of :meth:`size` bytes, whose content is undefined after an error.
 
         Raises
         ------
@@ -219,7 +219,10 @@ class PictureCodec(FileCodec):
 
 
 def into(array: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
-    """Write decoded values to ``out`` if it has their shape (or that plus an axis of one) and a wide enough dtype."""
+    """Write decoded values to ``out`` if they fit, and return it; otherwise return the values.
+
+    They fit if ``out`` has their shape, or that shape and a last axis of one, and a dtype that holds all their values.
+    """
     if out is None or (out.shape != array.shape and out.shape != (*array.shape, 1)):
         return array
     if not np.can_cast(array.dtype, out.dtype):

@@ -237,7 +237,7 @@ class Image(PictureCodec):
             yield image
 
     def _check_promise(self, data: Buffer) -> FileFacts | None:
-        """Check extents that Pillow does not read from the header; return the facts if the check finds all of them."""
+        """Check extents that Pillow does not read from the header; return the facts of a PNG file, None for others."""
         if self.name == "png":  # this library's parser checks more of a PNG header than Pillow's
             return _png_facts(data)
         if self.name in _PROMISES:
@@ -620,7 +620,7 @@ def _save(pixels: NDArray[Any], name: str, quality: int | None) -> bytes:
     import PIL.Image
 
     module, _, kind, _ = _PLUGINS[name]
-    import_module("PIL." + module)  # registers the plugin, so that saving need not load all of them
+    import_module("PIL." + module)  # registers this plugin; without it, saving would load all plugins
     target = io.BytesIO()
     try:
         image = PIL.Image.fromarray(pixels)

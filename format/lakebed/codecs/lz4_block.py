@@ -4,7 +4,8 @@
     4       u32 uncompressed size
     rest    LZ4 block
 
-LZ4 frames (magic ``04 22 4d 18``) of ancient writers are read too; ``00 00 00 00 00`` and no bytes are empty.
+LZ4 frames (magic ``04 22 4d 18``) of ancient writers are read too. Five zero bytes, and no bytes at all, stand for
+empty data.
 """
 
 from __future__ import annotations

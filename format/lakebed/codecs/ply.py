@@ -1,9 +1,9 @@
 """PLY meshes, text and binary (FORMAT.md 5.3, 7).
 
 A file holds several arrays of different lengths: properties of vertices, of faces, and of any other declared element.
-The format registers one shape for them, (vertices, names), where a list of corners counts as the names ``n_points``,
-``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices, properties);
-``fields`` gives everything.
+The format registers one shape for all arrays, (vertices, names), where a list of corners counts as the names
+``n_points``, ``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices,
+properties); ``fields`` gives everything.
 
 Text files are read as sequences of numbers: line ends count as blanks. A line with more numbers than its element
 declares would shift all following ones, so it is an error if the numbers do not come out even. Some files put a row of
@@ -43,7 +43,7 @@ _OF_MICROSOFT = re.compile(rb"([+-]?)(?:(nan)\((?:s?nan|ind)\)|1\.#(IND|[QS]NAN|
 
 @dataclass(frozen=True, slots=True)
 class _Property:
-    """One property; ``count`` is the type name of the length of a list."""
+    """One property; for a list, ``count`` is the type name of the list's length, else None."""
 
     name: str
     kind: str

@@ -34,7 +34,7 @@ def library() -> tuple[str | None, str]:
     path
         File of the library; None if no usable one exists.
     problem
-        The reason; empty if the library was found.
+        Reason why no library is usable; empty if one is.
     """
     global _found  # noqa: PLW0603
     with _lock:
@@ -116,12 +116,12 @@ def resize_region(
     factors: NDArray[np.float32] | None = None,
     planar: bool = False,
 ) -> None:
-    """Resize a region of decoded pixels into a room.
+    """Resize a region of decoded pixels into an array of the output, its room.
 
     Parameters
     ----------
     pixels
-        uint8, shape (height, width) or (height, width, channels). A room of 3 channels takes one channel too.
+        uint8, shape (height, width) or (height, width, channels). One channel is repeated for a room of 3 channels.
     box, room, resized, offset, flip, factors, planar
         One row of the arguments of :func:`decode_regions`.
 

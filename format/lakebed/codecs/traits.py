@@ -48,11 +48,11 @@ class CodecTraits:
     limits_itself
         The codec itself limits pixels and frames: a video of a still picture compresses without bound.
     parts
-        A part of the first axis can be decoded for less than the whole.
+        A part of the first axis can be decoded at less cost than the whole.
     ranges
         A part can be decoded from ranges of a file that is not in memory (:mod:`lakebed.codecs.remote_video`).
     decodes_into
-        Files decode into a given array of the shape on record.
+        Files can be decoded into an existing array of the recorded shape.
     decodes_directly
         The codec has ``decode_as``, which parses the header of a file only once.
     early_header

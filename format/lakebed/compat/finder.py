@@ -56,7 +56,7 @@ class Stand(ModuleType):
             return
         if not name.startswith("_") and self.__name__ != ROOT:
             warnings.warn(
-                f"{self.__name__}.{name} is set, and nothing reads it here: {hint(self.__name__)}",
+                f"{self.__name__}.{name} is set, but lakebed does not read it: {hint(self.__name__)}",
                 stacklevel=2,
             )
         super().__setattr__(name, value)

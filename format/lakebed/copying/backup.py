@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The result of a backup: the point, and the points that the rule removed."""
+    """The result of a backup: its point, and the earlier points that the retention rule removed."""
 
     point: BackupPoint
     removed: tuple[str, ...]
@@ -44,7 +44,7 @@ def backup(
     verify: bool = False,
     progressbar: bool = False,
 ) -> Made:
-    """Add the present state of a dataset, all versions, to a repository of backups.
+    """Add the present state of a dataset, with all versions, to a repository of backups.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _check_same(
         return
     raise InvalidInputError(
         f"this place holds backups of {before}, which has no version in common with {source.url}: choose another place "
-        "for these, or pass moved=True (--moved) if it is the same dataset at another address"
+        "for its backups, or pass moved=True (--moved) if it is the same dataset at another address"
     )
 
 

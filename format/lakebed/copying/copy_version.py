@@ -67,7 +67,7 @@ def copy_version(
     Parameters
     ----------
     origin
-        The source of the copy, and the id of its head.
+        Record of the source, with the id of the copy's head.
     planned
         The new dataset without samples.
     parts

@@ -1,8 +1,8 @@
 """A repository of backups: each point appears complete or not at all, and one process at a time adds points.
 
 All visible changes are made by one conditional put of the catalog. A run stores contents under names of its own, never
-replaces one, and reuses only contents of listed points. So a process that was taken for dead and continues does no
-harm: its publish is refused, and no other run uses the contents that it removes.
+replaces a content, and reuses only contents of listed points. So a process that was taken for dead and continues does
+no harm: its publish is refused, and no other run uses the contents that it removes.
 """
 
 from __future__ import annotations
@@ -410,7 +410,7 @@ def _delete(storage: Storage, keys: Sequence[str]) -> None:
 
 
 def _entries(data: bytes, run: str) -> Iterator[StoredFile]:
-    """Parse an entry of a journal; return nothing for a damaged one, whose files are copied again."""
+    """Yield the files of a journal's entry; none if the entry is damaged: its files are then copied again."""
     try:
         found = json_style.load_object(data, "journal")["done"]
         for key, etag, size, digest in found:

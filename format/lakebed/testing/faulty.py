@@ -84,7 +84,7 @@ class FaultyStorage:
 
     @property
     def traits(self) -> StorageTraits:
-        """Traits of the inner storage that are passed on here."""
+        """Traits of the inner storage that the wrapper has, too."""
         inner = traits_of(self.inner)
         return inner.of_wrapper(mappable=inner.mappable)
 

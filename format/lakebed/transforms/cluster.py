@@ -281,11 +281,11 @@ class OnCluster(Executor):
         except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
             entry.deaths += 1
             if entry.deaths >= _MOST_DEATHS:
-                return _failed(entry.task, f"{entry.deaths} processes of the Ray cluster that did", error)
+                return _failed(entry.task, f"{entry.deaths} processes of the Ray cluster that processed", error)
         except (errors.NodeDiedError, errors.ObjectLostError) as error:
             entry.losses += 1
             if entry.losses >= _MOST_LOSSES:
-                return _failed(entry.task, f"{entry.losses} nodes of the Ray cluster that did", error)
+                return _failed(entry.task, f"{entry.losses} nodes of the Ray cluster that processed", error)
             time.sleep(_PAUSE_SECONDS)
         except errors.RayTaskError as error:
             raise _not_importable(error) from error

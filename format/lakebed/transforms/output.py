@@ -471,7 +471,7 @@ class ValueIn(OneValue):
 
 
 def _own(value: Any) -> Any:
-    """Return a copy of a value that the function could still change: the value is encoded later."""
+    """Copy a value if the function could still change it before it is encoded; return other values themselves."""
     kind = type(value)
     if kind in _CONSTANT:
         return value

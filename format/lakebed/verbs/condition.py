@@ -64,7 +64,7 @@ class Condition:
     source
         Value that is equal for all columns of the same rows.
     holds
-        Function that computes the condition for these rows.
+        Function that computes the condition for the rows of `source`.
     is_same
         Truth value in Python of ``==`` and ``!=`` of two columns, or of a column and None, which Python needs to find
         columns in lists; None for other conditions.

@@ -52,7 +52,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         is_new = name not in self  # type: ignore[attr-defined]
         if not is_new and settings:
             raise InvalidInputError(
-                f"column {name!r} exists and has its settings: {', '.join(settings)} are for a new one"
+                f"column {name!r} exists and has its settings: {', '.join(settings)} can be set for a new column only"
             )
         if callable(values):
             if is_new and settings:
@@ -61,7 +61,8 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         count = self.max_len if self.tensors else None
         if isinstance(values, VALUES) or values is None or isinstance(values, Mapping):
             if count is None:
-                raise InvalidInputError(f"there are no rows for one value: ds[{name!r}] = [...] makes some")
+                raise InvalidInputError(f"the dataset has no rows to give this value to: ds[{name!r}] = [...] adds
+                rows")
             values = [values] * count
         elif not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
             values = np.asarray(values) if hasattr(values, "__array__") else list(values)
@@ -219,7 +220,7 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
         return {"dtype": "float64"}, values
     if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
         return settings, values
-    # Imported by name, because it belongs to an upper layer.
+    # Import the module by name, because it belongs to an upper layer.
     from_dict = import_module("lakebed.importers.tables.from_tables").from_dict
     made = from_dict({name: list(values)})
     return settings, made[next(iter(made.tensors))]

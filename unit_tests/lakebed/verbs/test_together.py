@@ -104,7 +104,7 @@ def test_joins_by_other_names_and_of_everything() -> None:
     assert left.join(right, how="cross").shape == (10, 5)
     assert left.join(made(RIGHT))["x"].tolist() == []  # by all columns that both have
     assert left[:2].join(left.query("SELECT k, x * 2 AS twice"), on="k")["twice"].tolist() == [0, 4, 2]
-    with pytest.raises(InvalidInputError, match="share no column: say on="):
+    with pytest.raises(InvalidInputError, match="share no column: pass on="):
         left.join(right)
     with pytest.raises(InvalidInputError, match="how is one of inner, left"):
         left.join(right, on={"k": "key"}, how="sideways")

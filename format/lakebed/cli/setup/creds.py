@@ -172,7 +172,7 @@ def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...
         before = old.get(PREVIOUS)
         restored = parsed(before.reveal() if isinstance(before, Secret) else None)
         if restored is None:
-            raise click.ClickException(f"nothing was kept from before {name!r} was last rotated")
+            raise click.ClickException(f"{name!r} has no earlier credentials to restore")
         _store(name, restored, in_keyring=where == "keyring")
         say(f"{name!r} is what it was before it was last rotated")
         return
@@ -328,7 +328,7 @@ def _options(options: tuple[str, ...]) -> dict[str, Any]:
     provider = values.get("provider")
     if provider is not None and provider not in MAKERS and provider not in plugins.installed():
         raise click.UsageError(
-            f"there is no provider {provider!r}; there are: {', '.join([*MAKERS, *plugins.installed()])}"
+            f"{provider!r} is not a provider; providers: {', '.join([*MAKERS, *plugins.installed()])}"
         )
     return values
 

@@ -44,7 +44,7 @@ def plan(
     compression
         Compression of chunks: zstd, gzip or none.
     options
-        Tensors, decode and links.
+        Options ``tensors``, ``decode`` and ``links``; see :class:`ArrayOptions`.
     """
     library("zarr", "zarr", "Zarr folders")
     return planned(

@@ -38,7 +38,7 @@ def file_of(sample: Tensor) -> bytes:
     Raises
     ------
     ExportError
-        If it is not an image.
+        If an array is not an image.
     """
     if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
         try:

@@ -152,7 +152,7 @@ def plan(
 
 
 def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
-    """Write the images and labels of some rows; return the highest class."""
+    """Write the images and labels of some rows; return the highest number of a class."""
     done = Written()
     highest = done.each(view, piece, lambda row, at: _write_row(row, at, piece.split, context, target))
     done.result = max(highest, default=-1)
@@ -363,7 +363,7 @@ def fractional_ccwh(
     boxes
         Shape (n, 4).
     coords
-        Info of the tensor about their numbers.
+        Info of the tensor: unit and form of the boxes; see :func:`as_ltwh`.
     size
         Height and width of the image.
     """
@@ -377,7 +377,7 @@ def fractional_ccwh(
 
 def _check_count(name: str, count: int, classes: int) -> None:
     if count != classes:
-        raise ExportError(f"{name} has {count} objects, and the labels are {classes}")
+        raise ExportError(f"{name} has {count} objects, and the row has {classes} labels")
 
 
 def _word(value: Any) -> str:

@@ -59,7 +59,7 @@ class _Field:
 
 @dataclass(frozen=True)
 class _Context:
-    """State of writers."""
+    """Data that all writers of an export share."""
 
     fields: Mapping[str, _Field]
     rows: int
@@ -241,7 +241,7 @@ def _sample(row: lakebed.Dataset, context: _Context) -> bytes:
         if one.size is None:
             sizes.append(len(data))
         elif len(data) != one.size:
-            raise ExportError(f"{name}: {len(data):,} bytes are not the {one.size:,} of {one.encoding}")
+            raise ExportError(f"{name} has {len(data):,} bytes, but each value of {one.encoding} has {one.size:,}")
         values.append(data)
     if sum(map(len, values)) > _MAX_SAMPLE_BYTES:
         raise ExportError(f"the sample is larger than {_MAX_SAMPLE_BYTES:,} bytes")
@@ -260,7 +260,7 @@ def _value(tensor: lakebed.Tensor, one: _Field) -> bytes:
         if not tensor.shape or 0 in tensor.shape:
             if kind == "file":
                 return b""
-            raise ExportError("it is empty, and a file needs at least one pixel or sample")
+            raise ExportError("a file needs at least one pixel or sample, but the value is empty")
         return bytes(file_of(tensor))
     if encoding == "str":
         return str(tensor.text()).encode()
@@ -288,7 +288,7 @@ def _array(array: Any, encoding: str) -> bytes:
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
     if array.dtype != dtype:
-        raise ExportError(f"an array of {array.dtype} is none of {dtype}")
+        raise ExportError(f"an array has the dtype {array.dtype}, but its column has {dtype}")
     data: bytes = np.ascontiguousarray(array).astype(np.dtype(dtype).newbyteorder("<"), copy=False).tobytes()
     if encoding != f"ndarray:{dtype}":
         return data
@@ -348,5 +348,5 @@ def _digest(algorithm: str, data: bytes) -> str:
     if algorithm in hashlib.algorithms_available and not algorithm.startswith("shake_"):
         return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
     raise ExportError(
-        f"there is no hash {algorithm!r}; sha1, sha256, md5, xxh64, xxh3_128 and others are known"
+        f"the hash {algorithm!r} is unknown; sha1, sha256, md5, xxh64, xxh3_128 and others are known"
     )

@@ -38,7 +38,7 @@ _NOTHING = "null"  # suffix of the file that stands for a row without files
 
 @dataclass(frozen=True)
 class _Context:
-    """State of writers: kind and suffix by tensor (for media, the file adds its suffix), and the tensor of keys."""
+    """Data of all writers: kind and suffix by tensor (for media, the file adds its suffix), and the tensor of keys."""
 
     fields: Mapping[str, tuple[str, str]]
     key: str | None
@@ -77,8 +77,8 @@ def plan(
     for name, of in described.items():
         kind = _kind(ds[name], of)
         if kind is None:
-            problems.append((name, "a sample is one file, and its rows hold several: it is left out"))
-            continue
+            problems.append((name, "the tensor is left out: each of its rows holds several files, a sample can hold
+            one")) continue
         kinds[name] = kind
         if ds[name].is_link:
             problems.append((name, "the files that its links lead to are written, not the links"))
