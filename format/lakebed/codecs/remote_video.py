@@ -185,7 +185,8 @@ class _Segments:
     def _readers(self, wanted: range) -> Iterator[tuple[int, int, FrameReader | None, list[int]]]:
         """Yield runs of wanted frames: first and end of a run, its reader, and the numbers of its frames in the reader.
 
-        The reader is None if the index proves wrong."""
+        The reader is None if the index proves wrong.
+        """
         for first, stop in self._runs(wanted):
             packets, before = self._gathered(wanted[first:stop])
             reader = None
@@ -204,7 +205,8 @@ class _Segments:
     def _gathered(self, wanted: range) -> tuple[Packets | None, int]:
         """Return the packets that some frames need, and the number of frames before these packets.
 
-        The packets are None if the index proves wrong."""
+        The packets are None if the index proves wrong.
+        """
         low, high = min(wanted), max(wanted)
         segment = int(np.searchsorted(self._shown[self._keys], low, side="right")) - 1
         for start in range(segment, -1, -1):

@@ -146,8 +146,7 @@ class VectorStore:
             data = [embedding_data] if is_one else list(embedding_data)
             for name, values, make in zip(names, data, _each(names, embedding_function), strict=True):
                 if name in rows:
-                    raise InvalidInputError(f"the call has both values and embedding_data for {name!r}; pass one of
-                    them")
+                    raise InvalidInputError(f"pass either values or embedding_data for {name!r}, not both")
                 rows[name] = self._embedded(values, make)
         ids = next((name for name in ("id", "ids") if name in self.dataset.tensors), None)
         if ids is not None and rows and rows.get(ids) is None:
@@ -240,7 +239,9 @@ class VectorStore:
         """Remove rows by their numbers or ids, or as a filter or a query selects them; or all rows."""
         _check_local(exec_option)
         if not delete_all and isinstance(filter, Mapping) and all(value == {} for value in filter.values()):
-            raise InvalidInputError("an empty filter selects all rows; to remove all rows, pass delete_all=True")
+            raise InvalidInputError(
+                "an empty filter selects all rows; to remove all rows, pass delete_all=True"
+            )
         chosen = self.dataset if delete_all else self._chosen(row_ids, ids, filter, query)
         self.dataset.pop(list(chosen.sample_indices))
         self.dataset.flush()

@@ -177,8 +177,8 @@ def changed_since(source: Storage, state: State) -> bool:
 def reconciled(source: Storage, state: State, key: str, data: bytes) -> bytes:
     """Return the content that a file had when the tree was read, if it was replaced meanwhile.
 
-    Only ``commit_info.json`` can have been replaced: each publish rewrites this file of the parent version, which lists
-    its children, before it replaces the tree. The old content is computed from the tree that was read.
+    Only files ``commit_info.json`` can have been replaced: before each publish replaces the tree, it rewrites this file
+    of the parent version, because the file lists the parent's children. The old content follows from the tree.
     """
     if not _is_node(key):
         return data

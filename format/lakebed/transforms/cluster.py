@@ -281,7 +281,9 @@ class OnCluster(Executor):
         except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
             entry.deaths += 1
             if entry.deaths >= _MOST_DEATHS:
-                return _failed(entry.task, f"{entry.deaths} processes of the Ray cluster that processed", error)
+                return _failed(
+                    entry.task, f"{entry.deaths} processes of the Ray cluster that processed", error
+                )
         except (errors.NodeDiedError, errors.ObjectLostError) as error:
             entry.losses += 1
             if entry.losses >= _MOST_LOSSES:

@@ -61,8 +61,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         count = self.max_len if self.tensors else None
         if isinstance(values, VALUES) or values is None or isinstance(values, Mapping):
             if count is None:
-                raise InvalidInputError(f"the dataset has no rows to give this value to: ds[{name!r}] = [...] adds
-                rows")
+                raise InvalidInputError(f"no rows exist for this value: ds[{name!r}] = [...] adds rows")
             values = [values] * count
         elif not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
             values = np.asarray(values) if hasattr(values, "__array__") else list(values)

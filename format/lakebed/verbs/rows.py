@@ -293,7 +293,9 @@ class RowVerbs(Owner):
             If no part has this number.
         """
         if not 0 <= index < num_shards:
-            raise InvalidInputError(f"no part {index} of {num_shards}: parts have the numbers 0 to {num_shards - 1}")
+            raise InvalidInputError(
+                f"no part {index} of {num_shards}: parts have the numbers 0 to {num_shards - 1}"
+            )
         return self[len(self) * index // num_shards : len(self) * (index + 1) // num_shards]  # type: ignore[no-any-return]
 
     def train_test_split(
@@ -339,8 +341,7 @@ class RowVerbs(Owner):
         if stratify and group:
             raise InvalidInputError("rows are split by stratify= or by group=, not by both")
         if tests < 1 or trains < 1 or tests + trains > count:
-            raise InvalidInputError(f"{count:,} rows cannot be split into {trains:,} for training and {tests:,} for
-            testing")
+            raise InvalidInputError(f"{count:,} rows cannot be split into {trains:,} and {tests:,} rows")
         if (stratify or group) and not shuffle:
             raise InvalidInputError("stratify and group choose at random: leave shuffle=False out")
         chance = _chance(seed)

@@ -276,7 +276,7 @@ def test_load_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(load("imagefolder", data_dir="photos")) == 2
     assert load("lake").to_dict() == {"a": [4]}
     assert load("t.csv").a.tolist() == [1, 2]
-    with pytest.raises(IngestionError, match=r"split=None is not a split of data_files: train"):
+    with pytest.raises(IngestionError, match=r"split=None is not a split of data_files; splits: train"):
         load("csv", data_files={"train": "t.csv"})
     with pytest.raises(IngestionError, match=r"ingest_huggingface\(datasets\.load_dataset\('imdb'\), dest\)"):
         load("imdb")

@@ -187,7 +187,7 @@ def test_an_item_that_the_importer_does_not_reckon_with_costs_its_own_row(
 
 def test_a_format_that_there_is_not_names_auto() -> None:
     result = CliRunner().invoke(main, ["import", "photos", "lake"])
-    assert "no importer for 'photos'; auto finds out the format. There are: bcolz" in result.output
+    assert "no importer for 'photos'; auto detects the format. There are: bcolz" in result.output
 
 
 # -- COCO -----------------------------------------------------------------------------------------------------------

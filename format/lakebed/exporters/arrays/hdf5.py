@@ -104,7 +104,7 @@ class _File:
     def _grown(
         self, name: str, more: int, shape: tuple[int, ...], dtype: Any, itemsize: int, **settings: Any
     ) -> tuple[Any, int]:
-        """Extend an array, created if it does not exist, by more rows; return it and the number of the first new row."""
+        """Extend an array, created if it does not exist, by more rows; return it and the first new row's number."""
         array = self._file.get(name)
         if array is None:
             settings |= {"maxshape": (None, *shape), "chunks": chunk_of(shape, itemsize)}

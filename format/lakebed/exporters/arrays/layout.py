@@ -288,7 +288,9 @@ def _item(value: Any, layout: Layout) -> Any:
         return text
     found = np.asarray(value, layout.dtype)
     if found.ndim != layout.ndim and found.size:
-        raise ExportError(f"the sample has {found.ndim} axes, but other samples of the tensor have {layout.ndim}")
+        raise ExportError(
+            f"the sample has {found.ndim} axes, but other samples of the tensor have {layout.ndim}"
+        )
     return found if found.ndim == layout.ndim else found.reshape((0,) * layout.ndim)
 
 

@@ -212,8 +212,8 @@ def _cut(ds: Dataset, plan: ExportPlan) -> Iterator[tuple[str, str]]:
     count = ds.min_len
     for name in ds.tensors:
         if name in used and len(ds[name]) > count:
-                    told = f"only the first {count:,} of its {len(ds[name]):,} rows are written, because another tensor is shorter"
-        yield name, f"{told}: export ds[[...]] to write all rows of some tensors"
+            told = f"only {count:,} of its {len(ds[name]):,} rows are written: another tensor is shorter"
+            yield name, f"{told}; export ds[[...]] to write all rows of some tensors"
 
 
 def _written(

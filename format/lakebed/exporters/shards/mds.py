@@ -241,7 +241,9 @@ def _sample(row: lakebed.Dataset, context: _Context) -> bytes:
         if one.size is None:
             sizes.append(len(data))
         elif len(data) != one.size:
-            raise ExportError(f"{name} has {len(data):,} bytes, but each value of {one.encoding} has {one.size:,}")
+            raise ExportError(
+                f"{name} has {len(data):,} bytes, but each value of {one.encoding} has {one.size:,}"
+            )
         values.append(data)
     if sum(map(len, values)) > _MAX_SAMPLE_BYTES:
         raise ExportError(f"the sample is larger than {_MAX_SAMPLE_BYTES:,} bytes")

@@ -77,8 +77,8 @@ def plan(
     for name, of in described.items():
         kind = _kind(ds[name], of)
         if kind is None:
-            problems.append((name, "the tensor is left out: each of its rows holds several files, a sample can hold
-            one")) continue
+            problems.append((name, "it is left out: its rows hold several files, but a sample has one file"))
+            continue
         kinds[name] = kind
         if ds[name].is_link:
             problems.append((name, "the files that its links lead to are written, not the links"))

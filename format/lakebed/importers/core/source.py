@@ -446,7 +446,7 @@ class Source:
 
     @cached_property
     def _one(self) -> Storage:
-        """The folder of a single file."""
+        """Storage of the folder that contains a single file."""
         return open_storage(parse(self.address.rpartition("/")[0], creds=self.creds))
 
     @property

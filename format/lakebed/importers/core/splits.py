@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def split_of(name: str) -> str:
-    """Return the split named by the last word in a path that names one; "" if no word does."""
+    """Return the split of a path, named by the last word in it that is the name of a split; "" if no word is one."""
     words = re.split(r"[-_./]", name.lower())
     return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
 

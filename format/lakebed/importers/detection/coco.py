@@ -410,7 +410,7 @@ class _Planner:
         for group in only:
             if group not in groups.values():
                 there = ", ".join(sorted(set(groups.values())))
-                raise IngestionError(f"there are no annotations {group!r}; there are: {there}")
+                raise IngestionError(f"the source has no annotations {group!r}; it has: {there}")
         found = [name for name in files if not only or groups[name] in only]
         self._is_part = len(found) < len(files)
         return found

@@ -386,7 +386,9 @@ def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Te
             if not _are_numbers(value) or len(value) % 3:
                 raise ValueError(f"keypoints is {_shown(one, key)}, not numbers in threes")
             if reader.dtypes[key] == "int32" and any(n != int(n) or abs(n) >= 1 << 31 for n in value):
-                raise ValueError(f"keypoints is {_shown(one, key)}, and the others are whole numbers")
+                raise ValueError(
+                    f"keypoints is {_shown(one, key)}, but those of other annotations are whole numbers"
+                )
         elif key == "caption":
             if type(value) is not str:
                 raise ValueError(f"caption is {_shown(one, key)}, not text")
@@ -470,7 +472,7 @@ def _segments(
     if not found:
         return [], {}
     if len(found) > 1 or panoptic is None:
-        raise IngestionError("a picture has one panoptic annotation")
+        raise IngestionError("a picture can have only one panoptic annotation")
     for key, of in (("segments_info", list), ("file_name", str)):
         if type(found[0].get(key)) is not of:
             raise IngestionError(f"{_named(found[0])}: {key} is {_shown(found[0], key)}")

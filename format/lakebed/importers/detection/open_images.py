@@ -230,7 +230,7 @@ def _described(source: Source, name: str, shown: str, problems: list[Problem]) -
     if not mostly(len(good), len(pairs)):
         return {}
     problems += [
-        Problem(f"{shown} line {at}", f"it is no id and name of a class: {str(cells)[:80]}", 0)
+        Problem(f"{shown} line {at}", f"the line is not an id and a name of a class: {str(cells)[:80]}", 0)
         for at, cells in pairs.items()
         if at not in good
     ]

@@ -363,7 +363,7 @@ def _take(reader: Reader, words: Sequence[str], found: _Objects) -> str | None:
     if number != int(number) or not 0 <= number <= _MOST_CLASS:
         raise ValueError(f"{words[0]} is not a class")
     if reader.names is not None and number >= len(reader.names):
-        raise ValueError(f"class {int(number)} has no name: there are {len(reader.names):,} names")
+        raise ValueError(f"class {int(number)} has no name: only {len(reader.names):,} classes have names")
     confidence = math.nan
     if reader.confidence and _has_confidence(reader, len(values)):
         confidence = values.pop()

@@ -228,7 +228,7 @@ def scanned(
         scans.append(scan)
     if wanted is not None and not scans:
         there = ", ".join(one.name for one in found if one.name)
-        raise IngestionError(f"{name} has no database {wanted!r}: {there or 'it has one without a name'}")
+        raise IngestionError(f"{name} has no database {wanted!r}; databases: {there or 'one without a name'}")
     return scans
 
 

@@ -362,7 +362,7 @@ def _entries(
         start, stop = prefix + (start or b"0"), prefix + (stop or b":")  # in ASCII, ":" follows "9"
     for entry in store.entries(database, start, stop):
         if isinstance(entry, str | Database):
-            continue  # a message was reported by the plan; a database is another part of the import
+            continue  # the plan has reported damage, which is text; a database inside this one is imported separately
         key, value = entry
         if prefix:
             key = key[len(prefix) :]

@@ -213,7 +213,7 @@ def _shards(
     if config.get("encryption"):
         raise IngestionError(f"{where} of {source.shown} has encrypted chunks, which cannot be read")
     if config.get("item_loader") == "ParquetLoader":
-        raise IngestionError(f"{where} of {source.shown} is one of Parquet files: import these as parquet")
+        raise IngestionError(f"{where} of {source.shown} names Parquet files: import these as parquet")
     whole = str(config.get("compression") or "").partition(":")[0]
     if config.get("compression_level") not in (None, "", "chunk"):
         whole = ""
@@ -286,7 +286,7 @@ def _samples(
         with source.open(shard.name) as file:
             head = file.read(_HEAD.size)
         if head.startswith(b"ARROW1"):
-            raise IngestionError("it is an Arrow file of another version of LitData, which is not read")
+            raise IngestionError("it is an Arrow file of another version of LitData, which cannot be read")
         if head.startswith(_MAGIC):
             yield from _framed(source, shard, start, min(stop, shard.samples))
             return

@@ -146,7 +146,7 @@ def count_of(told: Any, what: str) -> int:
     Raises
     ------
     IngestionError
-        If the value is not a number of things: an integer that is not negative.
+        If the value is not a count: an integer that is not negative.
     """
     if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 1 << 62:
         raise IngestionError(f"{what} is {str(told)[:40]!r} in the index: a count was expected")
@@ -174,7 +174,7 @@ def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
             raise IngestionError(f"the compression {shard.compression!r} is unknown: {known} are known")
         if max(size, shard.nbytes) > _MAX_UNPACKED_BYTES:
             raise IngestionError(
-                f"the shard is compressed and of {shard.nbytes:,} bytes, which is more than {_MAX_UNPACKED_BYTES:,}"
+                f"the compressed shard has {shard.nbytes:,} bytes, more than the allowed {_MAX_UNPACKED_BYTES:,}"
             )
     elif size != shard.nbytes:
         problems.append(Problem(shard.name, f"it has {size:,} bytes, and {shard.nbytes:,} in the index", 0))

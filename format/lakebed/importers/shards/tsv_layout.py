@@ -364,7 +364,7 @@ def _described(source: Source, name: str) -> Tables:
         raise IngestionError(f"{name} names no TSV files")
     tables.sort(key=lambda table: table.role != IMAGES)
     if tables[0].by_row:
-        raise IngestionError(f"{name} says composite, and {tables[0].shards[0]} lists no TSV files")
+        raise IngestionError(f"{name} says composite, but {tables[0].shards[0]} lists no TSV files")
     for table in tables:
         _check_shards(table, tables[0], name)
     return Tables(_split_of(name), tables, sequence, labelmap, about)

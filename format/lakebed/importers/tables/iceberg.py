@@ -126,7 +126,7 @@ def _snapshot(table: Any, asked: str | None) -> int | None:
         found = table.snapshot_by_id(int(asked))
     if found is None and asked is not None:
         known = [*table.refs(), *(str(one.snapshot_id) for one in table.snapshots())]
-        raise IngestionError(f"the table has no snapshot {asked!r}: {', '.join(known)}")
+        raise IngestionError(f"the table has no snapshot {asked!r}; snapshots: {', '.join(known)}")
     return None if found is None else int(found.snapshot_id)
 
 

@@ -146,7 +146,7 @@ class JsonFile:
         return int(is_so[of.numbers[np.asarray(numbers, np.int64)]].sum()) if is_so.any() else 0
 
     def between(self, starts: Ints, ends: Ints) -> list[Any]:
-        """Return the values between positions, None for negative ones; errors as of :meth:`elements`."""
+        """Return the values between positions, None for negative positions; see :meth:`elements` for errors."""
         try:
             return json_arrays.values(self.text, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         except ValueError as error:
@@ -209,7 +209,7 @@ def open_json(
 
 
 def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> tuple[JsonFile, Found]:
-    """Index a file; errors as of :func:`open_json`."""
+    """Index a file; see :func:`open_json` for errors."""
     try:
         return file, _gone_through(file, wanted)
     except JsonTextError as error:

@@ -199,7 +199,7 @@ def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
     Raises
     ------
     IngestionError
-        If it is neither.
+        If the object is neither.
     """
     hint = "if pandas reads it: lakebed.from_pandas(dest, pandas.read_json(path))"
     if isinstance(found, dict):

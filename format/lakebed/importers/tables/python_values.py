@@ -121,7 +121,7 @@ def _of_rows(rows: list[Any]) -> dict[str, Sequence[Any]]:
     names: dict[str, None] = {}
     for at, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise IngestionError(f"rows are dictionaries, row {at} is of type {type(row).__name__}")
+            raise IngestionError(f"rows must be dictionaries, but row {at} is of type {type(row).__name__}")
         for key in row:
             if not isinstance(key, str):
                 raise IngestionError(f"row {at} has the key {key!r}; keys are names of tensors")

@@ -65,7 +65,7 @@ def address(src: Any) -> Elsewhere | None:
     if not isinstance(src, str | os.PathLike):
         return None
     text = os.fspath(src)
-    scheme = scheme_of(text).partition("+")[0]  # SQLAlchemy names its own driver behind it
+    scheme = scheme_of(text).partition("+")[0]  # SQLAlchemy adds the name of its driver after "+"
     scheme = _SCHEMES.get(scheme, scheme)
     rest = text.partition("://")[2]
     if scheme not in ("file", *_FILES):
@@ -126,9 +126,11 @@ def plan(
     if table is not None and not _TABLE.fullmatch(table):
         raise IngestionError(f'a table is named as in SQL, shop.orders or shop."Orders", not {table!r}')
     if since is not None and not cursor:
-        raise IngestionError("a value to begin with is one of a cursor: --cursor")
+        raise IngestionError("since= (--since) is a value of the cursor: name the cursor, cursor= (--cursor)")
     if overlap and not key:
-        raise IngestionError("rows that are read again need a key, or they would be there twice: --key")
+        raise IngestionError(
+            "overlap= (--overlap) reads rows twice: without key= (--key), they are stored twice"
+        )
     text = f"SELECT * FROM {table}" if query is None else query.strip().rstrip(";")  # noqa: S608 - of the user
     with _connected(source) as connection:
         found = _schema(connection, text, source)
@@ -139,7 +141,7 @@ def plan(
         found = _schema(connection, statement, source) if statement != text else found
     problems = []
     if since is not None and not keys:
-        told = f"later rows with {since}, the last value, are not read; a key lets them be"
+        told = f"later rows with the last value of the cursor, {since}, are not read; with a key they are"
         problems.append(Problem(str(at), told, 0))
     about = {**_asked(query, table, source), **({"since": since} if since is not None else {})}
     return plan_of_stream(
@@ -210,7 +212,7 @@ def _statement(
         return made
     name, kind = _quoted(cursor, driver), schema.field(cursor).type
     is_text = driver == "postgresql" and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
-    compared = f'{name} COLLATE "C"' if is_text else name  # as Arrow finds the highest value
+    compared = f'{name} COLLATE "C"' if is_text else name  # the order by which Arrow finds the highest value
     # Without a key, rows with the last value would come twice.
     condition = f"{compared} {'>=' if is_keyed else '>'} {_literal(since, kind)}"
     return f"{made} WHERE {condition}" + (f" OR {name} IS NULL" if is_keyed else "")
@@ -247,10 +249,12 @@ def _literal(value: str, kind: pa.DataType) -> str:
         try:
             return str(Decimal(value))
         except InvalidOperation:
-            raise IngestionError(f"the cursor is a number, and {value!r} is none") from None
+            raise IngestionError(
+                f"the cursor is a column of numbers, but {value!r} is not a number"
+            ) from None
     if _NO_LITERAL.search(value):
         raise IngestionError(
-            f"a cursor cannot begin with {value!r}: quotes, backslashes and control characters"
+            f"the cursor cannot begin with {value!r}, which has quotes, backslashes or control characters"
         )
     return f"'{value}'"
 
