@@ -214,7 +214,7 @@ class PictureCodec(FileCodec):
         return False
 
     def of_quality(self, quality: int) -> PictureCodec:
-        """Return the codec that encodes with that quality, 1 to 100, if this kind of image has one."""
+        """Return the codec that encodes with a quality from 1 to 100, if this kind of image has qualities."""
         raise NotImplementedError
 
 

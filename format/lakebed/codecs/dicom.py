@@ -99,7 +99,7 @@ def _dataset(data: Buffer) -> pydicom.Dataset:
 
 def _facts(dataset: pydicom.Dataset, size: int) -> FileFacts:
     if "Rows" not in dataset or "Columns" not in dataset:
-        raise FormatError("the DICOM file has no picture, such as a directory, a report or a structure set")
+        raise FormatError("the DICOM file has no picture; it may be a directory, a report or a structure set")
     rows, columns = int(dataset.Rows), int(dataset.Columns)
     samples = int(dataset.get("SamplesPerPixel", 1))
     shape: tuple[int, ...] = (rows, columns, samples)

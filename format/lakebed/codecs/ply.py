@@ -102,7 +102,7 @@ class Ply(FileCodec):
     name: str = "ply"
 
     def facts(self, data: Buffer) -> FileFacts:
-        """Read the number of vertices and of names from the header; the dtype of such mixtures is object.
+        """Read the number of vertices and of names from the header; the dtype is object, as names differ in dtype.
 
         Raises
         ------

@@ -136,8 +136,8 @@ def resize_region(
         shown = np.repeat(shown, 3, axis=2)
     if shown.dtype != np.uint8 or shown.shape[2] != channels:
         raise SampleDecompressionError(
-            f"an image of shape {pixels.shape} and dtype {pixels.dtype} does not become one of {channels} channels; "
-            "decode it as it is and convert it in the transform"
+            f"an image of shape {pixels.shape} and dtype {pixels.dtype} cannot become one of {channels} channels; "
+            "decode it unchanged and convert it in the transform"
         )
     status = native.resize_regions(
         [np.ascontiguousarray(shown)],
@@ -151,6 +151,6 @@ def resize_region(
     )
     if status[0]:
         raise SampleDecompressionError(
-            f"the box {tuple(box.tolist())} of an image of shape {pixels.shape} does not become {room.shape}: "
+            f"the box {tuple(box.tolist())} of an image of shape {pixels.shape} cannot be resized to {room.shape}: "
             "it leaves the image, or a side would shrink more than 249 times"
         )

@@ -210,7 +210,7 @@ class FrameReader:
             if not places:
                 return
         raise SampleDecompressionError(
-            f"{self.what} should have {self.count} frames; {len(places)} of {len(wanted)} requested ones do not decode"
+            f"{self.what} should have {self.count} frames; {len(places)} of {len(wanted)} frames do not decode"
         )
 
     def fill_by_time(self, wanted: Sequence[int], out: NDArray[np.uint8]) -> bool:

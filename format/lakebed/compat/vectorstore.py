@@ -87,7 +87,7 @@ class VectorStore:
         if dataset is None and path is not None:
             dataset = lakebed.dataset(path, read_only=read_only, overwrite=overwrite, creds=creds)
         elif dataset is None or path is not None:
-            raise InvalidInputError("give the path of a vector store, or an open dataset")
+            raise InvalidInputError("pass the path of a vector store, or an open dataset")
         self.dataset: lakebed.Dataset = dataset
         if not dataset.tensors and not dataset.read_only:
             for tensor in tensor_params:

@@ -106,7 +106,7 @@ def _refuse_nested(source: Storage, target: Storage) -> None:
         here, there = (os.path.realpath(folder) for folder in folders)
     if here == there or there.startswith(f"{here}/") or here.startswith(f"{there}/"):
         raise DatasetExistsError(
-            f"backups of {source.url} cannot lie at {target.url}: choose a place outside of the dataset, if "
+            f"backups of {source.url} cannot be stored at {target.url}: choose a place outside of the dataset, if "
             "possible on another disk or in another bucket"
         )
 
@@ -223,7 +223,7 @@ def _report(source: Storage, damaged: Mapping[str, str], *, keep_damaged: bool) 
     if damaged and not keep_damaged:
         raise ChecksumError(
             f"{source.url} is damaged: {describe(damaged)}. There is no new backup of it; earlier ones are unchanged. "
-            "Bring the damaged objects back (lakebed restore has them as they were), or repair the dataset "
+            "Bring the damaged objects back from an earlier backup (lakebed restore), or repair the dataset "
             "(lakebed repair), and repeat the backup; keep_damaged=True (--keep-damaged) backs up the intact part",
             dataset=source.url,
         )

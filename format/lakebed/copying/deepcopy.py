@@ -269,8 +269,8 @@ class _Choice:
     def of(cls, source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Choice:
         """Choose tensors or groups by the names that they have in each version.
 
-        A tensor kept in one version is kept in all: it may have had another name there, and its chunks may be in the
-        folders of those versions.
+        A tensor kept in one version is kept in all versions: it may have other names in the other versions, and its
+        chunks may be in the folders of these.
         """
         if tensors is None:
             return cls()

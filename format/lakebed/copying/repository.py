@@ -130,7 +130,7 @@ class Repository:
             why = str(error)
         raise ChecksumError(
             f"{point_key(id)} of the backups at {self.url} can not be read: {why}. This point can not be restored; "
-            "others can",
+            "other points can",
             dataset=self.url,
         )
 
@@ -202,7 +202,7 @@ class Repository:
         other = next((key for key, _ in self.storage.list("") if not key.startswith(".lakebed/")), None)
         if other is not None:
             raise PathNotEmptyException(
-                f"{self.url} holds other files ({other}) and no backups; choose an empty or new place for them"
+                f"{self.url} holds other files ({other}) and no backups; choose an empty or new place for the backups"
             )
 
     def _begin(self, source: str) -> BackupRun:

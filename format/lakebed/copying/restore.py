@@ -73,7 +73,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     if not isinstance(moment, str):
         moment = f"{_time(moment)} UTC or before"
     there = ", ".join(f"{point.id} ({_time(point.time)})" for point in points[-_SHOWN:])
-    raise InvalidInputError(f"there is no backup {moment} at {repository.url}; there are: {there or 'none'}")
+    raise InvalidInputError(f"no backup {moment} exists at {repository.url}; the latest: {there or 'none'}")
 
 
 def _time(seconds: float) -> str:

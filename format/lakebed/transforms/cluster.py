@@ -63,7 +63,7 @@ def _answer(key: str, job: bytes, task: bytes) -> bytes:
 
 
 def _seen(places: Sequence[bytes]) -> list[str | None]:
-    """Return for each pickled place the reason why it cannot be opened in this process; None if it can."""
+    """Return for each pickled object the reason why it cannot open its storage in this process; None if it can."""
     errors = [outcome(pickle.loads, place, kind=Exception).error for place in places]
     return [None if error is None else f"{type(error).__name__}: {error}" for error in errors]
 

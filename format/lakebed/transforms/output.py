@@ -31,7 +31,7 @@ _SMALL_ONES = frozenset({int, float, bool, type(None), list, dict, tuple})
 
 
 def held_bytes(value: Any) -> int:
-    """Return the approximate bytes of a value."""
+    """Return the approximate size of a value in memory, in bytes."""
     kind = type(value)
     if kind is np.ndarray:
         return int(value.nbytes) + _OBJECT

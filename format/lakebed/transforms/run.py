@@ -86,7 +86,7 @@ class Options:
         """
         if self.scheduler not in SCHEDULERS:
             raise UnsupportedSchedulerError(
-                f"scheduler {self.scheduler!r} is not supported; there are {', '.join(map(repr, SCHEDULERS))}"
+                f"scheduler {self.scheduler!r} is not supported; choose one of {', '.join(map(repr, SCHEDULERS))}"
             )
         for name in ("num_workers", "checkpoint_interval", "cache_size"):
             if getattr(self, name) < 0:

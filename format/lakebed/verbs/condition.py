@@ -259,7 +259,7 @@ class Compared(Comparing):
         """
         if self.dtype != np.bool_:
             raise InvalidKeyTypeError(
-                f"only a column of bools chooses rows, and {self!r} is not one: compare it, as in ds['age'] > 3"
+                f"only a column of bools chooses rows, but {self!r} is not one: compare it, as in ds['age'] > 3"
             )
         return self._condition(" == ", Value(value=True))
 

@@ -355,7 +355,9 @@ class RowVerbs(Owner):
             tests = int(ends[np.abs(ends - tests).argmin()])
             trains = min(trains, count - tests)
             if not trains:
-                raise InvalidInputError(f"one {group} has nearly all rows, and no rows are left for training")
+                raise InvalidInputError(
+                    f"one value of {group} has nearly all rows: no rows are left for training"
+                )
         test, train = order[:tests], order[tests : tests + trains]
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 

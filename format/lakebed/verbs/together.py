@@ -167,7 +167,7 @@ class Groups:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in _REDUCTIONS:
             raise AttributeError(
-                f"groups have no {name!r}: agg({{column: reduction}}), size() or one of {', '.join(_REDUCTIONS)}"
+                f"groups have no {name!r}: use agg({{column: reduction}}), size() or one of {', '.join(_REDUCTIONS)}"
             )
 
         def reduce(columns: str | Sequence[str] = ()) -> Any:

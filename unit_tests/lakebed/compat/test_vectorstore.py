@@ -209,7 +209,7 @@ def test_versions_are_those_of_the_dataset(store: VectorStore) -> None:
             lambda store: store.add(
                 text=["a"], metadata=[{}], embedding=[[1, 0, 0, 0]], embedding_data=["a"]
             ),
-            "too",
+            "not both",
         ),
         (lambda store: store.add(rate_limiter={"enabled": True}, text=["a"]), "rate_limiter"),
     ],

@@ -122,7 +122,7 @@ def test_a_column_that_does_not_fit_leaves_nothing(ds: lakebed.Dataset) -> None:
     with pytest.raises(InvalidOperationError, match="cannot be called on a Dataset view"):
         ds[:5]["new"] = lambda row: 1
     empty = lakebed.empty(f"mem://change-{next(NUMBER)}")
-    with pytest.raises(InvalidInputError, match="there are no rows"):
+    with pytest.raises(InvalidInputError, match="no rows exist for this value"):
         empty["a"] = 1
     empty["a"] = [1, 2]
     assert empty["a"].tolist() == [1, 2]

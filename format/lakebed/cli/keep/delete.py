@@ -27,7 +27,7 @@ def delete(url: str, tensors: tuple[str, ...], yes: bool, large: bool, force: bo
     For example: lakebed delete photos-test --yes
     """
     if force and tensors:
-        raise click.UsageError("--force is for a whole dataset")
+        raise click.UsageError("--force deletes a whole dataset: leave out -t")
     ref = parse(url, existing=True).ref
     if ref is not None and not tensors:
         raise click.UsageError(

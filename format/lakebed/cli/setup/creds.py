@@ -307,7 +307,7 @@ def _inputs(options: tuple[str, ...], kind: str) -> Given:
     found = entry(values)
     if found is None:
         raise click.UsageError(
-            "give credentials as a JSON dictionary on standard input, or say by -o where they come from"
+            "pass credentials as a JSON dictionary on standard input, or name their source by -o"
         )
     return found
 
@@ -320,7 +320,7 @@ def _options(options: tuple[str, ...]) -> dict[str, Any]:
             raise click.UsageError("an option has the form KEY=VALUE")
         if key not in _OPEN:
             raise click.UsageError(
-                f"{key} may be secret, and others can read the command line: give it on standard input or when asked"
+                f"{key} may be secret, and others can read the command line: pass it on standard input or at the prompt"
             )
         if "://" in text and "@" in urlsplit(text).netloc:
             raise click.UsageError(f"{key} holds a password, and the command line can be read by others")

@@ -116,7 +116,7 @@ def plan(
     first = outlines if is_outlined else box
     if first is None or (is_pose and points is None):
         wanted = {"pose": "bbox and one of htype keypoints_coco", "detect": "bbox"}.get(chosen, "polygon")
-        raise ExportError(f"YOLO {_TASKS[chosen]} need a tensor of htype {wanted}, and the dataset has none")
+        raise ExportError(f"YOLO {_TASKS[chosen]} need a tensor of htype {wanted}, but the dataset has none")
     label = _labels(ds, labels, first)
     native = any(ds[name].info.get("task") in _TASKS for name in (box, outlines) if name)
     context = _Context(
@@ -317,7 +317,7 @@ def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], co
     for owner, all_of in zip(owners, polygons, strict=True):
         points = np.asarray(all_of)[:, :2]
         if context.task == "obb" and len(points) != 4:
-            raise ExportError(f"object {owner} has {len(points)} corners, and an oriented box has 4")
+            raise ExportError(f"object {owner} has {len(points)} corners, but an oriented box has 4")
         box = boxes[owner] if boxes is not None and owner < len(boxes) else None
         is_native = context.native and context.task == "segment"
         if is_native and box is not None and _is_rectangle_of(points, box):

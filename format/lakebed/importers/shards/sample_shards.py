@@ -366,7 +366,7 @@ def _read(file: BinaryIO, start: int, count: int, size: int) -> bytes:
         if len(found) == count:
             return found
         size = start + len(found)
-    raise IngestionError(f"it ends at byte {size:,}, and bytes up to {start + count:,} were expected")
+    raise IngestionError(f"it ends at byte {size:,}, but bytes up to {start + count:,} were expected")
 
 
 def _verify(hashes: Sequence[tuple[str, str]], blocks: Iterable[bytes]) -> None:
