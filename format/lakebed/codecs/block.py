@@ -132,7 +132,7 @@ class Block:
         return Block(self.data[first:last], stop - start, sizes, shapes)
 
     def _early(self, start: int, stop: int) -> Sequence[EarlyFile]:
-        """Return the chunk file of exactly these samples, if one exists."""
+        """Return the chunk file of exactly these samples, in a tuple; empty if no such file exists."""
         at = 0
         for file in self.early:
             if at == start and at + file.count == stop:

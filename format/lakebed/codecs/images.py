@@ -300,14 +300,14 @@ def _pages(image: ImageFile, stored: int) -> Iterator[FileFacts]:
 
 @cache
 def _plugin(name: str) -> Callable[[BinaryIO], ImageFile]:
-    """Return Pillow's class of image files of this kind."""
+    """Return Pillow's class for files of a kind of image."""
     module, cls, *_ = _PLUGINS[name]
     found: Callable[[BinaryIO], ImageFile] = getattr(import_module("PIL." + module), cls)
     return found
 
 
 def _undisturbed(name: str) -> AbstractContextManager[object]:
-    """Silence Pillow's deprecation of the IM format, about which readers of old data can do nothing."""
+    """Silence Pillow's warning that the IM format is deprecated: readers of old data can do nothing about it."""
     if name != "im":
         return nullcontext()
     return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
@@ -576,7 +576,10 @@ def as_pixels(array: NDArray[Any], name: str, modes: list[str]) -> NDArray[Any]:
 
 
 def _grey(array: NDArray[Any], name: str, modes: list[str]) -> tuple[NDArray[Any], str | None]:
-    """Choose the mode of one channel; wider integers go into a narrower one if their values fit."""
+    """Return an array of one channel in the dtype of a mode, and the mode; None if no mode has such values.
+
+    Integers are converted to a narrower dtype if the kind of image needs it and all values fit.
+    """
     kind, size = array.dtype.kind, array.dtype.itemsize
     if kind == "b":
         return array, "1"
@@ -609,7 +612,7 @@ def _taken(modes: list[str]) -> str:
 
 
 def _kept_alpha(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Make one pixel of 255 nearly opaque in opaque pictures, because WebP stores opaque ones with three channels."""
+    """Set the alpha of one pixel to 254 if all are 255, because WebP stores opaque pictures with three channels."""
     if pixels.shape[2] == 4 and pixels[:, :, 3].min() == 255:
         pixels = pixels.copy()
         pixels[0, 0, 3] = 254

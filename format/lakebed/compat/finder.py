@@ -116,7 +116,7 @@ def missing(module: str, name: str) -> str:
 
 
 def _found(where: str) -> Any:
-    """Return the object of ``module:name``, of ``module``, or of a constant ``=NAME``."""
+    """Return the object that a table's entry means: ``module:name``, ``module``, or a constant ``=NAME``."""
     if where.startswith("="):
         from lakebed.compat import pieces
 

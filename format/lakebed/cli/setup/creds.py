@@ -292,7 +292,7 @@ def _ask(url: str, creds: NamedCredentials) -> None:
 
 
 def _inputs(options: tuple[str, ...], kind: str) -> Given:
-    """Return the entry from options, standard input and prompts."""
+    """Return the entry to store, made from options, standard input and prompts."""
     values = _options(options)
     if not sys.stdin.isatty():
         text = Secret(sys.stdin.read())

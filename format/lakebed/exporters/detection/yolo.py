@@ -299,7 +299,7 @@ def _boxes(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count
 
 
 def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int) -> _Values:
-    """Return the points of the objects; for fewer than three, the corners of their boxes.
+    """Return the points of the objects; for an object with fewer than three points, the corners of its box.
 
     If an object was imported as a box among polygons, its polygon is the rectangle of the box; such an object is
     written as a box again.

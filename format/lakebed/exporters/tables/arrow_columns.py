@@ -283,7 +283,7 @@ def _schema(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) -> pa.
 
 
 def _extension(one: ArrowColumn) -> dict[str, str] | None:
-    """Return the metadata of the field of an array by which ``datasets`` finds its extension type."""
+    """Return the metadata by which ``datasets`` finds the extension type of an array; None for other columns."""
     if not one.shape or one.feature is None:
         return None
     return {

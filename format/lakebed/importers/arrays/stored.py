@@ -129,7 +129,7 @@ class Stored:
         return [None if null else value for value, null in zip(values, nulls, strict=True)]
 
     def _items(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the first item of rows, and the end of the last one.
+        """Return the number of the first item of some rows, and the number after their last item.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Stored:
         return list(self._ragged(values, first, last))
 
     def _values(self, first: int, last: int) -> Any:
-        """Return the values of some items, flat."""
+        """Return the values of some items: all of main, or a flat array for each item."""
         if "offsets" not in self.beside:
             return self.main.read(first, last)
         offsets = _ascending(

@@ -319,7 +319,7 @@ def table_of(
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the storage type of an extension type: which extension types Arrow knows depends on imported packages."""
+    """Return the storage type of an extension type, since imported packages change which of these types Arrow knows."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
     if isinstance(kind, pa.JsonType):

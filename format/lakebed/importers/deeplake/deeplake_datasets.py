@@ -147,7 +147,7 @@ def _check_columns(source: Source, ds: Any, columns: Sequence[str]) -> None:
 
 
 def _branches_left(ds: Any) -> list[Problem]:
-    """Return the report that branches other than the open one are not imported."""
+    """Return a report of the branches that are not imported, which are all but the open one; empty if none exist."""
     others = [name for name in ds.branches.names() if name != ds.current_branch.name]
     reason = f"branches other than {ds.current_branch.name} are not imported: {', '.join(others)}"
     return [Problem("branches", reason, 0)] if others else []

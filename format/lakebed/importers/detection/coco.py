@@ -319,7 +319,7 @@ def _annotated(
 
 
 def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Return each number with the places at which it occurs."""
+    """Return each number with its positions in the list."""
     found: dict[int, list[int]] = {}
     for place, number in enumerate(numbers):
         found.setdefault(number, []).append(place)

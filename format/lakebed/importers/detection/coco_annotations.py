@@ -424,7 +424,7 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] 
     Raises
     ------
     LakebedError, LookupError, TypeError, ValueError
-        If the value is neither.
+        If the value is neither polygons nor a mask.
     """
     if type(value) is dict and "rle_mask" in reader.names:
         return decoded(value, size)

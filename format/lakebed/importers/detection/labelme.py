@@ -155,7 +155,7 @@ def _image_beside(name: str, images: Images) -> str | None:
 def _rows_of(
     source: Source, names: list[str], images: Images, problems: list[Problem], *, link: bool, alone: bool
 ) -> tuple[dict[str, _Row], list[str], set[str]]:
-    """Return rows by their images or JSON files, names with the suffixes of the images, and all labels.
+    """Return {image or JSON file: row}, names whose suffixes are the kinds of the images, and all labels.
 
     Parameters
     ----------

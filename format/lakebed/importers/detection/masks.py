@@ -83,7 +83,7 @@ def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
 
 
 def _at_most(counts: bytes, height: int, width: int) -> NDArray[np.uint8] | None:
-    """Return a mask, of which the counts may fill only the first pixels; None if the counts exceed the mask."""
+    """Return the mask of counts that cover the whole mask or only its first pixels; None if they cover more."""
     try:
         found: NDArray[np.uint8] = pycocotools().decode({"size": [height, width], "counts": counts})
     except ValueError:

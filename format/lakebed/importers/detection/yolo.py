@@ -277,7 +277,7 @@ def reader_of(
 
 
 def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
-    """Return number of numbers in a line -> number of such lines, in some label files."""
+    """Return {number of values in a line: number of such lines} for some label files."""
     found: Counter[int] = Counter()
     step = max(1, -(-len(files) // max(inspect, 1)))
     for name in files[::step]:
@@ -352,7 +352,7 @@ def _read_labels(reader: Reader, name: str, found: _Objects) -> list[Skipped]:
 
 
 def _take(reader: Reader, words: Sequence[str], found: _Objects) -> str | None:
-    """Add the object of a line; return how it was changed.
+    """Add the object of a line; return text that says how it was changed, or None.
 
     Raises
     ------

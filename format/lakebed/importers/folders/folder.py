@@ -81,7 +81,7 @@ _WRONG = (LakebedError, OSError, ValueError)
 
 
 class _Row(NamedTuple):
-    """Files of a row, named by the first, their htypes, and the class."""
+    """Files of a row, their htypes, and the class; the first file names the row."""
 
     files: Sequence[str]
     htypes: Sequence[str]
@@ -227,7 +227,7 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
 
 
 def _htypes(source: Source) -> dict[str, str]:
-    """Return the htypes of the files that have one, by name."""
+    """Return {name of a file: its htype}, without files of unknown kinds."""
     found = {}
     for name in source.files:
         suffix = suffix_of(name)

@@ -34,7 +34,7 @@ _SHOWN = 3
 
 
 class _Image(NamedTuple):
-    """An image, its class, and the group of its set with a ``/``."""
+    """An image, its class, and the group of tensors for its set, such as ``train/``."""
 
     file: str
     label: str

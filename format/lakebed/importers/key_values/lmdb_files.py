@@ -281,7 +281,7 @@ def _database(file: _Environment, name: str) -> Any:
 
 
 def _entries(file: _Environment, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Return keys, and sizes and bytes of values, from one entry on and before a key; stop at damage."""
+    """Return keys, and sizes and bytes of values, from an entry on and up to a key (exclusive); stop at damage."""
     import lmdb
 
     database = _database(file, request["entries"])

@@ -95,7 +95,7 @@ class _Value:
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers."""
+    """Data that all workers need."""
 
     source: Source
     values: Sequence[_Value]
@@ -429,7 +429,7 @@ def _stored(name: str) -> np.dtype[Any]:
 
 
 def _array(data: bytes, kind: str, suffix: str) -> NDArray[Any]:
-    """Return an array, which begins with its dtype and shape, or has one axis."""
+    """Return an array: its bytes begin with dtype and shape, except for formats without a header, of one axis."""
     names = _ARRAYS[kind]
     at, shape = 0, [-1]
     number = int(suffix) if suffix.isdecimal() else len(names)

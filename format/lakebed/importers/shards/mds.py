@@ -66,7 +66,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers."""
+    """Data that all workers need."""
 
     source: Source
     layouts: Sequence[Sequence[Column]]

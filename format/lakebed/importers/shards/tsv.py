@@ -1,7 +1,8 @@
 """TSV files with images in base64 and an index of the lines: images are read by ranges, or linked.
 
-``tsv_layout`` finds the files that belong together. Items are runs of rows with the places of their lines, so a row
-costs only the bytes of its lines; with ``link``, only their beginnings and ends are read.
+``tsv_layout`` finds the files that belong together; files of one role (img, label, ...) have the same columns. Items
+are runs of rows with the places of their lines, so a row costs only the bytes of its lines; with ``link``, only their
+beginnings and ends are read.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class _Item(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers."""
+    """Data that all workers need."""
 
     source: Source
     roles: Sequence[Role]
@@ -198,7 +199,7 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
 
 
 def _root_of(source: Source) -> tuple[Source, str | None]:
-    """Return the folder of a source, and the file that was given; None for all files."""
+    """Return the folder of a source, and the name of its file; None if the source is a folder."""
     if not source.is_file or scheme_of(source.address) in ("http", "https"):
         return source, source.name if source.is_file else None
     folder = source.link("").rpartition("/")[0] or "/"

@@ -315,7 +315,7 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
 
 
 def _beside(source: Source, given: str, name: str) -> str:
-    """Return the file of a name in a list or description.
+    """Return the name in the source of a file that a list or description names.
 
     Raises
     ------
@@ -341,7 +341,7 @@ def _entries(source: Source, name: str) -> Mapping[str, Any]:
 
 
 def _described(source: Source, name: str) -> Tables:
-    """Return the files of a description in YAML."""
+    """Return the files that a description in YAML names."""
     entries = _entries(source, name)
     is_composite = bool(entries.get("composite"))
     tables: list[Table] = []

@@ -66,7 +66,7 @@ _FAILURES = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, Va
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers: the tensor of each suffix, the one of the keys, and the descriptions of tensors."""
+    """Data that workers need: the tensor of each suffix, the tensor of the keys, and the descriptions of tensors."""
 
     source: Source
     tensors: Mapping[str, str]

@@ -246,12 +246,12 @@ def in_memory() -> str:
 
 
 def _placed(dest: Any, data: Any, name: str) -> tuple[Any, Any]:
-    """Return the place of a dataset and its data: in memory if the first argument is the data.
+    """Return the destination of a dataset and its data; if the first argument is the data, it is stored in memory.
 
     Raises
     ------
     IngestionError
-        If only a place is given.
+        If only a destination is passed.
     """
     if data is None:
         if isinstance(dest, str | os.PathLike | Dataset):

@@ -162,7 +162,7 @@ rows = stream_rows
 
 
 def _batches(source: Source, statement: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a statement; the connection ends with them."""
+    """Yield the rows of a statement, then close the connection."""
     with _connected(source) as connection, connection.cursor() as cursor:
         _execute(cursor, statement, source)
         yield from cursor.fetch_record_batch()

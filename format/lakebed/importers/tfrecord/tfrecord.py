@@ -90,7 +90,7 @@ class _Objects:
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers: columns by feature and by list of features; None for records that are stored as bytes."""
+    """Data that workers need: columns by feature and by list of features; None for records stored as bytes."""
 
     source: Source
     columns: Mapping[str, _Column] | None
