@@ -209,7 +209,7 @@ class PictureCodec(FileCodec):
         """
         raise NotImplementedError
 
-    def has_palette(self, data: Buffer) -> bool:  # noqa: ARG002 - for kinds that can have one
+    def has_palette(self, data: Buffer) -> bool:  # noqa: ARG002 - for kinds that can have a palette
         """Tell whether pixels are indices of a palette."""
         return False
 

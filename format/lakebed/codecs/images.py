@@ -87,7 +87,8 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {"gif": {"optimize": False}}
 _INTEGERS: Mapping[str, np.dtype[np.integer[Any]]] = {
     "I;16": np.dtype(np.uint16), "I": np.dtype(np.int32), "L": np.dtype(np.uint8)
 }  # fmt: skip
-# Modes in which 3.9.52 stores wider integers. 3.9.52 clips values that do not fit; this library refuses them.
+# Kind of image -> mode in which 3.9.52 stores integers that are wider than the mode. 3.9.52 clips values that do not
+# fit; this library refuses them.
 _NARROW = {"png": "I;16", "ico": "I;16", "gif": "L"}
 
 _LARGEST_SIDES: Mapping[str, int] = {

@@ -62,7 +62,7 @@ class Stand(ModuleType):
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled functions refer to modules by attribute access, such as deeplake.htype.TEXT.
+        # Pickled functions may refer to this module, as in deeplake.htype.TEXT: pickle the module by its name.
         return _again, (self.__name__,)
 
     def __dir__(self) -> list[str]:

@@ -112,7 +112,7 @@ class Runner(ABC):
     def cancel(self) -> None:
         """Make the current task end soon; no further task is started."""
 
-    def close(self) -> None:  # noqa: B027 - a runner in the calling thread holds none
+    def close(self) -> None:  # noqa: B027 - a runner in the calling thread holds no resources
         """Release resources."""
 
 

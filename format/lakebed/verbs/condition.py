@@ -246,7 +246,7 @@ class Compared(Comparing):
             return replace(asked, is_same=compare is op.ne)
         if not isinstance(other, (Compared, *VALUES)):
             return NotImplemented
-        given = other._condition() if isinstance(other, Compared) else Value(other)  # noqa: SLF001 - of this class
+        given = other._condition() if isinstance(other, Compared) else Value(other)  # noqa: SLF001 - its own class
         return self._condition(f" {WORDS[compare]} ", given)
 
     def asked(self) -> Condition:

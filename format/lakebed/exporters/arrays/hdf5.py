@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Writing", "finish", "plan", "write"]
 
-# HDF5 writes the type of an array, and with it these names, into a header of at most 64 kB.
+# Limits of the names of an enumeration: HDF5 writes them, with the type of an array, into a header of at most 64 kB.
 _MOST_NAMES = 1000
 _MOST_NAME_BYTES = 32_768
 # Chunks of texts and lists hold 1,024 references to the values.

@@ -43,7 +43,7 @@ def file_of(sample: Tensor) -> bytes:
     if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
         try:
             found: bytes = sample.tobytes()
-        except (NotImplementedError, InvalidInputError):  # its tiles are separate files
+        except (NotImplementedError, InvalidInputError):  # the sample is stored as tiles, in separate files
             return png_of(sample.numpy())
         return found
     return png_of(sample.numpy())

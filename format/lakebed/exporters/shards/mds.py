@@ -189,7 +189,7 @@ def _column(name: str, tensor: lakebed.Tensor, said: Described, problems: list[t
             return _Field(f"list[{kind}]")
         return _Field("json")
     if is_file or is_drawn(tensor, said):
-        is_whole = not nulls and 0 not in tensor.meta.min_shape  # an empty sample is not a file either
+        is_whole = not nulls and 0 not in tensor.meta.min_shape  # nulls and empty samples are not files
         if said.base.startswith("image") and is_whole and kind in ("jpeg", "png", None):
             return _Field(kind or "png")
         return _Field("bytes", told={"kind": "file", "htype": said.base, "compression": kind or "png"})

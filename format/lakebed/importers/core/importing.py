@@ -332,7 +332,7 @@ def _copied(
     report.dry_run = done.dataset is None
     if done.dataset is not None:
         report.written, report.dest = done.rows, done.dataset.path
-        report._open = lambda: done.dataset  # noqa: SLF001 - a field of its own class's
+        report._open = lambda: done.dataset  # noqa: SLF001 - a field for this module
     report.seconds = perf_counter() - started
     return report
 
@@ -404,7 +404,7 @@ class _Import:
         ds, created = self._destination(dest)
         report = self._report
         report.dest = ds.path
-        report._open = lambda: ds  # noqa: SLF001 - a field of its own class's
+        report._open = lambda: ds  # noqa: SLF001 - a field for this module
         if self._earlier.get("state") not in _OVER:
             try:
                 with aside(report.planned):

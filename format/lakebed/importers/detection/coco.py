@@ -596,7 +596,7 @@ def _looks_like_coco(source: Source, name: str) -> bool:
         if size > _HEAD_BYTES:
             file.seek(max(0, size - _HEAD_BYTES))
             keys |= set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
-    # If the file is large, only its beginning and end were searched; one of the two arrays is enough there.
+    # If the file is large, only its beginning and end were searched: one of the two keys is enough then.
     found = keys & {b"images", b"annotations"}
     return len(found) == 2 or (size > _HEAD_BYTES and bool(found))
 

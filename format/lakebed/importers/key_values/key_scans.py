@@ -153,7 +153,7 @@ class Scan:
             self.special[key] = value
             if len(self.special) <= _MOST_ASIDE:
                 return
-            # This form has more keys than special keys could have: its entries are data.
+            # So many keys of the form of special keys, such as `__len__`, are not special: their entries are rows.
             for before in list(self.special)[:-1]:
                 self.whole.add(before, self.special[before])
             self.special = None

@@ -249,7 +249,7 @@ def _opened(path: str) -> _Environment:
     import lmdb
 
     size = os.stat(path).st_size  # noqa: PTH116 - addresses are strings here
-    with suppress(ImportError, ValueError, OSError):  # the mapped file counts against the memory limit
+    with suppress(ImportError, ValueError, OSError):  # raise the memory limit, because the mapped file counts
         import resource
 
         most, hard = resource.getrlimit(resource.RLIMIT_AS)

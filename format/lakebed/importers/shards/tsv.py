@@ -42,8 +42,8 @@ _MOST_LINE_BYTES = 1 << 30
 _HEAD_BYTES = 64 << 10  # bytes read of the first line of a file, and of lines whose image is linked
 _TAIL_BYTES = 4  # end of a line with base64: two "=" and the line break
 _MOST_LOOKED_AT = 256  # number of lines that decide the kinds of columns
-_MOST_LOOKED_AT_BYTES = 32 << 20  # limit of bytes of one such line
-_MOST_HELD = 256 << 20  # limit of bytes of all such lines together
+_MOST_LOOKED_AT_BYTES = 32 << 20  # limit of bytes of a line that decides kinds
+_MOST_HELD = 256 << 20  # limit of bytes of all lines that decide kinds
 _MOST_SNIFFED = 8  # number of files whose first lines are inspected, in a folder without an index
 
 

@@ -28,7 +28,7 @@ from lakebed.importers.core.source import Source
 from lakebed.native import json_arrays
 from lakebed.native.json_arrays import ArrayScanner, JsonTextError
 
-# Limit of the total bytes of files that are held in memory; larger files are mapped, and must not be truncated while
+# Limit of the total bytes of files that are held in memory; other files are mapped, and must not be truncated while
 # they are read.
 HELD_BYTES = 64 << 20
 

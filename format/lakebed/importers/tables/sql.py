@@ -131,7 +131,7 @@ def plan(
         raise IngestionError(
             "overlap= (--overlap) reads rows twice: without key= (--key), they are stored twice"
         )
-    text = f"SELECT * FROM {table}" if query is None else query.strip().rstrip(";")  # noqa: S608 - of the user
+    text = f"SELECT * FROM {table}" if query is None else query.strip().rstrip(";")  # noqa: S608 - the user's statement
     with _connected(source) as connection:
         found = _schema(connection, text, source)
         keys = [column_of(one, found) for one in key]
@@ -331,7 +331,9 @@ def _connection(driver: str, place: str) -> Any:
         connect = import_module("adbc_driver_manager.dbapi").connect
         opened = connect(library, entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=True)
         with opened.cursor() as cursor:
-            cursor.execute("SET arrow_lossless_conversion = true")  # JSON and large integers by name
+            cursor.execute(
+                "SET arrow_lossless_conversion = true"
+            )  # JSON and large integers get types of their own
         return opened
     if driver == "bigquery":
         project, _, dataset = rest.partition("/")
@@ -349,7 +351,7 @@ def _schema(connection: Any, statement: str, source: Source) -> pa.Schema:
         try:
             return cursor.adbc_execute_schema(statement)
         except import_module("adbc_driver_manager").NotSupportedError:
-            cursor.execute(f"SELECT * FROM (\n{statement}\n) AS q LIMIT 0")  # noqa: S608 - of the user
+            cursor.execute(f"SELECT * FROM (\n{statement}\n) AS q LIMIT 0")  # noqa: S608 - the user's statement
             return cursor.fetch_record_batch().schema
 
 
