@@ -191,7 +191,7 @@ class PictureCodec(FileCodec):
         Raises
         ------
         SampleCompressionError
-            If this kind of image cannot hold its shape, dtype or values.
+            If this kind of image cannot hold the shape, dtype or values of the array.
         """
         raise NotImplementedError
 

@@ -63,7 +63,9 @@ class Dicom(FileCodec):
             facts = _facts(dataset, len(data))
             values = np.asarray(dataset.pixel_array)
             if values.size != math.prod(facts.shape):
-                raise FormatError(f"a DICOM file of shape {facts.shape} holds {values.size} values")
+                raise FormatError(
+                    f"a DICOM file declares the shape {facts.shape}, but holds {values.size} values"
+                )
             values = values.reshape(facts.shape)
         return into(np.ascontiguousarray(values, dtype=facts.dtype), out)
 

@@ -90,7 +90,7 @@ class Las(FileCodec):
             with laspy.open(io.BytesIO(data), read_evlrs=False) as reader:
                 points = reader.read_points(header.point_count)
             if len(points) != header.point_count:
-                raise FormatError(f"a LAS file of {header.point_count} points holds {len(points)}")
+                raise FormatError(f"a LAS file declares {header.point_count} points, but holds {len(points)}")
             return {name: np.array(points[name]) for name in _names(header)}
 
     def metadata(self, data: Buffer) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class RemoteVideo:
                 return None
             if shape is not None and segments.shape != shape:
                 raise FormatError(
-                    f"a {self.name} file holds an array of shape {segments.shape}, its chunk says {shape}"
+                    f"a {self.name} file holds an array of shape {segments.shape}, but its chunk says {shape}"
                 )
             return segments.frames(selection)
 

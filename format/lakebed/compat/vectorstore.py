@@ -138,7 +138,9 @@ class VectorStore:
             Values by tensor, as for ``ds.extend``.
         """
         if rate_limiter and rate_limiter.get("enabled"):
-            raise InvalidInputError("rate_limiter: limit the calls in the embedding function itself")
+            raise InvalidInputError(
+                "rate_limiter is not supported: limit the calls in the embedding function itself"
+            )
         rows = dict(tensors)
         if embedding_data is not None:
             names = self._vectors(embedding_tensor)

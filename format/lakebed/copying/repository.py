@@ -109,7 +109,7 @@ class Repository:
         except FormatError as error:
             raise ChecksumError(
                 f"{CATALOG_KEY} of the backups at {self.url} can not be read: {error}. The points themselves are "
-                f"whole: `lakebed restore {self.url} DEST --at ID` restores each; its ids are the names in "
+                f"whole: `lakebed restore {self.url} DEST --at ID` restores each; the ids are the names in "
                 "points/. Make further backups at another place",
                 dataset=self.url,
             ) from error
@@ -217,7 +217,7 @@ class Repository:
                 raise LockedException(
                     f"another backup to {self.url} is being made by process {before.pid} on {before.host}, last "
                     f"seen {max(0, round(clock.now() - before.seen))} s ago; wait for its end. If it was killed, "
-                    f"a new backup can begin {config.LEASE_SECONDS:g} s after that"
+                    f"a new backup can begin {config.LEASE_SECONDS:g} s after it was last seen"
                 )
             return replace(catalog, run=replace(fresh, id=before.id))
 

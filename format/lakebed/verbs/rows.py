@@ -411,7 +411,7 @@ class RowVerbs(Owner):
         """
         if not hasattr(other, "tensors"):
             raise InvalidInputError(
-                f"rows are joined with those of a dataset or a result, not of {type(other).__name__}: "
+                f"rows can be joined with rows of a dataset or a result, not of {type(other).__name__}: "
                 "lakebed.from_pandas(frame) makes a dataset of a frame"
             )
         mine, its = self.tensors, other.tensors

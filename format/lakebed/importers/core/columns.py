@@ -17,7 +17,7 @@
 Nulls stay nulls.
 """
 
-# Paths are strings here, as in storage.
+# Paths are strings in this module, as in storage.
 
 from __future__ import annotations
 

@@ -534,7 +534,7 @@ class _Planner:
                 if key in mine:
                     raise IngestionError(f"{told} in the same file: give one of them another id")
                 raise IngestionError(
-                    f"{told} in a file before: give the files groups of their own, groups={{...}} (--groups)"
+                    f"{told} in an earlier file: give the files groups of their own, groups={{...}} (--groups)"
                 )
             mine.add(key)
 

@@ -266,7 +266,7 @@ def _element_of(source: Source, piece: _Piece) -> Element:
     """
     size = piece.stop - piece.start
     if size > _MOST_ELEMENT_BYTES:
-        raise IngestionError(f"an element of {piece.file} has {size:,} bytes")
+        raise IngestionError(f"an element of {piece.file} is too large: it has {size:,} bytes")
     with source.open(piece.file) as file:
         file.seek(piece.start)
         return parse_xml(file.read(size), piece.file, piece.encoding)
@@ -321,7 +321,7 @@ class _Scan:
         if not path and tag != "annotations":
             raise IngestionError(f"{self._name} is not a CVAT file: its root is {tag[:40]!r}")
         if len(path) > _MOST_DEPTH:
-            raise IngestionError(f"{self._name} nests more than {_MOST_DEPTH} elements")
+            raise IngestionError(f"{self._name} nests elements more than {_MOST_DEPTH} deep")
         path.append(tag)
         if len(path) == 2 and tag == "track":
             self._track = attributes

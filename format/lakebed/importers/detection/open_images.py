@@ -112,7 +112,9 @@ def plan(source: Source, *, classes: str | None = None, **options: Unpack[ImageO
         raise IngestionError(f"{source.shown} has no CSV files of Open Images")
     images = Images(source)
     if not images.names:
-        raise IngestionError(f"{source.shown} has no images: annotations of Open Images come without them")
+        raise IngestionError(
+            f"{source.shown} has no images: the annotations of Open Images do not contain them"
+        )
     problems: list[Problem] = []
     names, described = _names(source, tables, classes, problems)
     lines, mids = _scanned(source, tables, {stem_of(name) for name in images.names}, problems)

@@ -319,9 +319,9 @@ def _shape_of(text: str) -> tuple[int, int]:
     try:
         points, numbers = (int(part) for part in text.replace("x", ",").split(","))
     except ValueError:
-        raise IngestionError(f"kpt_shape is points,numbers as 17,3, not {text!r}") from None
+        raise IngestionError(f"kpt_shape must be points,numbers, such as 17,3, not {text!r}") from None
     if points < 1 or numbers not in (2, 3):
-        raise IngestionError(f"kpt_shape is points,2 or points,3, not {text!r}")
+        raise IngestionError(f"kpt_shape must be points,2 or points,3, not {text!r}")
     return points, numbers
 
 

@@ -315,7 +315,7 @@ def _kpt_shape(value: Any, name: str) -> tuple[int, int] | None:
         or sides[1] not in (2, 3)
         or sides[0] < 1
     ):
-        raise IngestionError(f"kpt_shape in {name} is [points, 2 or 3], not {value!r}")
+        raise IngestionError(f"kpt_shape in {name} must be [points, 2 or 3], not {value!r}")
     if sides[0] > _MOST_CLASSES:
         raise IngestionError(f"kpt_shape in {name} is too large: {value!r}")
     return int(sides[0]), int(sides[1])

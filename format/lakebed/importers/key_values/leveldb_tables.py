@@ -181,7 +181,7 @@ class Folder:
         total = sum(self._files[name] for name in self._logs)
         if total > _MOST_LOG_BYTES:
             raise IngestionError(
-                f"logs of {total:,} bytes are more than {_MOST_LOG_BYTES:,}: compact the database"
+                f"logs of {total:,} bytes are larger than the allowed {_MOST_LOG_BYTES:,}: compact the database"
             )
         found: dict[bytes, _Change] = {}
         for name in self._logs:

@@ -127,7 +127,7 @@ def _names_files(value: Any) -> bool:
 
 
 def line_offsets(source: Source, name: str, problems: list[Problem]) -> Offsets:
-    """Return the first byte of each line of a file, and the size of the file at the end.
+    """Return the offset of each line of a file, and the size of the file as the last offset.
 
     If the index beside the file does not fit, the file is read.
     """
@@ -211,7 +211,7 @@ def _split_of(name: str) -> str:
 
 
 def _plain(source: Source, name: str | None, problems: list[Problem]) -> list[Tables]:
-    """Return the files of each split by their names: files of one base are a shard."""
+    """Return the files of each split by their names: files whose names have the same base are a shard."""
     bases: dict[str, dict[str, str]] = {}
     known = source.with_suffix(".tsv")
     if name is None and not known:

@@ -102,7 +102,7 @@ def _metadata(source: Source) -> str:
     Raises
     ------
     IngestionError
-        If a folder has none.
+        If a folder has no file of metadata.
     """
     if source.is_file:
         return source.address

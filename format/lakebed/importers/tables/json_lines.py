@@ -157,7 +157,7 @@ def _is_list(source: Source, name: str) -> bool:
 
 
 def _is_lines(source: Source, name: str) -> bool:
-    """Return whether the first line of a file is an object of JSON, and others follow."""
+    """Return whether the first line of a file is an object of JSON, and more lines follow."""
     with source.open(name) as file:
         lines = iter(partial(file.readline, _MOST_LINE_BYTES), b"")
         try:

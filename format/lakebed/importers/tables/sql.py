@@ -305,8 +305,8 @@ def _connected(source: Source) -> Iterator[Any]:
         check_installed(f"Databases of {driver}", driver, "adbc-driver-manager", package)
     elif not is_installed(package):
         raise IngestionError(
-            f"databases of {driver} need their ADBC driver: pip install {package}; drivers of {', '.join(_EXTRAS)} "
-            "are extras of these names"
+            f"databases of {driver} need their ADBC driver: pip install {package}; the extras "
+            f"{', '.join(_EXTRAS)} install the drivers of these databases"
         )
     failed = import_module("adbc_driver_manager").Error
     try:
