@@ -281,7 +281,7 @@ def test_in_place_refuses_rows_that_would_not_match_the_others(make: Make) -> No
     def twice(row: Any, out: Any) -> None:
         out.a.extend([row.a.numpy()] * 2)
 
-    with pytest.raises(InvalidOutputDatasetError, match="left tensor 'b' with its 6"):
+    with pytest.raises(InvalidOutputDatasetError, match="none for tensor 'b', which keeps 6"):
         twice().eval(ds, skip_ok=True, progressbar=False)
     assert rows(ds) == [(i, str(i)) for i in range(6)]
 
