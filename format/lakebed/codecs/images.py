@@ -262,7 +262,7 @@ class Image(PictureCodec):
 
 
 def is_stack(file: BinaryIO, stored: int) -> bool:
-    """Tell whether a TIFF file of that size has several pages, all of one size and kind; only headers are read."""
+    """Tell whether a TIFF file of `stored` bytes has several pages, all of one size and kind; only headers are read."""
     with damage("tiff", b""), _plugin("tiff")(file) as image:
         kinds = [facts for facts, _ in zip(_pages(image, stored), range(2), strict=False)]
         return len(kinds) == 2 and all(facts == kinds[0] for facts in _pages(image, stored))

@@ -97,7 +97,8 @@ def decode_regions(
     Returns
     -------
     ndarray
-        Statuses, uint8, shape (n,): 0 for decoded regions; decode the others by their codec and :func:`resize_region`.
+        Statuses, uint8, shape (n,): 0 for decoded regions; decode regions with another status by their codec and
+        :func:`resize_region`.
     """
     library()
     return native.decode_regions(

@@ -24,7 +24,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
     # -- changes that are stored -------------------------------------------------------------------------------------
 
     def add_column(self, name: str, values: Any, **settings: Any) -> Self:
-        """Add a column, or replace the values of one; ``ds["new"] = values`` does the same.
+        """Add a column, or replace the values of an existing one; ``ds["new"] = values`` does the same.
 
         Parameters
         ----------

@@ -75,7 +75,7 @@ class KindOptions(TypedDict, total=False):
     ]
     compression: Annotated[
         str | None,
-        "Kind of image that is stored; left out, that of the images, and of most of them where they differ.",
+        "Kind of image that is stored; left out, the kind of the images with the most bytes.",
     ]
 
 
@@ -200,7 +200,7 @@ def content_of(
     Raises
     ------
     IngestionError
-        If `wish` is none of :data:`KINDS`.
+        If `wish` is not one of :data:`KINDS`.
     """
     if wish is not None and wish not in KINDS:
         raise IngestionError(f"{name} cannot be {wish!r}: kinds are {', '.join(KINDS)}")

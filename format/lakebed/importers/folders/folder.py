@@ -132,7 +132,7 @@ def plan(
     creds_key
         Name of the credentials that the links need.
     compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+        Kind of image that is stored; left out, the kind of the files with the most bytes.
     notes
         Texts and JSON files without another file of their stem: rows makes rows of them, skip passes them over, auto
         passes them over if they are fewer than the other rows.

@@ -231,7 +231,7 @@ def ingest_kaggle(
     exist_ok
         Import the files that the folder holds already, without a download.
     images_compression
-        Kind of image that is stored; ``"auto"`` is the kind of the files, or the most frequent one if they differ.
+        Kind of image that is stored; ``"auto"`` is the kind of the files with the most bytes.
     dest_creds
         Credentials of the dataset.
     kaggle_credentials

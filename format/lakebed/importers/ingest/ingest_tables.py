@@ -143,7 +143,7 @@ def ingest_huggingface(
     dest
         Address of the new dataset, or an open dataset, to which rows are appended.
     use_progressbar, progressbar
-        Show a progress bar, unless one of them is false: 3.x has the first, and its other functions the second.
+        Show a progress bar, unless one of the two is false; in 3.x, this function has the first, others the second.
     token, connect_kwargs
         Ignored.
     dataset_kwargs

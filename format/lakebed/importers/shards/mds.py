@@ -90,7 +90,7 @@ def plan(source: Source, *, splits: bool = True, **options: Unpack[KindOptions])
     Parameters
     ----------
     source
-        The folder of the index, or the one above those of the splits.
+        The folder of the index, or the folder above the folders of the splits.
     splits
         Make a split of each folder.
     options

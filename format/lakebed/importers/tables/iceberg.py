@@ -61,7 +61,7 @@ def plan(
     Raises
     ------
     IngestionError
-        If no such table or snapshot exists, or its files lie elsewhere.
+        If no such table or snapshot exists, or its files are outside of its folder.
     """
     check_installed("Iceberg tables", "iceberg", "pyiceberg")
     with foreign(source.shown):
