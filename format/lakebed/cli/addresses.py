@@ -96,7 +96,7 @@ def _rows(text: str) -> slice | list[int]:
     numbers = [_INTEGER.fullmatch(part) for part in text.split(",")]
     if all(m and m[1] for m in numbers):
         return [int(m[1]) for m in numbers if m]
-    raise click.UsageError(f"rows are [START:STOP], [START:STOP:STEP] or [3,5,8], not [{text}]")
+    raise click.UsageError(f"rows must be [START:STOP], [START:STOP:STEP] or [3,5,8], not [{text}]")
 
 
 def opened(url: str, as_of: str | None = None) -> lakebed.Dataset:

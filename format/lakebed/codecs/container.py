@@ -67,7 +67,7 @@ def _check_lists(data: Buffer) -> None:
     while at + 12 <= len(view):
         size = int.from_bytes(view[at + 4 : at + 8], "little")
         if bytes(view[at : at + 4]) == b"LIST" and at + size > len(view) + _LIST_SLACK:
-            raise FormatError(f"damaged file of {len(view)} bytes: a list at byte {at} has {size} bytes")
+            raise FormatError(f"damaged file of {len(view)} bytes: the list at byte {at} claims {size} bytes")
         at += 8 + size + size % 2
 
 

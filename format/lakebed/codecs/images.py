@@ -434,7 +434,9 @@ def _facts(image: ImageFile, name: str, stored: int) -> FileFacts:
         with damage(name, b""):
             width, height = _tiff_tag(image, _WIDTH), _tiff_tag(image, _HEIGHT)
     if mode is None or width <= 0 or height <= 0:
-        raise CorruptedSampleError(f"a {name} image of {width} x {height} pixels in mode {image.mode!r}")
+        raise CorruptedSampleError(
+            f"a {name} image of {width} x {height} pixels in mode {image.mode!r} cannot be read"
+        )
     channels, dtype = mode
     check_pixels(
         name, height, width, channels, 1 if dtype == "bool" else 8 * np.dtype(dtype).itemsize, stored
@@ -486,7 +488,7 @@ def _check_palette(data: Buffer) -> None:
     raw = raw[14:] if bytes(raw[:2]) == b"BM" else raw
     bits, colors = int.from_bytes(raw[14:16], "little"), int.from_bytes(raw[32:36], "little")
     if int.from_bytes(raw[:4], "little") >= 40 and bits <= 8 and colors > 256:
-        raise CorruptedSampleError(f"a bitmap of {len(data)} bytes says that it has {colors} colours")
+        raise CorruptedSampleError(f"a bitmap of {len(data)} bytes declares {colors} colours, more than 256")
 
 
 def _check_tiles(data: Buffer) -> None:
@@ -571,7 +573,7 @@ def as_pixels(array: NDArray[Any], name: str, modes: list[str]) -> NDArray[Any]:
         )
     if max(array.shape[:2], default=0) > largest_side(name):
         raise SampleCompressionError(
-            f"an image of shape {shape} has a side of more than the {largest_side(name)} pixels of {name}"
+            f"an image of shape {shape} has a side of more than {largest_side(name)} pixels, the limit of {name}"
         )
     return np.ascontiguousarray(array)
 
@@ -599,7 +601,7 @@ def _grey(array: NDArray[Any], name: str, modes: list[str]) -> tuple[NDArray[Any
     low, high = int(array.min()), int(array.max())
     if low < bounds.min or high > bounds.max:
         raise SampleCompressionError(
-            f"{name} holds integers from {bounds.min} to {bounds.max}; these go from {low} to {high}"
+            f"{name} can hold integers from {bounds.min} to {bounds.max}, but the array has {low} to {high}"
         )
     return array.astype(_INTEGERS[mode]), mode
 

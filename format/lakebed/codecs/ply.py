@@ -438,7 +438,7 @@ def _text_rows(
             if item.count is not None:
                 count = words[at] if at < len(words) else b""
                 if not count.isdigit() or len(count) > 9:
-                    raise FormatError(f"a list of {item.name!r} in a PLY file has no length")
+                    raise FormatError(f"a list of {item.name!r} in a PLY file has no valid length")
                 length, at = int(count), at + 1
                 lengths[number].append(length)
             if at + length > len(words):

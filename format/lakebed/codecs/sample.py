@@ -134,7 +134,7 @@ class Sample:
                 if not len(data):
                     raise CorruptedSampleError(f"{self._place()}: an empty file, of 0 bytes")
                 raise CorruptedSampleError(
-                    f"{self._place()}: {len(data)} bytes that are not a known kind of file; "
+                    f"{self._place()}: {len(data)} bytes are not a known kind of file; "
                     "if you know the compression, name it when you read the file"
                 )
         return self._kind

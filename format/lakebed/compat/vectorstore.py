@@ -293,7 +293,7 @@ class VectorStore:
     def _filtered(self, wanted: Filter) -> Any:
         if not isinstance(wanted, Mapping):
             raise InvalidInputError(
-                f"a filter is a dictionary of values by tensor, or a function of a row, not {type(wanted).__name__}"
+                f"a filter must be a dictionary of values by tensor or a function of a row, not {type(wanted).__name__}"
             )
         terms, values = list[str](), list[Any]()
         for tensor, value in wanted.items():
@@ -340,12 +340,12 @@ def _check_local(exec_option: str | None) -> None:
     if exec_option == "tensor_db":
         raise InvalidInputError("exec_option tensor_db belongs to the service of Deep Lake's vendor")
     if exec_option not in (None, "auto", "python", "compute_engine"):
-        raise InvalidInputError(f"exec_option is auto, python or compute_engine, not {exec_option!r}")
+        raise InvalidInputError(f"exec_option must be auto, python or compute_engine, not {exec_option!r}")
 
 
 def _metric(name: str) -> str:
     if str(name).lower() not in _METRICS:
-        raise InvalidInputError(f"distance_metric is one of COS, L2, L1, max and dot, not {name!r}")
+        raise InvalidInputError(f"distance_metric must be one of COS, L2, L1, max and dot, not {name!r}")
     return str(name).lower()
 
 

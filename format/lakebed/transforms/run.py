@@ -126,7 +126,7 @@ def run(
     target = data if in_place else output
     if not isinstance(target, HasTable):
         raise InvalidOutputDatasetError(
-            f"the output of a transform is a dataset, not {type(target).__name__}; pass ds_out="
+            f"the output of a transform must be a dataset, not {type(target).__name__}; pass ds_out="
         )
     table = target._table()  # noqa: SLF001
     _check_output(table, in_place=in_place, options=options)

@@ -66,7 +66,9 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         elif not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
             values = np.asarray(values) if hasattr(values, "__array__") else list(values)
         if count is not None and len(values) != count:
-            raise InvalidInputError(f"{len(values):,} values for the {count:,} rows of column {name!r}")
+            raise InvalidInputError(
+                f"{len(values):,} values cannot fill the {count:,} rows of column {name!r}"
+            )
         if not is_new:
             self[name][:] = values
             return self

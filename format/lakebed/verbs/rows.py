@@ -172,7 +172,7 @@ class RowVerbs(Owner):
         given: Any = by
         if callable(given) or hasattr(given, "to_arrow"):
             raise InvalidInputError(
-                "rows are sorted by names of columns, ds.sort('age'); sorted(ds, key=...) is Python's"
+                "sort takes names of columns, ds.sort('age'); to sort by a function, use sorted(ds, key=...)"
             )
         names = listed(by)
         flags = [descending] * len(names) if isinstance(descending, bool) else list(descending)
@@ -339,11 +339,11 @@ class RowVerbs(Owner):
         tests = (count - trains if trains is not None else -(-count // 4)) if tests is None else tests
         trains = count - tests if trains is None else trains
         if stratify and group:
-            raise InvalidInputError("rows are split by stratify= or by group=, not by both")
+            raise InvalidInputError("pass stratify= or group=, not both")
         if tests < 1 or trains < 1 or tests + trains > count:
             raise InvalidInputError(f"{count:,} rows cannot be split into {trains:,} and {tests:,} rows")
         if (stratify or group) and not shuffle:
-            raise InvalidInputError("stratify and group choose at random: leave shuffle=False out")
+            raise InvalidInputError("stratify and group choose at random: omit shuffle=False")
         chance = _chance(seed)
         order = chance.permutation(count) if shuffle else np.arange(count)[::-1]
         if stratify:

@@ -93,7 +93,7 @@ class Groups:
         self._by = listed(by) if isinstance(by, Iterable) else []
         if not self._by or not all(isinstance(name, str) for name in self._by):
             raise InvalidInputError(
-                "rows are grouped by names of columns: store other values first, as in ds['old'] = ds['age'] > 30"
+                "groupby takes names of columns: store other values first, as in ds['old'] = ds['age'] > 30"
             )
 
     def agg(

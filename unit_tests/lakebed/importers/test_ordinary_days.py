@@ -227,7 +227,7 @@ def test_categories_as_programs_write_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"category_id": 99}, "annotation 11: category_id 99 is not one of the categories'"),
+        ({"category_id": 99}, "annotation 11: category_id 99 is not the id of a category"),
         ({"bbox": [1, 2, 3]}, "annotation 11: bbox is [1, 2, 3], not four numbers"),
         (
             {"segmentation": [[1, 1, 2]]},

@@ -136,7 +136,7 @@ def test_parts_with_the_same_shares(ds: lakebed.Dataset) -> None:
         train, test = many.train_test_split(0.2, seed=seed, stratify="label")
         assert test["label"].value_counts() == {"a": 12, "b": 6, "c": 2}
         assert train["label"].value_counts() == {"a": 48, "b": 24, "c": 8}
-    with pytest.raises(InvalidInputError, match="leave shuffle=False out"):
+    with pytest.raises(InvalidInputError, match="omit shuffle=False"):
         ds.train_test_split(stratify="kind", shuffle=False)
 
 

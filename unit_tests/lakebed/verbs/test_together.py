@@ -367,13 +367,13 @@ def test_groups_as_pandas_asks_for_them() -> None:
             "is not a reduction of a column, <built-in function max>",
         ),
         (lambda: groups.agg({"born": "mean"}), "no mean of dates and times, 'born'"),
-        (lambda: ds.groupby(ds["age"] > 30), "grouped by names of columns"),
-        (lambda: ds.groupby(lambda row: row["age"]), "grouped by names of columns"),
+        (lambda: ds.groupby(ds["age"] > 30), "groupby takes names of columns"),
+        (lambda: ds.groupby(lambda row: row["age"]), "groupby takes names of columns"),
         (lambda: ds.groupby("city").size().filter(len), "filtered by an expression or a condition"),
         (lambda: ds.join({"id": [1]}, on="id"), "of a dataset or a result, not of dict"),
-        (lambda: ds.sort(lambda row: row["age"]), "sorted by names of columns"),
-        (lambda: ds.sort(ds["age"]), "sorted by names of columns"),
-        (lambda: ds.train_test_split(0.5, stratify="city", group="id"), "not by both"),
+        (lambda: ds.sort(lambda row: row["age"]), "sort takes names of columns"),
+        (lambda: ds.sort(ds["age"]), "sort takes names of columns"),
+        (lambda: ds.train_test_split(0.5, stratify="city", group="id"), "not both"),
     ):
         with pytest.raises(InvalidInputError) as error:
             wrong()

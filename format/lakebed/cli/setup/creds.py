@@ -206,7 +206,7 @@ def _stored(name: str) -> tuple[str, Given]:
     provider, found = look_up(name)
     if provider not in ("file", "keyring") or not isinstance(found, Given):
         raise click.ClickException(
-            f"{name!r} comes from the {provider}, where this command changes nothing; change it there"
+            f"{name!r} comes from the {provider}, which this command cannot change; change it there"
         )
     return provider, found
 
@@ -317,7 +317,7 @@ def _options(options: tuple[str, ...]) -> dict[str, Any]:
     for option in options:
         key, equals, text = option.partition("=")
         if not equals or not key:
-            raise click.UsageError("an option has the form KEY=VALUE")
+            raise click.UsageError("an option must have the form KEY=VALUE")
         if key not in _OPEN:
             raise click.UsageError(
                 f"{key} may be secret, and others can read the command line: pass it on standard input or at the prompt"
@@ -337,7 +337,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise click.UsageError("ttl is a number of seconds") from None
+        raise click.UsageError("ttl must be a number of seconds") from None
 
 
 def _answers(kind: str) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def plan(
     """
     if rows < 1 or not 1 <= size <= _MAX_SHARD_BYTES:
         raise ExportError(
-            f"a shard has at least one row and one byte, and less than 4 GiB, not {rows} and {size}"
+            f"a shard must have at least one row and one byte, and less than 4 GiB, not {rows} and {size}"
         )
     if compression is not None and compression not in _COMPRESSIONS:
         raise ExportError(f"the compression {compression!r} is not one of {', '.join(_COMPRESSIONS)}")
@@ -295,7 +295,7 @@ def _array(array: Any, encoding: str) -> bytes:
     if encoding != f"ndarray:{dtype}":
         return data
     if not 1 <= array.ndim <= _MAX_AXES:
-        raise ExportError(f"an array has 1 to {_MAX_AXES} axes, not {array.ndim}")
+        raise ExportError(f"an array must have 1 to {_MAX_AXES} axes, not {array.ndim}")
     longest = max(array.shape)
     power = next(power for power in range(4) if longest < 1 << (8 << power))
     shape = np.array(array.shape, f"<u{1 << power}").tobytes()

@@ -64,7 +64,7 @@ def plan(
         Tensor of texts that are the keys of samples; left out, ``key`` if there is one, or the numbers of the rows.
     """
     if rows < 1:
-        raise ExportError(f"a shard has at least one row, not {rows}")
+        raise ExportError(f"a shard must have at least one row, not {rows}")
     if key is not None:
         tensor_of(ds, "key", key, "text")
     elif "key" in ds.tensors and ds["key"].htype == "text":

@@ -381,7 +381,7 @@ def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Te
                 raise ValueError(f"bbox is {_shown(one, key)}, not four numbers")
         elif key == "category_id" and key not in reader.dtypes:
             if not _is_number(value) or value not in reader.labels:
-                raise ValueError(f"category_id {_shown(one, key)} is not one of the categories'")
+                raise ValueError(f"category_id {_shown(one, key)} is not the id of a category")
         elif key == "keypoints":
             if not _are_numbers(value) or len(value) % 3:
                 raise ValueError(f"keypoints is {_shown(one, key)}, not numbers in threes")

@@ -266,7 +266,7 @@ def _scanned(
             told = f"{others:,} lines are of images that are not there, the first is line {first_other}"
             problems.append(Problem(table.name, told, 0))
     if len(mids) > _MOST_CLASSES:
-        raise IngestionError(f"LabelName has {len(mids):,} values, more than {_MOST_CLASSES:,}")
+        raise IngestionError(f"LabelName has {len(mids):,} values, more than the allowed {_MOST_CLASSES:,}")
     return found, {text for mid in mids if (text := mid.decode("utf-8", "replace"))}
 
 
@@ -333,7 +333,9 @@ def _hierarchy(source: Source, problems: list[Problem]) -> Any:
 def _read(source: Source, table: _Table, lines: _Lines) -> list[tuple[int, str]]:
     """Return lines with their numbers."""
     if lines.stop - lines.start > _DOCUMENT_BYTES:
-        raise IngestionError(f"an image has {lines.stop - lines.start:,} bytes of lines in {table.name}")
+        raise IngestionError(
+            f"an image has {lines.stop - lines.start:,} bytes of lines in {table.name}, which is too much"
+        )
     with source.open(table.name) as file:
         file.seek(lines.start)
         text = file.read(lines.stop - lines.start).decode("utf-8", "replace")

@@ -267,7 +267,9 @@ def reader_of(
         task = _task_of(counts, shape, tasks)
     if task == "pose":
         if shape is None:
-            raise IngestionError("poses need kpt_shape: how many points an object has, as 17,3 (--kpt-shape)")
+            raise IngestionError(
+                "poses need kpt_shape (--kpt-shape): numbers of points and of values per point, as 17,3"
+            )
         usual = {_BOX + shape[0] * shape[1]}
     else:
         shape = None
@@ -408,7 +410,9 @@ def _take_pose(reader: Reader, values: list[float], found: _Objects) -> None:
     points, numbers = reader.kpt_shape or (0, 0)
     expected = 4 + points * numbers
     if len(values) != expected:
-        raise ValueError(f"a box and {points} points of {numbers} have {expected} numbers, not {len(values)}")
+        raise ValueError(
+            f"a box and {points} points of {numbers} numbers have {expected} numbers, not {len(values)}"
+        )
     box, rest = _box(values[:4]), values[4:]
     if numbers == 2:  # without a visibility, a point at (0, 0) is missing
         pairs = zip(rest[::2], rest[1::2], strict=True)

@@ -78,7 +78,7 @@ def ingest_dataframe(
     media = {column: htype for column, htype in plain.items() if htype in _MEDIA}
     if links and links != set(media):
         raise IngestionError(
-            f"columns of files are stored as links, or all as files: {', '.join(sorted(set(media) - links))} are not"
+            f"columns of files must all be links, or all files: {', '.join(sorted(set(media) - links))} are not links"
         )
     plan = dataframe.plan(
         source,

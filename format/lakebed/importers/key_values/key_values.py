@@ -375,7 +375,9 @@ def _entries(
 
 def _made(store: Store, value: Any, column: _Column) -> Iterator[tuple[str, Any]]:
     if value.size > MOST_VALUE_BYTES:
-        raise IngestionError(f"a value of {value.size:,} bytes is longer than {MOST_VALUE_BYTES:,}")
+        raise IngestionError(
+            f"a value of {value.size:,} bytes is longer than the allowed {MOST_VALUE_BYTES:,}"
+        )
     data = store.read(value)
     if "label" not in column.tensors:
         yield column.tensors["value"], value_of(data, column.content)

@@ -309,7 +309,7 @@ def _manifest(data: bytes) -> tuple[list[_Table], int, int]:
                     last, at = _part(record, at)
                     found[number] = _Table(level, number, first[:-8], last[:-8])
             else:
-                raise IngestionError(f"the manifest is damaged: it has a field {tag}")
+                raise IngestionError(f"the manifest is damaged: it has the unknown field {tag}")
     if damage:
         raise IngestionError(f"the manifest is damaged: {damage[0]}")
     return [found[number] for number in sorted(found)], logs[2], logs[9]

@@ -308,7 +308,7 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
         ahead = _HEAD.size + 4 * (count + 1) + _FRAME.size * frames
         if version != 1 or count != shard.samples or ahead > size:
             raise IngestionError(
-                f"its header claims {count:,} samples in {frames:,} frames of version {version}"
+                f"its header does not fit it: {count:,} samples in {frames:,} frames of version {version}"
             )
         offsets = np.frombuffer(file.read(4 * (count + 1)), "<u4").tolist()
         table = [_FRAME.unpack(file.read(_FRAME.size)) for _ in range(frames)]
@@ -320,7 +320,9 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
             if end <= at:
                 continue
             if first > at or end > count or where + length > size or unpacked_length > _MAX_FRAME_BYTES:
-                raise IngestionError(f"the frame of samples {first:,} to {end:,} is impossible")
+                raise IngestionError(
+                    f"the frame of samples {first:,} to {end:,} has an impossible place or size"
+                )
             file.seek(where)
             end = min(stop, end)
             try:

@@ -180,9 +180,7 @@ def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
         problems.append(Problem(shard.name, f"it has {size:,} bytes, and {shard.nbytes:,} in the index", 0))
         shard = shard._replace(nbytes=size)
     if 4 * (shard.samples + 2) > shard.nbytes and shard.samples:
-        raise IngestionError(
-            f"{shard.nbytes:,} bytes cannot hold {shard.samples:,} samples, as the index says"
-        )
+        raise IngestionError(f"{shard.nbytes:,} bytes cannot hold the {shard.samples:,} samples in the index")
     return shard
 
 

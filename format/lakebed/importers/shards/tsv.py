@@ -338,7 +338,9 @@ def _take(
         return key
     name, start, stop = place
     if stop - start > _MOST_LINE_BYTES:
-        raise IngestionError(f"the line of {stop - start:,} bytes is longer than {_MOST_LINE_BYTES:,}")
+        raise IngestionError(
+            f"the line of {stop - start:,} bytes is longer than the allowed {_MOST_LINE_BYTES:,}"
+        )
     media = [field for field in role.fields if field.how == "media"]
     is_last = stop == context.source.files[name]
     is_short = bool(

@@ -109,7 +109,9 @@ def _metadata(source: Source) -> str:
     found = {name: _METADATA.fullmatch(name) for name in source.files}
     numbered = [(int(match[1]), name) for name, match in found.items() if match is not None]
     if not numbered:
-        raise IngestionError(f"{source.shown} holds no Iceberg table: no file is metadata/*.metadata.json")
+        raise IngestionError(
+            f"{source.shown} holds no Iceberg table: no file matches metadata/*.metadata.json"
+        )
     return source.link(max(numbered)[1])
 
 

@@ -150,7 +150,7 @@ class JsonFile:
         try:
             return json_arrays.values(self.text, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         except ValueError as error:
-            raise IngestionError(f"{self.path} is not UTF-8, or changed: {error}") from error
+            raise IngestionError(f"{self.path} is not UTF-8, or has changed: {error}") from error
 
     def columns(
         self, name: str, numbers: Ints, keys: Sequence[str], kinds: bytes

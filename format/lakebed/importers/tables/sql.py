@@ -124,7 +124,7 @@ def plan(
     if (query is None) == (table is None):
         raise IngestionError("a database needs --table NAME, or --query 'SELECT ...'")
     if table is not None and not _TABLE.fullmatch(table):
-        raise IngestionError(f'a table is named as in SQL, shop.orders or shop."Orders", not {table!r}')
+        raise IngestionError(f'a table must be named as in SQL, shop.orders or shop."Orders", not {table!r}')
     if since is not None and not cursor:
         raise IngestionError("since= (--since) is a value of the cursor: name the cursor, cursor= (--cursor)")
     if overlap and not key:

@@ -306,7 +306,7 @@ def _planned(seen: _Look, told: Told, planning: Planning, *, objects: bool) -> _
     }
     lists = {name: _planned_column(name, seen.lists[name], planning, None) for name in sorted(seen.lists)}
     if not planning.tensors:
-        raise IngestionError(f"{source.shown} has records without features")
+        raise IngestionError(f"{source.shown} has only records without features")
     return _Context(source, columns, lists, found)
 
 
@@ -443,7 +443,7 @@ def _array(values: NDArray[Any], column: _Column) -> NDArray[Any]:
     if column.dtype:
         found = values.astype(column.dtype)
         if not np.array_equal(found, values, equal_nan=values.dtype.kind == "f"):
-            raise IngestionError(f"a value is not {column.dtype}")
+            raise IngestionError(f"a value does not fit {column.dtype}")
         values = found
     return values.reshape(column.shape) if column.shape else values
 

@@ -162,7 +162,9 @@ def records_of(
                 raise IngestionError(f"the length of the record at byte {at:,} does not match its checksum")
             length = int.from_bytes(head[:8], "little")
             if length > min(_MAX_RECORD_BYTES, size):
-                raise IngestionError(f"the record at byte {at:,} claims {length:,} bytes")
+                raise IngestionError(
+                    f"the record at byte {at:,} claims {length:,} bytes, which is impossible"
+                )
             data = file.read(length)
             tail = file.read(_TAIL)
             if len(data) < length or len(tail) < _TAIL:
