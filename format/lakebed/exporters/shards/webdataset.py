@@ -59,7 +59,7 @@ def plan(
     tensors
         Tensors that are written; left out, all but ``split``.
     rows
-        Samples of a shard.
+        Number of samples in a shard.
     key
         Tensor of texts that are the keys of samples; left out, ``key`` if there is one, or the numbers of the rows.
     """

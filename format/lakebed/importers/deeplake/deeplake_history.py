@@ -186,7 +186,7 @@ class _Change:
     advance: Callable[[int], object]
 
     def apply(self, before: _Version | None, now: _Version, operations: Sequence[str]) -> None:
-        """Change the dataset from the version before to this version."""
+        """Change the dataset from the previous version to this version."""
         columns = now.columns
         held = before.columns if before is not None else {}
         names = {name: name for name in columns if name in held} | _renamed(held, columns, operations)

@@ -164,7 +164,7 @@ def plan(
     masks
         Folder of the PNG files of panoptic segments.
     inspect
-        Annotations of each file after which no new keys are looked for.
+        Number of annotations of each file whose keys are inspected.
     plain
         With ``file``, ``image_id`` and ``image_info`` of the pictures; without, the tensors are those of Deep Lake 3.
     image_tensor

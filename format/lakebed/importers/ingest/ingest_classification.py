@@ -81,7 +81,7 @@ def ingest_classification(
     num_workers
         Number of workers.
     shuffle
-        Rows in random order.
+        Store the rows in random order.
     token, connect_kwargs, indra
         Ignored.
     dataset_kwargs

@@ -63,7 +63,7 @@ def plan(
     Parameters
     ----------
     source
-        The file, or the folder that it is in, or one of several such.
+        The file, or a folder with one or more such files.
     layout
         Meaning of keys such as image-0001 and label-0001: columns makes one row of both, keys makes two, auto decides
         by all keys.
@@ -72,7 +72,7 @@ def plan(
     splits
         Make splits of files whose folders or names have a word train, val, test.
     options
-        Options of columns; an only column is called ``value``.
+        Options of columns; if there is only one column, it is called ``value``.
     """
     check_installed("LMDB files", "lmdb", "lmdb", "protobuf")
     names = _files(source)

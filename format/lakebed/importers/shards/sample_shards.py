@@ -141,7 +141,7 @@ def hashes_of(told: Any, where: str, problems: list[Problem]) -> tuple[tuple[str
 
 
 def count_of(told: Any, what: str) -> int:
-    """Return a number of an index.
+    """Return a count that an index states.
 
     Raises
     ------

@@ -141,7 +141,7 @@ def _opened(source: Source, name: str) -> Iterator[tuple[Any, int, bool]]:
 def records_of(
     source: Source, name: str, start: int, stop: int | None = None
 ) -> Iterator[tuple[int, bytes | IngestionError]]:
-    """Yield the first byte and the data of records, or an error in place of damaged data.
+    """Yield the position and the data of records, or an error in place of damaged data.
 
     Raises
     ------
