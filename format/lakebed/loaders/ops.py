@@ -35,7 +35,7 @@ class State(Flag):
 
     WHOLE = 0
     CUT = auto()
-    """The resized image may extend beyond the window; a later crop must not use those pixels."""
+    """The resized image may have pixels outside of the window, which a later crop must not use."""
     PADDED = auto()
     """The window may contain padding zeros."""
     RESIZED = auto()
@@ -342,7 +342,7 @@ class Resize(Operation):
         is_one = isinstance(self.size, int) or len(self.size) == 1
         if max_size is not None and (not is_one or max_size <= size[0]):
             raise InvalidInputError(
-                f"max_size={max_size!r} needs a size that is one smaller number, not {self.size!r}"
+                f"with max_size={max_size!r}, size must be a single number below {max_size}, not {self.size!r}"
             )
         _set(self, size=size[0] if is_one else size)
 
@@ -421,7 +421,7 @@ class Normalize:
         mean, std = self.mean, self.std
         if not mean or len(mean) != len(std) or not all(std):
             raise InvalidInputError(
-                f"mean={mean!r} and std={std!r} do not fit: give a number per channel for each, and no std of 0"
+                f"mean={mean!r} and std={std!r} must have one number per channel each, and no std may be 0"
             )
         _set(self, mean=tuple(map(float, mean)), std=tuple(map(float, std)))
 
@@ -461,7 +461,7 @@ class Compose:
             elif not isinstance(operation, Operation):
                 raise InvalidInputError(f"{operation!r} is not an operation of lakebed.loaders.ops")
             elif is_float:
-                raise InvalidInputError(f"{operation!r} comes before ToFloat and Normalize")
+                raise InvalidInputError(f"put {operation!r} before ToFloat and Normalize")
         _set(self, operations=known)
         _set(self, scaled=self.draws > 0 if self.scaled is None else bool(self.scaled))
 

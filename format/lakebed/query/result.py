@@ -71,7 +71,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     text
         The query.
     single
-        Number of the only row; None for all rows.
+        Number of the selected row, for a result of one row; None for all rows.
     queried
         Datasets that the query named, so that queries of the result can name them too: a `dataset.queries.Queried`.
     """

@@ -88,7 +88,7 @@ class Asked:
             try:
                 found[name] = read(_of_type(value, list if name == "rows" else str))
             except ValueError as error:
-                raise InvalidInputError(f"{name} is {what}") from error
+                raise InvalidInputError(f"{name} must be {what}") from error
         return cls(**found)
 
 

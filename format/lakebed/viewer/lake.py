@@ -254,7 +254,7 @@ class Lake:
         """
         if name not in self._numbers:
             raise InvalidInputError(
-                "it is not a dataset of this lake; queries in the viewer can only use those"
+                "it is not a dataset of this lake; queries in the viewer can only use datasets of this lake"
             )
         return self.open(self._numbers[name], at)
 

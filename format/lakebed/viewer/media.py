@@ -100,7 +100,7 @@ def pieces(file: File) -> Any:
 
 
 def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
-    """Return the place of a video or a sound."""
+    """Return the version, tensor and row of a video or a sound; raise an error for other values."""
     if isinstance(found, np.ndarray):
         raise InvalidInputError("a column that a query computes is not video or sound")
     opened, name, row = found

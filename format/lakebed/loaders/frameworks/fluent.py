@@ -95,7 +95,7 @@ class DataLoader:
         Raises
         ------
         InvalidInputError
-            If it is set already.
+            If shuffling is set already.
         """
         return self._with("shuffle", shuffle=shuffle, buffer_size=buffer_size)
 
@@ -113,7 +113,7 @@ class DataLoader:
         Raises
         ------
         InvalidInputError
-            If it is set already.
+            If a transform is set already.
         """
         return self._with("transform", transform=transform, transform_kwargs=kwargs)
 
@@ -134,7 +134,7 @@ class DataLoader:
         Raises
         ------
         InvalidInputError
-            If it is set already.
+            If sampling is set already.
         QueryError
             If an expression does not fit the data.
         """
@@ -153,12 +153,14 @@ class DataLoader:
         Raises
         ------
         QueryError
-            If it does not fit the data.
+            If the query does not fit the data.
         InvalidOperationError
-            If it computes columns, or rows were drawn before.
+            If the query computes columns, or rows were drawn before.
         """
         if "weights" in self.settings:
-            raise InvalidOperationError("query comes before sample_by, whose weights are those of the rows")
+            raise InvalidOperationError(
+                "call query before sample_by: sample_by takes one weight for each row that the query chooses"
+            )
         view = self.dataset.query(query_string)
         if not hasattr(view, "_source"):
             raise InvalidOperationError(
@@ -178,7 +180,7 @@ class DataLoader:
         Raises
         ------
         InvalidInputError
-            If it is set already.
+            If an offset is set already.
         """
         return self._with("offset", offset=off)
 

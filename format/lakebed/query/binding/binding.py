@@ -31,7 +31,7 @@ _PROPERTIES = {
     "any": "ANY",
     "all": "ALL",
 }
-"""Properties of tensors in the filters of 3.x -> functions."""
+"""Name of a tensor's property in filters of Deep Lake 3.x -> the function that computes it."""
 
 
 class Binder(Context):
@@ -184,7 +184,7 @@ class Binder(Context):
     def subscripted(
         self, base: Bound, items: Sequence[syntax.Expression | syntax.Slice | syntax.Dots], at: int
     ) -> Bound:
-        """Return a part of each sample of an expression."""
+        """Return ``base[items]``: a part of each sample of an expression."""
         parts = [self._part(item) for item in items]
         dynamic = tuple(part for part in parts if isinstance(part, Bound))
         count = sum(1 for part in parts if part is not Ellipsis)

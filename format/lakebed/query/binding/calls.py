@@ -65,7 +65,7 @@ def call(context: Context, node: syntax.Call) -> Bound:
         raise context.error(node.at, "type", "COUNT of one constant does not count rows: say COUNT(*)")
     if node.is_distinct:
         if name != "COUNT":
-            raise context.error(node.at, "unsupported", f"DISTINCT goes with COUNT, not with {name}")
+            raise context.error(node.at, "unsupported", f"DISTINCT is allowed in COUNT, not in {name}")
         return context.apply("COUNT", count_distinct, operands, NUMBER, node.at, 2.0)
     if name in _OF_ONE_KIND:
         operands = _aligned(context, operands, node.at)
@@ -75,7 +75,10 @@ def call(context: Context, node: syntax.Call) -> Bound:
 
 
 def applied(context: Context, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
-    """Return the call of a function of values; vectors are computed by the array library that the query names."""
+    """Return the call of a function that needs only the values of its arguments.
+
+    Functions of vectors are computed by the array library that the query names.
+    """
     distance = _DISTANCES.get(function.name)
     if distance is not None and (apart := _difference(operands[0])) is not None:
         function, operands = registry.FUNCTIONS[distance], apart
@@ -202,7 +205,7 @@ def _bm25(context: Context, node: syntax.Call, operands: Operands) -> Bound:
     if isinstance(words, Unknown):
         return Unknown(NUMBER)
     if not isinstance(words, Value) or not isinstance(words.value, str):
-        raise context.error(node.at, "type", "BM25_SIMILARITY looks for the same words in all rows: a text")
+        raise context.error(node.at, "type", "BM25_SIMILARITY needs the same words for all rows, as one text")
     from lakebed.query.indexes.corpus import scorer
 
     compute = scorer(context.relation, column.name, words.value)
@@ -211,7 +214,7 @@ def _bm25(context: Context, node: syntax.Call, operands: Operands) -> Bound:
 
 def _rrf(_context: Context, node: syntax.Call, operands: Operands) -> Bound:
     def compute(given: Given) -> Column:
-        message = f"RRF ranks all rows, not {given.count}: it stands alone after ORDER BY"
+        message = f"RRF ranks all rows, not {given.count}: use it as the only expression after ORDER BY"
         raise QueryError(message, kind="unsupported")
 
     return Apply("RRF", compute, operands, NUMBER, node.at, 50.0)
@@ -222,7 +225,7 @@ def weights(context: Context, node: syntax.Weights) -> Bound:
     name = node.name.upper()
     function = {"MAX_WEIGHT": np.maximum, "SUM_WEIGHT": np.add}.get(name)
     if function is None:
-        message = f"{name} takes no pairs; MAX_WEIGHT and SUM_WEIGHT do"
+        message = f"{name} takes no pairs of a condition and a weight; MAX_WEIGHT and SUM_WEIGHT do"
         raise context.error(node.at, "unknown_function", message)
     operands = tuple(context.bind(side) for pair in node.pairs for side in pair)
     return context.apply(name, partial(weighed, function=function), operands, NUMBER, node.at, 1.0)

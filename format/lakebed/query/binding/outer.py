@@ -42,7 +42,7 @@ _COST = 50.0
 _ANSWER_BYTES = 64
 _TICK_ROWS = 1 << 12
 _SEVERAL = (
-    "a subquery used as a value has one column and one row, not {} and {}; GROUP BY true makes one row of all"
+    "a subquery used as a value has one column and one row, not {} and {}; GROUP BY true makes one row of all rows"
 )
 
 Answer = Callable[[Relation], Any]
@@ -137,7 +137,7 @@ class Inner:
     ) -> Bound:
         """Return an expression that looks rows up by keys; if `once` is None, it computes an answer for each row.
 
-        `finish` makes the column of all answers.
+        `finish` makes a column from the answers of all rows.
         """
         keys = () if once is None else once.keys
         first, second = len(keys), len(keys) + len(self.named.found)

@@ -81,7 +81,7 @@ def _conjuncts(node: Bound) -> Iterator[Bound]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A kept analysis; it holds a reference to the condition's syntax, so that no other object can get its ``id``."""
+    """A kept analysis; its reference to the condition's syntax prevents that another object gets the same ``id``."""
 
     syntax: syntax.Expression
     readers: tuple[tuple[ref[SampleReader], bool], ...]
@@ -126,7 +126,7 @@ def asked_before(
 
 
 def _plain_columns(node: syntax.Expression) -> tuple[str, ...]:
-    """Return the columns of a condition that only compares them with values in the query; none for other conditions.
+    """Return the columns of a condition that only compares columns with values in the query; () for other conditions.
 
     The results of functions, parameters and inner queries may change from query to query, so conditions with them are
     not kept.

@@ -99,7 +99,7 @@ def _asked(
 def expanded(
     context: QueryContext, whole: Relation, found: Relation, node: syntax.Expand
 ) -> tuple[Relation, Rows]:
-    """Add the rows around each found row; return all rows, and the distance of each row from the found one."""
+    """Add the rows around each found row; return all rows, and the distance of each from the found row near it."""
     context.note(f"expand by {node.before} before and {node.after} after")
     rows, all_rows = found.base_rows(), whole.base_rows()
     if rows is None or all_rows is None:

@@ -64,7 +64,7 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
     if magic != b"usearch" or major != 2:
         raise _refused("is of another version")
     if (kind, number, keys, slots) != (METRICS[metric][1], code, _KEYS, _SLOTS) or dimensions != width:
-        raise _refused("is of another kind")
+        raise _refused("has another metric, dtype or width")
     at += _HEAD_BYTES
     found, above, ground, top, begin = _SHAPE.unpack_from(view, at)
     at += _SHAPE.size
@@ -114,7 +114,7 @@ def _check_nodes(
 
 
 def _words(data: NDArray[np.uint8], places: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    """Return `size` bytes from each place on: shape (places, size)."""
+    """Return the `size` bytes that begin at each position in `places`: shape (places, size)."""
     return np.ascontiguousarray(data[places[:, None] + np.arange(size)])
 
 

@@ -202,7 +202,7 @@ def _checked(table: Table, tensor: str, kind: str) -> TensorState:
     is_vector = reader.storing is Storing.ARRAY and reader.dtype is not None and reader.dtype.kind in "iuf"
     if not is_vector or (state.length and (len(shape) != 1 or not shape[0])):
         raise InvalidInputError(
-            f"an index of vectors needs samples of shape (n,), and those of {tensor!r} have the shape {shape} at most"
+            f"an index of vectors needs samples of shape (n,), but samples of {tensor!r} have shapes up to {shape}"
         )
     return state
 

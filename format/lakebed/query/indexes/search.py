@@ -280,7 +280,7 @@ def _floats(column: Column) -> NDArray[np.float64]:
     """Return one number for each row, NaN for missing values."""
     found = scalars(column)
     if found is None:
-        raise QueryError("RRF ranks by single numbers", kind="type")
+        raise QueryError("RRF needs operands with a single number per row", kind="type")
     values, missing = found
     values = values.astype(np.float64)
     return values if missing is None else np.where(missing, np.nan, values)

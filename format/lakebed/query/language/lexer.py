@@ -159,7 +159,7 @@ def _number(text: str, at: int, digits: str) -> tuple[Token, int]:
 
 _KINDS = (
     ("version", "@", _VERSION, "a branch, commit or tag must follow @"),
-    ("parameter", "$", _NAME, "a name must follow $; values in order are those of ?"),
+    ("parameter", "$", _NAME, "a name must follow $; write ? for values that are passed in order"),
     ("name", "", _NAME, ""),
 )
 """Kind of token, its first character, the pattern of its text, and the message if that does not match."""

@@ -175,7 +175,7 @@ class Stored(Relation):
         return self._columns[name].read(self._rows(places))
 
     def shapes(self, name: str, places: Rows) -> Column:
-        """Return the shapes of samples, from the index if it has them."""
+        """Return the shapes of samples, without reading values if the shapes are recorded."""
         found = self._columns[name].shapes(self._rows(places))
         return shape_of(self.read(name, places)) if found is None else Numbers(found)
 

@@ -155,7 +155,7 @@ def pairs(
 
 
 def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
-    """Return codes of both sides, -1 for missing keys and left keys without an equal, and the number of codes."""
+    """Return the codes of both sides and their number; missing keys and left keys without an equal right key get -1."""
     is_text = [isinstance(side, Texts) for side in (left, right)]
     has_objects = isinstance(left, Objects) or isinstance(right, Objects)
     if is_text[0] != is_text[1] and not has_objects and len(left) and len(right):

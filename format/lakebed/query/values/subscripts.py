@@ -186,7 +186,7 @@ def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
 
 
 def _lengths(column: Ragged) -> NDArray[np.int64]:
-    """Return the items along the first axis of each sample, 0 for samples without values if others have some."""
+    """Return the length of each sample's first axis; where other samples have values, 0 for samples without values."""
     lengths = column.shapes[:, 0]
     inner = len(column.flat) // max(1, int(lengths.sum()))
     if inner and int(lengths.sum()) * inner == len(column.flat):
