@@ -95,9 +95,9 @@ def prepare(
     Raises
     ------
     QueryError
-        If it does not fit the data.
+        If the query does not fit the data.
     QuerySyntaxError
-        If it is not a query.
+        If the text is not a query.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def explain(
     Raises
     ------
     QueryError
-        If it does not fit the data.
+        If the query does not fit the data.
     """
     return explained(query_string, Queried(None, Dataset, creds).sources(), parameters, analyze=analyze)
 

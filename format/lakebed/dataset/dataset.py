@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 else:
 
     class DatasetVerbs:
-        """Verbs, loaded on first use; a tensor hides a verb of the same name, as scripts for 3.x have such tensors."""
+        """Methods as in pandas, loaded on first use.
+
+        A tensor of the same name hides a method, because datasets of Deep Lake 3.x have such tensors.
+        """
 
 
 _YIELDING = {

@@ -425,7 +425,7 @@ class _Told:
 
 
 def _may_meet_nan(condition: pads.Expression) -> bool:
-    """Tell whether a condition may compare with NaN, which Arrow takes for a number when it applies facts."""
+    """Tell whether a condition may meet NaN; then Arrow must not use the statistics of columns of floats."""
     return _NOT_A_NUMBER.search(str(condition)) is not None
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakebed.errors import TensorDtypeMismatchError, TensorMetaInvalidHtypeOverwriteValue
 
 KINDS = "biufcmM"
-"""Numbers, and the dates and times that NumPy counts in whole units."""
+"""Kinds of dtypes that array tensors store: numbers, and the dates and times that NumPy counts in whole units."""
 _LARGEST = 16
 _NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -47,7 +47,7 @@ def _advice(name: Any) -> str:
     if word in ("str", "string", "text", "unicode"):
         return " Texts have htype='text', and no dtype"
     if word in ("date", "datetime", "timestamp", "time"):
-        return " Dates and times need no dtype: they are known by the first that is appended"
+        return " Dates and times need no dtype: the first value that is appended decides"
     if word in ("object", "dict", "list"):
         return " Values of Python have htype='json' or 'list'"
     near = get_close_matches(word, _NAMES, 1)

@@ -41,7 +41,7 @@ class Place:
     Parameters
     ----------
     scheme, host, port
-        Server to connect to; the host in one spelling.
+        Server to connect to; the host in its canonical spelling.
     target
         Path and query of the request.
     url

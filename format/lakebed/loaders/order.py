@@ -301,7 +301,7 @@ class Order:
         return _Epoch(epoch, slots, starts, blocks, places, keys)
 
     def _cut(self, slots: Integers, starts: Integers) -> Integers:
-        """Return the starts of blocks: each lane is cut, at ends of spans, into blocks of nearly the same size in bytes."""
+        """Return the starts of blocks: each lane is cut, at ends of spans, into blocks of similar size in bytes."""
         nbytes = np.concatenate([[0], np.cumsum(self.spans.nbytes[slots])])
         usual = self._usual(self.spans.nbytes)
         room = max(self.window * _RESERVE - self.lanes * usual, usual)

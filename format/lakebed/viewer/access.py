@@ -114,7 +114,10 @@ class Access:
             (ticket,), (at,), (q,) = given_once
             if hmac.compare_digest(ticket.encode(), self.ticket(scope["path"], at, q).encode()):
                 return None
-        return 401, "the address of this page has no token, or the token of another viewer: start the viewer again"
+        return (
+            401,
+            "the address of this page has no token, or the token of another viewer: start the viewer again",
+        )
 
     def _is_own(self, host: str) -> bool:
         try:

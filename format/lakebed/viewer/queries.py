@@ -148,7 +148,7 @@ class Answers:
         return owner, owner.ds.max_view[list(entry.load(verbose=False).sample_indices)]
 
     def _asked(self, opened: Opened, text: str) -> tuple[Opened | None, Any]:
-        """Return the version from which a query takes its rows (None for several), and the answer: a view or a result."""
+        """Return the version whose rows a query returns (None for several versions), and the view or result."""
         found, others = self._queried(opened.ds, text)
         is_view = isinstance(found, lakebed.Dataset)
         of = (found.storage.url, found.pending_commit_id) if is_view else found.relation.origin()

@@ -209,7 +209,7 @@ def _check(table: Table, methods: Mapping[str, str]) -> None:
             known.append("pil")
         if method not in known:
             raise InvalidInputError(
-                f"decode_method {method!r} is not supported for tensor {name!r}, which supports {', '.join(sorted(known))}"
+                f"tensor {name!r} supports the decode methods {', '.join(sorted(known))}, not {method!r}"
             )
 
 

@@ -200,7 +200,9 @@ def _padded(name: str, *, at_left: bool) -> Function:
     def compute(given: Given) -> Column:
         width = _length(given, 1, name)
         fill = (
-            _text(given, 2, f"{name} needs a text to fill with", may_be_empty=False) if len(given.columns) > 2 else " "
+            _text(given, 2, f"{name} needs a text to fill with", may_be_empty=False)
+            if len(given.columns) > 2
+            else " "
         )
 
         def padded(text: str) -> str:

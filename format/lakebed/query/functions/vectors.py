@@ -41,8 +41,10 @@ def _pairs(name: str, many: Callable[[Any, Any, Any], Any]) -> Function:
 
 
 def _other_size(name: str, first: NDArray[Any], second: NDArray[Any]) -> QueryError:
-    told = f"{first.shape[-1]} and {second.shape[-1]}"
-    return QueryError(f"{name} needs vectors of one length, not of {told} numbers", kind="shape")
+    return QueryError(
+        f"{name} needs vectors of one length, not of {first.shape[-1]} and {second.shape[-1]} numbers",
+        kind="shape",
+    )
 
 
 def _blocked(many: Callable[[Any, Any, Any], Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:

@@ -51,7 +51,7 @@ _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKe
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Smallest and largest number of each piece of a chunk, in the dtype of the column, and whether it has any number."""
+    """Smallest and largest number of each piece of a chunk, in the dtype of the column; whether a piece has numbers."""
 
     low: NDArray[Any]
     high: NDArray[Any]
