@@ -41,7 +41,7 @@ from lakebed.query.values.lookup import Found, Key, Lookup
 _COST = 50.0
 _ANSWER_BYTES = 64
 _TICK_ROWS = 1 << 12
-_SEVERAL = "a subquery used as a value has one column and one row, not {} and {}; GROUP BY true makes one row of all rows"
+_SEVERAL = "a subquery used as a value has one column and one row, not {} and {}; GROUP BY true makes one row"
 
 Answer = Callable[[Relation], Any]
 """Function that makes an answer from the result of a subquery for one set of values of the outer columns."""
