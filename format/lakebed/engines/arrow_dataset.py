@@ -42,8 +42,9 @@ _DENSE = 8
 """If more than 1 / 8 of the rows of a window pass the filter, the other columns are read whole."""
 
 _MOST_STRETCHES = 1 << 14
-"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each; beyond it, neighbours
-are joined.
+"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each.
+
+If there are more, neighbouring stretches are joined.
 """
 
 _ORDERED = (

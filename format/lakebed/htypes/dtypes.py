@@ -125,7 +125,7 @@ def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
 
 
 def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:
-    """Describe an array without numbers that can be stored."""
+    """Explain why an array is refused that has no numbers, or a number that cannot be stored."""
     holds = "numbers" if dtype is None else dtype.name
     if values.dtype.kind in "US":
         return f"the tensor holds {holds}, not text"

@@ -58,7 +58,7 @@ class Polygon:
 
     @property
     def ndim(self) -> int:
-        """Axes of a point."""
+        """Number of axes of a point."""
         return len(self.coords[0])
 
     @property
@@ -147,7 +147,7 @@ class Polygons:
         Parameters
         ----------
         ndim
-            Axes of a point.
+            Number of axes of a point.
 
         Raises
         ------

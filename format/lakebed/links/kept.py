@@ -100,8 +100,8 @@ def disallow(place: str) -> bool:
 def remember(dataset: str, links: Sequence[str]) -> None:
     """Remember for later processes that the user has linked files in a dataset on this machine.
 
-    Links to anything but files, and names with a line break, are left out. A configuration that cannot be written is
-    only a warning, since the links stay valid in this process.
+    Links to anything but files, and names with a line break, are left out. If the configuration cannot be written, a
+    warning says so, since the links stay valid in this process.
     """
     place = _place(dataset)
     text = _text(links)

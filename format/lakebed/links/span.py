@@ -2,7 +2,7 @@
 
 fragment                            content
 #bytes=100-199                      the bytes from 100 to 199, both of them included, as in ranges of HTTP
-#bytes=100-199&encoding=base64      these characters decoded from base64; the ``=`` at its end are not among them
+#bytes=100-199&encoding=base64      the content that these base64 characters encode; the range excludes any final ``=``
 
 Any other fragment is part of the name of the file. 3.9.52 takes every fragment for the name.
 """

@@ -100,7 +100,7 @@ class Operation:
 
     @property
     def draws(self) -> int:
-        """Random numbers needed per sample."""
+        """Number of random numbers that the operation needs per sample."""
         return 0
 
     @property
@@ -311,7 +311,9 @@ class RandomCrop(Operation):
         free = geometry.rooms + np.array([top + bottom, left + right]) - size
         if self.pad_if_needed:
             before = before + np.maximum(-free, 0)
-            free = np.abs(free)  # padding both sides by the missing pixels leaves as many free ones
+            free = np.abs(
+                free
+            )  # padding both sides by the number of missing pixels leaves that number of free pixels
         elif (free < 0).any():
             found = geometry.rooms[int((free < 0).any(axis=1).argmax())].tolist()
             raise InvalidInputError(
@@ -485,7 +487,7 @@ class Compose:
 
     @property
     def draws(self) -> int:
-        """Random numbers in [0, 1) that each sample needs."""
+        """Number of random numbers in [0, 1) that each sample needs."""
         return sum(step.draws for step in self.geometric)
 
     @property

@@ -110,9 +110,8 @@ class Run:
         self._known_blocks: set[int] = set()
         self._first = first
         self._ahead = plan.steps(first)
-        self._barren = (
-            0  # number of consecutive batches that read-ahead has examined without finding a new span
-        )
+        # Number of consecutive batches that read-ahead has examined without finding a new span.
+        self._barren = 0
         self._upcoming: deque[Key] = deque()
         self._alone_rows: dict[int, int] = {}
         self._delivering: Job | None = None

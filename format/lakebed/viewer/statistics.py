@@ -53,7 +53,7 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
 
 
 def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None) -> dict[str, Any]:
-    """Return the statistics of a tensor, for some rows or all; of many rows, an even sample is read."""
+    """Return the statistics of a tensor, for some rows or all; of many rows, evenly spaced ones are read."""
     # A tensor may be shorter than other tensors: leave out rows beyond its end.
     rows = None if rows is None else rows[rows < len(tensor)]
     total, kind = len(tensor) if rows is None else len(rows), kind_of(tensor)

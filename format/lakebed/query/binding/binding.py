@@ -237,7 +237,7 @@ class Binder(Context):
 
 
 def _part_info(info: Info, parts: Sequence[Any]) -> Info:
-    """Return the properties of a part of each sample."""
+    """Return the properties of ``sample[parts]`` from the properties of the samples."""
     if info.kind != "array":
         return TEXT if info.kind == "text" else ANY
     rank = info.rank

@@ -90,11 +90,14 @@ def applied(context: Context, function: Function, operands: tuple[Bound, ...], a
 
 
 _DISTANCES = {"L1_NORM": "L1_DISTANCE", "L2_NORM": "L2_DISTANCE", "LINF_NORM": "LINF_DISTANCE"}
-"""Norms -> distances, which are norms of differences."""
+"""Norm -> the distance of two vectors that equals this norm of their difference."""
 
 
 def _difference(node: Bound) -> tuple[Bound, Bound] | None:
-    """Return the operands of the difference between a stored vector and a constant one that fits float32."""
+    """Return the column and the constant of ``column - vector`` or ``vector - column``; None for other expressions.
+
+    None also for columns of integers that float32 would round.
+    """
     column, vector = column_and_vector(node) if isinstance(node, Apply) and node.name == "-" else (None, None)
     if column is None or vector is None:
         return None
@@ -172,7 +175,7 @@ def _if(context: Context, node: syntax.Call, operands: Operands) -> Bound:
 
 
 def cases(context: Context, branches: Sequence[tuple[Bound | None, Bound]], at: int) -> Bound:
-    """Return the value of the first true condition; the condition of the last branch is None.
+    """Return an expression: the value of the first branch whose condition is true; the last branch has none (None).
 
     Raises
     ------
@@ -221,7 +224,7 @@ def _rrf(_context: Context, node: syntax.Call, operands: Operands) -> Bound:
 
 
 def weights(context: Context, node: syntax.Weights) -> Bound:
-    """Return a call with pairs of conditions and weights."""
+    """Return the call of MAX_WEIGHT or SUM_WEIGHT, whose arguments are pairs of a condition and a weight."""
     name = node.name.upper()
     function = {"MAX_WEIGHT": np.maximum, "SUM_WEIGHT": np.add}.get(name)
     if function is None:

@@ -49,7 +49,7 @@ class Names:
 
     @classmethod
     def of(cls, relation: Relation, table: str | None = None) -> Names:
-        """Return the names of a relation's columns, all with the same table."""
+        """Return the names of a relation's columns, all under the same name of a table."""
         return cls((Entry(table, name, name, relation.infos) for name in relation.names), [relation])
 
     @property

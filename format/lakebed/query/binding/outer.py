@@ -235,13 +235,13 @@ class Once:
         return self._read
 
     def _rows(self, columns: Sequence[Column]) -> Found | None:
-        """Return the first row with each set of keys, and the number of rows with it; None if keys are arrays."""
+        """Return, for each set of keys, the first row with them and the number of such rows; None for array keys."""
         keys = [key for key in map(Key.of, columns) if key is not None]
         lookup = self._whole()[0] if len(keys) == len(columns) else None
         return None if lookup is None else lookup.find(keys)
 
     def column(self, keys: Sequence[Column]) -> Column | None:
-        """Return the value of the row with each set of keys, or whether such a row exists; None if keys are arrays."""
+        """Return, for each set of keys, the value of its row, or whether a row exists; None for array keys."""
         found = self._rows(keys)
         if found is None:
             return None

@@ -81,7 +81,7 @@ def _conjuncts(node: Bound) -> Iterator[Bound]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A kept analysis; its reference to the condition's syntax prevents that another object gets the same ``id``."""
+    """A kept analysis; its reference to the condition's syntax keeps other objects from getting the same ``id``."""
 
     syntax: syntax.Expression
     readers: tuple[tuple[ref[SampleReader], bool], ...]
@@ -100,7 +100,7 @@ def asked_before(
     Parameters
     ----------
     relation
-        The only relation that the query reads; its columns have their own names.
+        The only relation that the query reads; the query does not rename its columns.
     node
         Syntax of the condition. Parsing the same text again returns the same object.
     bind

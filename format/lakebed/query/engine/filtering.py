@@ -124,7 +124,7 @@ def expanded(
 
 
 def _around(places: Rows, apart: Rows, count: int) -> tuple[Rows, Rows]:
-    """Return the row numbers from 0 to `count` that are `apart` from the given `places`, and these distances."""
+    """Return place + distance, and the distance, for all `places` and distances (`apart`); only rows below `count`."""
     tick()
     around = (places[:, None] + apart).reshape(-1)
     inside = (around >= 0) & (around < count)

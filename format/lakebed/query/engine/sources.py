@@ -45,7 +45,7 @@ class Sources:
 
     @classmethod
     def of(cls, implicit: Table | Relation) -> Sources:
-        """Return the source of some rows, with no other datasets."""
+        """Return the sources of a query that reads the given rows and may name no other datasets."""
 
         def opened(path: str, version: str | None) -> Table:
             raise InvalidInputError(

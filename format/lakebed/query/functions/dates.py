@@ -127,7 +127,7 @@ def _part(unit: str, values: Moments) -> NDArray[np.int64]:
 
 
 def _days_since(days: Moments, unit: str) -> NDArray[np.int64]:
-    """Return the days from the beginning of each date's month or year."""
+    """Return the number of days from the beginning of each date's month or year to the date."""
     return np.asarray((days - days.astype(f"datetime64[{unit}]").astype("datetime64[D]")).astype(np.int64))
 
 

@@ -114,7 +114,7 @@ def _clip(given: Given) -> Column:
 def _of_rows(
     name: str, function: Callable[[Any], Any], info: Any, *, keeps_missing: bool = False
 ) -> Function:
-    """Return a function of single samples; `keeps_missing` if a missing sample gives a missing value."""
+    """Return a function that is called sample by sample; if `keeps_missing`, a missing sample has a missing value."""
 
     def compute(given: Given) -> Column:
         found, missing = by_row(given.count, function, given.columns, name), given.columns[0].missing
@@ -164,7 +164,7 @@ def _coalesce(given: Given) -> Column:
 
 
 def _collected(values: list[Any]) -> Column:
-    """Return values as a column; beside arrays of one number each, plain numbers get the shape of these arrays."""
+    """Return values as a column; if all arrays among them hold one number, plain numbers get their shape."""
     arrays = [v for v in values if isinstance(v, np.ndarray)]
     if arrays and all(a.size == 1 for a in arrays) and any(isinstance(v, int | float) for v in values):
         values = [None if v is None else np.asarray(v).reshape(arrays[0].shape) for v in values]

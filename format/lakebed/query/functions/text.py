@@ -43,7 +43,7 @@ _FAR = 1 << 40
 
 
 def texts(column: Column, name: str) -> Texts:
-    """Return a column of texts; JSON values must be texts, and the error about another value names its row."""
+    """Return a column as texts; for a JSON value that is not a text, raise an error that names its row."""
     if isinstance(column, Texts):
         return column
     for i, value in enumerate(rows(column)):

@@ -5,8 +5,8 @@ usearch trusts the numbers in a file. A dataset may come from anyone, so graphs 
     bytes               content
     4, 4                number of vectors, n; bytes per vector
     n * bytes           vectors
-    64                  "usearch", version (3 uint16), kinds of metric, numbers, keys, slots (a byte each),
-                        nodes, removed ones, dimensions (uint64)
+    64                  "usearch", version (3 uint16), kinds of metric, numbers, keys and slots (a byte each), number of
+                        nodes, of removed nodes and of dimensions (uint64)
     5 * 8               number of nodes; number of neighbours, m on upper levels and m0 on the lowest; highest level;
                         node where a search begins
     2 n                 level of each node: int16
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from lakebed.errors import FormatError
 
 METRICS = {"cosine": ("cos", ord("c")), "l2": ("l2sq", ord("e")), "dot": ("ip", ord("i"))}
-"""Metric -> its name in usearch, and its number there."""
+"""Metric -> its name and its code in usearch."""
 
 DTYPES = {"f32": (11, 4), "f16": (12, 2), "i8": (23, 1)}
-"""Dtype -> its number in usearch, and its size."""
+"""Dtype -> its code in usearch, and its size in bytes."""
 
 _KEYS, _SLOTS = 14, 15
 _HEAD = struct.Struct("<7s3H4B3Q")
@@ -45,7 +45,7 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
     width
         Length of a vector.
     samples
-        Upper bound of the keys.
+        Number of samples of the segment; all keys are below this number.
 
     Raises
     ------

@@ -162,7 +162,7 @@ _KINDS = (
     ("parameter", "$", _NAME, "a name must follow $; write ? for values that are passed in order"),
     ("name", "", _NAME, ""),
 )
-"""Kind of token, its first character, the pattern of its text, and the message if that does not match."""
+"""Kind of token, its first character, the pattern of its text, and the message if the pattern does not match."""
 
 _ADVICE = {
     "!": "; unequal is !=, and negation is NOT",

@@ -250,7 +250,7 @@ class Projected(Relation):
         return evaluate(self.outputs[name], Scope(self.base, places))
 
     def below(self, name: str, places: Rows) -> tuple[Relation, str, Rows] | None:
-        """Return the source of a column that is only renamed."""
+        """Return the source of a column that is only renamed; None for a computed column."""
         node = self.outputs[name]
         return (self.base, node.name, places) if isinstance(node, Input) else None
 

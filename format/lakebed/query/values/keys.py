@@ -76,7 +76,7 @@ def _numbered(values: NDArray[Any]) -> Codes:
 
 
 def _words(values: NDArray[Any]) -> Codes | None:
-    """Return integers that are equal where the numbers are, including NaN; None if 64 bits cannot hold the numbers."""
+    """Return integers that are equal where the numbers are (NaN equals NaN); None if 64 bits cannot hold them."""
     if values.dtype.kind in "biu":
         # A bijection modulo 2**64, so equality is kept.
         return np.ascontiguousarray(values).astype(np.int64, copy=False)
@@ -193,7 +193,7 @@ _Words = tuple[Codes, Mask | None]
 
 
 def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Words] | None:
-    """Return integers that are equal where numbers of two types are equal, and masks of numbers without an equal."""
+    """Return integers that are equal where numbers of two types are, and masks of numbers that the other type lacks."""
     if "f" in (left.dtype.kind, right.dtype.kind) and left.dtype.kind != right.dtype.kind:
         if left.dtype.kind == "f":
             found = _words_alike(right, left)

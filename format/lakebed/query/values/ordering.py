@@ -110,7 +110,7 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
     span = int(high) - int(low) + 1
     if span > len(values):
         return None
-    # The difference is right modulo 2**64.
+    # The difference is correct modulo 2**64, even if int64 overflows.
     return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span, tick)[0]
 
 
