@@ -263,7 +263,7 @@ class Dataset(
         tensor = self._named(item, as_column=True)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"Tensor groups do not support item assignment: {item!r} is one, assign to its tensors"
+                f"Tensor groups do not support item assignment: {item!r} is a group, assign to its tensors"
             )
         tensor.assign(value)
 

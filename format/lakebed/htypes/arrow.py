@@ -179,7 +179,7 @@ def byte_ranges(array: pa.Array) -> tuple[memoryview, NDArray[Any], NDArray[np.b
 
 
 def bytes_block(array: pa.Array) -> tuple[Block, NDArray[np.bool_] | None]:
-    """Return a binary array as samples of uint8 over the same memory, and the mask of its nulls (None if it has none)."""
+    """Return a binary array as samples of uint8 over the same memory, and the mask of its nulls, None without nulls."""
     count = len(array)
     if not count:
         return Block(memoryview(b""), 0, 0, (0,)), None

@@ -65,7 +65,7 @@ class Span:
             return data
         where = f"bytes {self.first} to {self.first + self.length - 1}"
         if b"=" in data:
-            raise FormatError(f"{where} are not base64 without the = at its end")
+            raise FormatError(f"{where} are not base64 text without its final =")
         try:
             decoded = binascii.a2b_base64(data + b"=" * (-len(data) % 4), strict_mode=True)
         except binascii.Error as error:

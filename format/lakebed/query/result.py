@@ -240,7 +240,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
             return self.query(f"SELECT * WHERE {condition}")
         if not isinstance(condition, Condition | Compared):
             raise InvalidInputError(
-                "a result is filtered by an expression or a condition, result['n'] > 3, not by "
+                "a result is filtered by an expression or a condition such as result['n'] > 3, not by "
                 f"{type(condition).__name__}; functions are called with rows of datasets: result.materialize('mem://')"
             )
         text, parameters = condition.asked().asked_of(self.relation)

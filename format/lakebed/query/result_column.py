@@ -277,7 +277,7 @@ def picked(item: Any, length: int) -> int | NDArray[np.int64]:
     """
     if isinstance(item, int | np.integer) and not isinstance(item, bool):
         if not -length <= item < length:
-            raise IndexError(f"there is no row {item} among {length}")
+            raise IndexError(f"there is no row {item}: there are {length} rows")
         return int(item) % length
     if isinstance(item, slice):
         return np.arange(*item.indices(length), dtype=np.int64)

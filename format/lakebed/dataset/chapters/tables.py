@@ -36,7 +36,7 @@ def _rows(table: Table, labels: str, files: str, *, row_ids: bool = False) -> Ar
         raise InvalidInputError(f"files is 'bytes' or 'arrays', not {files!r}")
     if row_ids and ROW_ID in table.names:
         raise InvalidInputError(
-            f"a tensor has the name {ROW_ID!r} of the column of row numbers: leave it out by tensors="
+            f"the column of row numbers and a tensor are both called {ROW_ID!r}: leave the tensor out by tensors="
         )
     return ArrowRows(table, labels == "names", files == "bytes", row_ids)
 

@@ -93,7 +93,7 @@ class Binder(Context):
             return Unknown()
         count = len(self.parameters)
         if node.number >= count:
-            message = f"there are {count} parameters, and this ? is number {node.number + 1}"
+            message = f"this ? is number {node.number + 1}, and {count} values were given"
             raise self.error(node.at, "arity", message)
         try:
             return constant(self.parameters[node.number])
@@ -232,7 +232,7 @@ class Binder(Context):
         try:
             return array_value(values)
         except (ValueError, TypeError) as error:
-            message = f"the items of an array are numbers of equal shape: {error}"
+            message = f"the items of an array must be numbers of equal shape: {error}"
             raise self.error(node.at, "type", message) from None
 
 

@@ -165,7 +165,7 @@ def _data(context: Context, node: syntax.Call, operands: Operands) -> Bound:
     length = len(context.relation)
     at = number.value if number.value >= 0 else length + number.value
     if not 0 <= at < length:
-        raise context.error(node.at, "index", f"there is no row {number.value} among {length}")
+        raise context.error(node.at, "index", f"there is no row {number.value}: there are {length} rows")
     return Value(python(row(context.relation.read(column.name, range(at, at + 1)), 0)), column.info)
 
 

@@ -132,7 +132,7 @@ def _parsed(data: bytes) -> Registry:
             numbers = [segment["size"], segment["rows"], *segment["facts"].values()]
             are_numbers = all(type(number) in (int, float) for number in numbers)
             if not _SEGMENT_KEY.fullmatch(segment["key"]) or not are_numbers:
-                raise FormatError(f"index {name!r} has a segment {segment['key']!r}")
+                raise FormatError(f"index {name!r} has a segment with the invalid key {segment['key']!r}")
         is_named = isinstance(entry["tensor"], str) and entry["kind"] in ("bm25", "hnsw")
         if not is_named or type(entry["settings"]) is not dict or type(entry["whole"]) is not int:
             raise FormatError(f"index {name!r} is of an unknown kind")

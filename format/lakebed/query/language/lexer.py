@@ -81,7 +81,7 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-HALF = "has half of a character, a lone surrogate, which no text can hold"
+HALF = "has half of a character, a lone surrogate, which UTF-8 cannot encode"
 
 
 def is_writable(text: str) -> bool:
