@@ -190,9 +190,7 @@ class SchemaMethods(DatasetBase):
         structure.add_planned(self._session, full, plan, exist_ok=exist_ok)
         base = full.rpartition("/")[2]
         if base in ATTRIBUTES:
-            warnings.warn(
-                f"use ds[{full!r}] for the tensor: .{base} stays an attribute of datasets", stacklevel=2
-            )
+            warnings.warn(f"the tensor is ds[{full!r}]: .{base} stays an attribute of datasets", stacklevel=2)
         return Tensor(self._handle, full)
 
     def create_tensor_like(self, name: str, source: Tensor, unlink: bool = False) -> Tensor:
