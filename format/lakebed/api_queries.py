@@ -164,7 +164,7 @@ def sql(
     ----------
     query_string
         ``"SELECT label, count(*) FROM lake('s3://lake/photos') GROUP BY label"``: ``lake`` takes the address of a
-        dataset, with a branch, commit or tag behind @. Variables of the caller that are datasets are tables, too.
+        dataset, with a branch, commit or tag after @. Variables of the caller that are datasets are tables, too.
     parameters
         Values of ``?``, or of ``$name``.
     connection

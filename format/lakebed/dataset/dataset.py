@@ -225,7 +225,7 @@ class Dataset(
             yield from self.to_dict().items()
             return
         if not self._pad:
-            self._table().shared_rows()  # raises if one tensor is empty and others are not
+            self._table().shared_rows()  # raises if one tensor is empty and another is not
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
             # Rows may be added during the iteration, so the yielded row must stay valid when rows are added.

@@ -174,7 +174,7 @@ class TensorDtypeMismatchError(MetaError, TypeError):
 
 
 class TensorMetaInvalidHtype(MetaError):
-    """The name is not that of an htype."""
+    """No htype has this name."""
 
 
 class TensorMetaInvalidHtypeOverwriteKey(MetaError):

@@ -327,7 +327,7 @@ def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the shape of each row, int64 of shape (rows, levels), and the values of all rows back to back."""
-    # Only lists need Arrow's compute functions, whose import takes as long as that of NumPy.
+    # Only lists need Arrow's compute functions, whose import takes as long as the import of NumPy.
     import pyarrow.compute as pc
 
     extents = []

@@ -280,7 +280,7 @@ def _read(
     found = _RANGE.fullmatch(told)
     if found is None or int(found[1]) != start or int(found[2]) < start:
         raise UnableToReadFromUrlError(
-            f"cannot read {shown(url)}: asked for bytes from {start} on, the server sends {told!r:.80}"
+            f"cannot read {shown(url)}: bytes from {start} on were requested, the server sends {told!r:.80}"
         )
     wanted = min(length, int(found[2]) - start + 1)
     data = _body(answer, connection, url, 0, length)

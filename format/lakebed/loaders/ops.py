@@ -2,8 +2,8 @@
 
 For each sample an operation computes a box of the image and the output to which the box is resized, from the image's
 extents and from numbers drawn in [0, 1): arithmetic on arrays, without pixels and without state. The loader passes the
-boxes to the region decoder, which decodes only these boxes, directly at their output size. Parameters and meanings are
-those of torchvision's v2 transforms of the same names.
+boxes to the region decoder, which decodes only these boxes, directly at their output size. Operations have the
+parameters and meanings of torchvision's v2 transforms of the same names.
 
     operations of a Compose -> stages -> Geometry of each stage -> one pass of decoding or resizing per stage
 

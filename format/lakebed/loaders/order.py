@@ -240,7 +240,7 @@ class Order:
 
         Returns
         -------
-        The block with only the spans that this process uses. Its `positions` are those of all processes.
+        The block with only the spans that this process uses. Its `positions` include the positions of other processes.
         """
         every = self.positions_of(epoch, number)
         positions = np.arange(every.start, every.stop, every.step, dtype=np.int64)
@@ -430,7 +430,7 @@ class Shares:
 
     @property
     def end(self) -> int:
-        """End of the positions that processes share; those from `samples` on repeat the first positions."""
+        """End of the positions that processes share; positions from `samples` on repeat the first positions."""
         full = self.samples - self.samples % self.batch
         rest = self.samples - full
         if self.drop_last or not rest:
@@ -453,7 +453,7 @@ class Shares:
         return full + has_own
 
     def step(self, number: int) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return the positions that this process takes in one step, and a mask of those that are real, not repeated."""
+        """Return the positions that this process takes in one step, and a mask that is False for repeated positions."""
         start = number * self.batch
         stop = min(start + self.batch, self.end)
         if not 0 <= start < stop:

@@ -587,7 +587,7 @@ class Run:
 
 
 def _work(tasks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    """Run tasks until None arrives; the thread holds no reference to the loader, which can be dropped meanwhile."""
+    """Run tasks until None arrives; the thread holds no reference to the loader, so that the loader can be dropped."""
     while True:
         task = tasks.get()
         if task is None:

@@ -26,7 +26,7 @@ class SpanTable:
     Parameters
     ----------
     rows
-        The selected rows: those of span ``i`` are ``rows[starts[i] : starts[i + 1]]``.
+        The selected rows; the rows of span ``i`` are ``rows[starts[i] : starts[i + 1]]``.
     starts
         Position of the first row of each span, and the end of the last span: int64, shape (spans + 1,).
     sizes

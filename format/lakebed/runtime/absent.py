@@ -11,7 +11,8 @@ PAGE = "see the page Coming from Deep Lake 3"
 _INSIDE = "it is internal to Deep Lake 3.x"
 _INDEX = (
     "indexes are made by the dataset: `ds.create_index('{name}', 'hnsw')`; ds.update_indexes(), ds.indexes() and "
-    "ds.drop_index() do the rest, and `ds.query('... ORDER BY COSINE_SIMILARITY({name}, ?) DESC LIMIT 10')` uses them"
+    "ds.drop_index() update, list and remove them, and "
+    "`ds.query('... ORDER BY COSINE_SIMILARITY({name}, ?) DESC LIMIT 10')` uses them"
 )
 _OF_INDEXES = _INDEX.replace("{name}", "embedding")
 _CLOUD = "it belongs to the service of Deep Lake's vendor, which is not needed here"
@@ -24,7 +25,7 @@ _MODULE = {
     "HTYPE_CONFIGURATIONS": "lakebed.htypes lists the htypes, lakebed.file_kinds what each may be stored as",
     "SUPPORTED_COMPRESSIONS": "lakebed.compressions lists the compressions",
     "VectorStore": "after `import lakebed.compat`, `deeplake.VectorStore` is lakebed.compat.vectorstore.VectorStore",
-    "api_dataset": "lakebed.load, empty and the others are functions of the module",
+    "api_dataset": "lakebed.load, lakebed.empty and so on are functions of the module",
     "auto": "lakebed.ingest_coco, ingest_yolo, ingest_classification, ingest_dataframe and import_from read data sets",
     "client": _CLOUD,
     "compression": f"lakebed.compressions is the list of names; {_SUBMODULE}",
@@ -57,7 +58,7 @@ _DATASET = {
 _TENSOR = {
     "chunk_engine": f"{_INSIDE}: tensor.numpy(), tobytes(), shapes() and meta show what is stored",
     "dataset": "keep the dataset that the tensor was taken from",
-    "link_creds": "ds.link_creds has the names of credentials, tensor.creds_key() that of one link",
+    "link_creds": "ds.link_creds has the names of credentials, tensor.creds_key() the name for one link",
     "storage": "ds.storage is where the files are",
     "version_state": "ds.branch, ds.commit_id and ds.commits describe the version",
     **dict.fromkeys(

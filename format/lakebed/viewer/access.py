@@ -99,7 +99,7 @@ class Access:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not (self._proxied or self._is_own(hosts[0])):
-            return 403, "the address in Host is not that of this viewer"
+            return 403, "the header Host does not name this viewer"
         if not scope["path"].startswith("/v1"):
             return None  # the page itself holds no data, so it needs no token
         is_other = not self._proxied and headers.getlist("origin") not in ([], [f"http://{hosts[0]}"])

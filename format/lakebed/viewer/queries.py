@@ -74,7 +74,7 @@ class Answers:
         self._kept: dict[tuple[int, str], Answer] = {}
 
     def answer(self, opened: Opened, text: str) -> Answer:
-        """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` those of the parent process.
+        """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` rows that the parent process shows.
 
         Raises
         ------

@@ -60,7 +60,7 @@ def _read(rows: ArrowRows) -> pa.Table:
 
 
 def _relation(rows: ArrowRows, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB over rows; a column of row numbers lets DuckDB count rows without reading others."""
+    """Return a relation of DuckDB over rows; a column of row numbers lets DuckDB count rows without other columns."""
     from lakebed.engines.arrow_dataset import LakeDataset, Shown
     from lakebed.reading.columns import frames
     from lakebed.session.columns import ROW_ID

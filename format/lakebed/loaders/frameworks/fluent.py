@@ -71,7 +71,7 @@ class DataLoader:
         batch_size
             Samples of a batch of this process.
         drop_last
-            Leave out a last batch that is smaller than others.
+            Leave out the last batch if it is smaller than the other batches.
 
         Raises
         ------
@@ -355,10 +355,10 @@ class DataLoader:
 
     @property
     def drop_last(self) -> bool:
-        """Whether a last batch that is smaller than others is left out."""
+        """Whether the last batch is left out if it is smaller than the other batches."""
         return bool(self.settings.get("drop_last", False))
 
-    # A DataLoader of PyTorch has these attributes; the values are those of one without worker processes and samplers.
+    # A DataLoader of PyTorch has these attributes; a DataLoader without worker processes and samplers has these values.
     num_workers = 0
     collate_fn = sampler = batch_sampler = generator = multiprocessing_context = worker_init_fn = None
     persistent_workers = pin_memory = False

@@ -83,7 +83,7 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
             yield pin_memory(batch) if pinned else batch
 
 
-# -- datasets for the DataLoaders of others ---------------------------------------------------------------------
+# -- datasets for the user's own DataLoaders --------------------------------------------------------------------
 
 
 class TorchDataset(IterableDataset):  # type: ignore[misc]

@@ -30,7 +30,7 @@ class Entry:
 
     @property
     def info(self) -> Info:
-        """Properties of the column; those of a stored column are looked up on first use."""
+        """Properties of the column; a stored column's properties are looked up on first use."""
         return self.told if isinstance(self.told, Info) else self.told[self.name]
 
 

@@ -114,7 +114,7 @@ def expanded(
         near, distances = (np.concatenate(side) for side in zip(*pairs, strict=True))
         return whole.select(near), distances
     # Each row gets the distance to the first match that is near it: write the distances of the last match first, so
-    # that those of the first match overwrite them.
+    # that the distances of the first match overwrite them.
     distances = np.full(len(whole), _FAR)
     for part in reversed(parts):
         near, steps = _around(part, apart, len(whole))

@@ -214,7 +214,7 @@ def _sides(part: syntax.Expression, left: From, right: From, bind: Bind) -> tupl
 def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
     """Show each column of USING once.
 
-    Its values come from the side of which the join keeps all rows; for FULL, from the first side with a value.
+    The values are from the side whose rows are all kept by the join; for FULL, from the first side with a value.
     """
     outputs: dict[str, Bound] = {e.name: Input(e.name, e.info) for e in found.names.entries}
     entries: list[Entry] = []

@@ -3,7 +3,7 @@
     code = round((v - middle) * factor), clipped to -127 and 127
 
 For the cosine metric, `v` is normalised first. Only for distances, which do not depend on it, `middle` is not 0. The
-inner product of codes, or the square of their distance, is nearly that of the vectors times `factor` squared.
+inner product of codes, or the square of their distance, is nearly the vectors' one times `factor` squared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Codes:
 
     @classmethod
     def of(cls, sample: Floats, metric: str) -> Codes:
-        """Choose `middle` and `factor` for vectors like those in a sample, shape (vectors, n)."""
+        """Choose `middle` and `factor` for vectors from a sample of them, shape (vectors, n)."""
         middle = (
             sample.mean(axis=0, dtype=np.float64) if metric == "l2" else np.zeros(sample.shape[1])
         ).astype(np.float32)

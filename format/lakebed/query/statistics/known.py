@@ -159,7 +159,7 @@ def _place(column: StoredColumn) -> Place:
 
 
 def load(columns: Sequence[StoredColumn]) -> None:
-    """Read the remote side files of columns of one dataset, except those read before, in one batch."""
+    """Read the remote side files of columns of one dataset in one batch, except files that were read before."""
     far = [column for column in columns if column.scan.reader.source.remote is not None]
     if len(far) < 2:
         return

@@ -153,7 +153,7 @@ def _reach(function: np.ufunc, first: tuple[int, int], second: tuple[int, int]) 
 
 
 def _careful(function: np.ufunc, left: Integers, right: Integers, *, is_unsigned: bool) -> Integers:
-    """Compute results; those that may not fit are computed with Python's integers."""
+    """Compute results; a result that may not fit is computed with Python's integers."""
     left, right = np.broadcast_arrays(left, right)
     # These results are correct modulo 2**64 even if they overflow.
     found = np.asarray(function(left.astype(np.uint64), right.astype(np.uint64)))
