@@ -311,9 +311,8 @@ class RandomCrop(Operation):
         free = geometry.rooms + np.array([top + bottom, left + right]) - size
         if self.pad_if_needed:
             before = before + np.maximum(-free, 0)
-            free = np.abs(
-                free
-            )  # padding both sides by the number of missing pixels leaves that number of free pixels
+            # Padding both sides by the number of missing pixels leaves that number of free pixels.
+            free = np.abs(free)
         elif (free < 0).any():
             found = geometry.rooms[int((free < 0).any(axis=1).argmax())].tolist()
             raise InvalidInputError(

@@ -96,7 +96,7 @@ _DISTANCES = {"L1_NORM": "L1_DISTANCE", "L2_NORM": "L2_DISTANCE", "LINF_NORM": "
 def _difference(node: Bound) -> tuple[Bound, Bound] | None:
     """Return the column and the constant of ``column - vector`` or ``vector - column``; None for other expressions.
 
-    None also for columns of integers that float32 would round.
+    Columns of integers that float32 would round also give None.
     """
     column, vector = column_and_vector(node) if isinstance(node, Apply) and node.name == "-" else (None, None)
     if column is None or vector is None:

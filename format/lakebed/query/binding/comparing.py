@@ -68,7 +68,7 @@ def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> 
 
 
 def _unrounded(node: Bound, other: Bound) -> Bound:
-    """Return an array literal that float32 rounded with all its digits, unless `other` is float16 or float32 itself.
+    """Return `node` with all digits if it is an array literal that float32 rounded, and `other` is no narrow float.
 
     Other expressions are returned unchanged.
     """

@@ -28,7 +28,7 @@ _PAIRS = 1 << 20
 """Maximum number of pairs that a cross join makes between two checks of the clock."""
 
 _KEY_BYTES = 16
-"""Memory that a join counts for each row: for its key, and for the number that represents the key."""
+"""Bytes of memory that a join counts for each row: for its key, and for the number that represents the key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ def _coalesce(given: Given) -> Column:
 
 
 def _collected(values: list[Any]) -> Column:
-    """Return values as a column; if all arrays among them hold one number, plain numbers get their shape."""
+    """Return values as a column; if all arrays among them hold one number, plain numbers get the arrays' shape."""
     arrays = [v for v in values if isinstance(v, np.ndarray)]
     if arrays and all(a.size == 1 for a in arrays) and any(isinstance(v, int | float) for v in values):
         values = [None if v is None else np.asarray(v).reshape(arrays[0].shape) for v in values]

@@ -128,7 +128,7 @@ def _float(values: Any) -> Any:
 
 
 def _max_similarity(given: Given) -> Column:
-    """Return for each sample the sum, over the query's vectors, of the largest dot product with a vector of it."""
+    """Return, per sample, the sum over the query's vectors of the largest dot product with the sample's vectors."""
     space = current()
 
     def score(vectors: Any, query: Any) -> Any:

@@ -2,8 +2,8 @@
 
     code = round((v - middle) * factor), clipped to -127 and 127
 
-For the cosine metric, `v` is normalised first. Only for distances, which do not depend on it, `middle` is not 0. The
-inner product of codes, or the square of their distance, is nearly the vectors' one times `factor` squared.
+For the cosine metric, `v` is normalised first. `middle` is 0 except for distances, which do not depend on it. The
+inner product of codes, or the square of their distance, is nearly the value for the vectors times `factor` squared.
 """
 
 from __future__ import annotations

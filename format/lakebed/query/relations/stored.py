@@ -238,7 +238,7 @@ def windows(
     is_soon
         True to begin with few rows, for a reader that may not need all rows.
     ends
-        Rows at which chunks end, where ranges that are large enough end, too; None if rows are not consecutive.
+        Rows at which chunks end; a range that is large enough ends at one of these. None if rows are not consecutive.
     """
     most = _EVEN_ROWS if ends is None else _MOST_ROWS
     most = max(_LEAST_ROWS, min(most, _WINDOW_BYTES // max(1, row_bytes)))
