@@ -250,7 +250,7 @@ def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:
     Parameters
     ----------
     index
-        A row number, several, a slice, or None for the last row.
+        A row number, a list of row numbers, a slice, or None for the last row.
     length
         Number of rows of the longest tensor from which rows are removed.
     what
@@ -263,7 +263,7 @@ def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:
     ValueError
         If a row is named twice.
     InvalidKeyTypeError
-        If the index names no rows.
+        If ``index`` is of another type.
     """
     if index is None:
         index = [max(length - 1, 0)]

@@ -72,9 +72,9 @@ def flush_open(storage: Storage, *, to_read: bool = False) -> None:
 
 
 def drop_deleted(storage: Storage) -> None:
-    """Drop unpublished changes of this process's datasets at a place from which another program deleted the dataset.
+    """Drop unpublished changes of this process's datasets at an address whose dataset another program deleted.
 
-    A new dataset will be made at this place, and the changes do not belong to it. A warning reports each dataset whose
+    A new dataset will be made at this address, and the changes do not belong to it. A warning reports each dataset whose
     changes are dropped.
     """
     for session in sessions_at(storage):
