@@ -194,7 +194,7 @@ def _column(values: Any, name: str) -> Any:
         return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise SampleExtendError(
-            f"column {name!r}: a column of samples must be an array or a list, not one {type(values).__name__}; "
+            f"column {name!r}: a column of samples must be an array or a list, not a single {type(values).__name__}; "
             "append takes one row"
         )
     return list(values)

@@ -208,7 +208,7 @@ def as_column(samples: Any, state: TensorState) -> Any:
     if isinstance(samples, str | bytes | Mapping) or not hasattr(samples, "__iter__"):
         raise SampleAppendError(
             f"Failed to append to the tensor {state.meta.name!r}: a column of samples must be an array or a list, "
-            f"not one {type(samples).__name__}"
+            f"not a single {type(samples).__name__}"
         )
     return samples
 

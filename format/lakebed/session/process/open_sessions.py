@@ -72,7 +72,7 @@ def flush_open(storage: Storage, *, to_read: bool = False) -> None:
 
 
 def drop_deleted(storage: Storage) -> None:
-    """Drop unpublished changes of this process's datasets at an address whose dataset another program deleted.
+    """Drop unpublished changes of this process's datasets at an address where another program deleted them.
 
     A new dataset will be made at this address, and the changes do not belong to it. A warning reports each dataset whose
     changes are dropped.
