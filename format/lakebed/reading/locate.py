@@ -381,8 +381,8 @@ class StoredSamples:
             return chunk
         if self.is_gathered:
             self._lay_out(chunk, ordinal)
-        # The positions of many small samples are in the header only. Reading the whole chunk instead of its header costs
-        # no more than another request, and neighbours of the sample are likely to be read next.
+        # The positions of small samples are in the header only. Reading the whole chunk instead of its header costs no
+        # more than another request, and neighbours of the sample are likely to be read next.
         is_fine = chunk.size < _FINE_BELOW * table.samples(ordinal) and chunk.size <= _WHOLE_BELOW
         return None if chunk.layout is None and is_fine else chunk
 

@@ -239,7 +239,7 @@ class LinkCredentials:
     def _nothing(self, key: str, error: Exception) -> str:
         if key in self._populated:
             return (
-                f"credentials {key!r} were populated in another process, which passes on no secrets: store them under "
+                f"credentials {key!r} were populated in another process, and secrets are not passed on: store them under "
                 f"this name, so that every process finds them (`lakebed creds set {key}`), or populate them here"
             )
         return f"Creds key {key} is used but not populated: call ds.populate_creds({key!r}, ...), or {error}"

@@ -74,8 +74,8 @@ def flush_open(storage: Storage, *, to_read: bool = False) -> None:
 def drop_deleted(storage: Storage) -> None:
     """Drop unpublished changes of this process's datasets at an address where another program deleted them.
 
-    A new dataset will be made at this address, and the changes do not belong to it. A warning reports each dataset whose
-    changes are dropped.
+    A new dataset will be made at this address, and the changes do not belong to it. A warning reports each dataset
+    whose changes are dropped.
     """
     for session in sessions_at(storage):
         if session.has_unpublished:
