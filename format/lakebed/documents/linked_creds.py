@@ -166,7 +166,7 @@ def check_name(name: Any) -> str:
     if not isinstance(name, str):
         raise InvalidInputError(f"a credentials key must be text, not {type(name).__name__}")
     if not name or not name.isprintable():
-        raise InvalidInputError("a credentials key must consist of one or more printable characters")
+        raise InvalidInputError("a credentials key must be text of one or more printable characters")
     return name
 
 

@@ -116,7 +116,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.lnk.append("http://x/y.jpg"), "a link tensor takes lakebed.link(path), not str"),
     (lambda ds: ds.lnk.append(lakebed.link("nofile.jpg")), "the link to nofile.jpg"),
     (lambda ds: ds.aud.append(np.zeros(100, "f4")), "you should use `lakebed.read(path_to_file)`"),
-    (lambda _: lakebed.link("a.jpg", 5), "a credentials key must be text, not int"),
+    (lambda _: lakebed.link("a.jpg", 5), "a credentials key is text, not int"),
     # names
     (lambda ds: ds.imgs, "did you mean 'img'? Tensors: n, f, img"),
     (lambda ds: ds["imgs"], "Tensor 'imgs' does not exist; did you mean 'img'?"),
