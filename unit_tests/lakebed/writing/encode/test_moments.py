@@ -139,8 +139,12 @@ def test_one_value_is_no_column(value: Any) -> None:
     """It is told what a column is; "'int' object is not iterable" was not."""
     ds = lakebed.empty("mem://dates", overwrite=True)
     ds.create_tensor("x", dtype="int64")
-    with pytest.raises(SampleExtendError, match=r"column 'x': a column .* not one .*append takes one row"):
+    with pytest.raises(
+        SampleExtendError, match=r"column 'x': a column .* not a single .*append takes one row"
+    ):
         ds.extend({"x": value})
-    with pytest.raises(SampleAppendError, match="a column of samples must be an array or a list, not one"):
+    with pytest.raises(
+        SampleAppendError, match="a column of samples must be an array or a list, not a single"
+    ):
         ds.x.extend(value)
     assert len(ds) == 0
