@@ -137,7 +137,7 @@ def test_rows_and_files_that_do_not_fit_are_refused() -> None:
             sources.put(chunk, data, start, seen)
     with pytest.raises(ValueError, match="blocks"):
         sources.put(1, bytes(20), 0, b"\1")
-    with pytest.raises(ValueError, match="not there"):
+    with pytest.raises(ValueError, match="does not exist"):
         sources.put(2, bytes(20), 0, b"")
     sources.put(1, bytes(12), 0, b"")
     with pytest.raises(ValueError, match="before"):
