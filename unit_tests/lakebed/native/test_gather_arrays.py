@@ -149,5 +149,5 @@ def test_rows_and_files_that_do_not_fit_are_refused() -> None:
     with pytest.raises(IndexError, match="short"):
         sources.take(np.array([2, 3, 4], np.int64), out, 0)
     for last, item, block in (([1, 0], 4, 16), ([1], 0, 16), ([1], 4, 0)):
-        with pytest.raises(ValueError, match=r"before|bytes"):
+        with pytest.raises(ValueError, match=r"previous|bytes"):
             gather.RowSources(np.array(last, np.uint64), item, block)
