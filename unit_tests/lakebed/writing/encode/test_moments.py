@@ -115,8 +115,8 @@ def test_a_path_among_images_is_told_how_to_read_it() -> None:
         ("Image", "did you mean 'image'"),
         ("boxes", "did you mean 'bbox'"),
         ("class_labels", "did you mean 'class_label'"),
-        ("float32", "numbers need none, but dtype='float32'"),
-        ("datetime", "dates and times need none"),
+        ("float32", "numbers need no htype, but dtype='float32'"),
+        ("datetime", "dates and times need no htype"),
         ("zzz", r"does not exist\. Available htypes"),
     ],
 )
