@@ -13,8 +13,11 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there setuptools tells by itself")
+@pytest.mark.parametrize(("folder", "name"), [("format", "lakebed"), (".", "destination-deeplake")])
 @pytest.mark.parametrize("compiler", ["cc-of-nobody", None])
-def test_a_missing_compiler_is_called_by_its_name(tmp_path: Path, compiler: str | None) -> None:
+def test_a_missing_compiler_is_called_by_its_name(
+    tmp_path: Path, compiler: str | None, folder: str, name: str
+) -> None:
     """Before anything is built, with the command that installs one."""
     environment = {**os.environ, "PATH": str(tmp_path)}
     environment.pop("CC", None)
@@ -22,7 +25,7 @@ def test_a_missing_compiler_is_called_by_its_name(tmp_path: Path, compiler: str 
         environment["CC"] = compiler
     result = subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "-b", tmp_path / "built", "-t", tmp_path / "made"],
-        cwd=ROOT,
+        cwd=ROOT / folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -30,7 +33,7 @@ def test_a_missing_compiler_is_called_by_its_name(tmp_path: Path, compiler: str 
     )
     assert result.returncode == 1
     last = result.stderr.strip().splitlines()[-1]
-    assert "needs a C compiler, or the wheel: there is no" in last
+    assert f"{name} needs a C compiler, or the wheel: there is no" in last
     assert "apt install gcc" in last
     assert last.endswith("or correct CC") == (compiler is not None)
     assert not list(tmp_path.iterdir())
@@ -44,5 +47,5 @@ def test_the_image_is_sent_all_that_it_copies() -> None:
         if line.startswith("COPY ") and "--from" not in line:
             copied.update(line.split()[1:-1])
     assert "setup.py" in copied
-    assert copied <= allowed
+    assert [name for name in copied if not any(f"{name}/".startswith(f"{one}/") for one in allowed)] == []
     assert all((ROOT / name).exists() for name in allowed)
