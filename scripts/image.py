@@ -40,8 +40,8 @@ UNUSED = (
 )
 """Headers, sources, tests, and parts of Arrow that nobody here imports, relative to the folder of packages."""
 
-WITH_SYMBOLS = ("numcodecs",)
-"""Packages whose wheels come with symbols for debuggers, most of what they take."""
+WITH_SYMBOLS = ("adbc_driver_manager", "lz4", "numcodecs", "PIL", "pyarrow", "pycocotools", "xxhash", "yaml")
+"""Packages whose wheels come with symbols for debuggers and linkers, often most of what they take."""
 
 IMPORTED = (
     "lakebed",
@@ -83,9 +83,9 @@ def slim(prefix: Path) -> None:
             freed += path.stat().st_size
             path.unlink()
     for name in WITH_SYMBOLS:
-        for path in (folder / name).rglob("*.so"):
+        for path in (folder / name).rglob("*.so*"):
             freed += path.stat().st_size
-            subprocess.run(["strip", "--strip-debug", path], check=True)
+            subprocess.run(["strip", "--strip-unneeded", path], check=True)
             freed -= path.stat().st_size
     print(f"{freed / 1e6:.0f} MB deleted")
 

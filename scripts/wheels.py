@@ -51,7 +51,7 @@ def main() -> None:
             for name, source in zip(FOLDERS, sources, strict=True):
                 wheel, seconds = built(python, source, Path(folder, version, name), given.out)
                 wheels.append(wheel)
-                told = tried(python, wheels, Path(folder, version, name))
+                told = tried(python, wheels, Path(folder, version, name), given.out)
                 size = wheel.stat().st_size / 1e6
                 print(f"{wheel.name}: {size:.1f} MB, built in {seconds:.0f} s of CPU, {told}", flush=True)
         run([sys.executable, "-m", "twine", "check", "--strict", *given.out.glob("*.[tw]*")])
@@ -109,13 +109,21 @@ def built(python: Path, source: Path, folder: Path, out: Path) -> tuple[Path, fl
     return Path(shutil.copy2(repaired, out)), spent
 
 
-def tried(python: Path, wheels: list[Path], folder: Path) -> str:
-    """Install wheels and what they need where no compiler is, run the smoke test, and say how long installing took."""
+def tried(python: Path, wheels: list[Path], folder: Path, out: Path) -> str:
+    """Install wheels where no compiler is, note what came along, run the smoke test; say how long installing took."""
     environment(python, folder / "fresh")
     start, before = time.monotonic(), cpu_seconds()
     run([folder / "fresh/bin/pip", "install", "-q", "--only-binary", ":all:", *wheels], CC="/no/compiler")
     spent = f"{time.monotonic() - start:.0f} s ({cpu_seconds() - before:.0f} s of CPU)"
     run([folder / "fresh/bin/pip", "check"])
+    bill = [
+        "environment",
+        "--output-reproducible",
+        "-o",
+        out / f"{folder.name}.cdx.json",
+        folder / "fresh/bin/python",
+    ]
+    run([sys.executable, "-m", "cyclonedx_py", *bill])
     run([folder / "fresh/bin/python", "-I", SMOKE, *list(FOLDERS)[: len(wheels)]], cwd=folder)
     return f"installed with all that it needs in {spent}, smoke test passed"
 
