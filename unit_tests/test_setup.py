@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,16 @@ def test_a_missing_compiler_is_called_by_its_name(
     assert "apt install gcc" in last
     assert last.endswith("or correct CC") == (compiler is not None)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_core_is_told_with_the_command_that_builds_it(tmp_path: Path) -> None:
+    (tmp_path / "lakebed").mkdir()
+    shutil.copy(ROOT / "format/lakebed/__init__.py", tmp_path / "lakebed")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import lakebed"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: the compiled core of lakebed is missing")
+    assert "pip install -e ./format (in a checkout) or pip install --force-reinstall lakebed" in last
 
 
 def test_the_image_is_sent_all_that_it_copies() -> None:
