@@ -40,7 +40,7 @@ endef
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: .venv/.run $(FAKER)/.ready ## a real Airbyte source -> ./demo-lake -> batches
@@ -157,8 +157,16 @@ registry: ## what a pull request to Airbyte's repository adds, into dist/registr
 .PHONY: release-check
 release-check: .venv/.dev wheels workflows recipe registry docs test-image ## all of a release that can run here; says what cannot
 	@$(PYTEST) -q unit_tests/test_release.py unit_tests/test_setup.py unit_tests/destination_deeplake/test_metadata.py
-	echo "not checked here, but by .github/workflows/release.yml started by hand: wheels for aarch64, musl and macOS,"
-	echo "the image for arm64. Only a tag signs and publishes. No wheels for Windows yet: docs/releasing.md"
+	if host=$$(scripts/docker.sh find); then
+		DOCKER_HOST=$$host $(RELEASE)/bin/syft -q scan docker:$(IMAGE) -o cyclonedx-json=dist/image.cdx.json
+	fi
+	cat <<-END
+		Not checked here:
+		* wheels for aarch64, musl and macOS, the image for arm64: start .github/workflows/release.yml by hand
+		* signatures and uploads: only a tag does them
+		* known vulnerabilities: no scanner has its list without a network
+		* Windows: there are no wheels yet
+	END
 
 .PHONY: viewer
 viewer: ## the viewer's page, from viewer/web into its dist; needs node

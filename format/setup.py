@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
@@ -41,10 +42,15 @@ class BuildExt(build_ext):
 
     def build_extensions(self) -> None:
         """Look for the compiler before anything is built with it."""
-        command = getattr(self.compiler, "compiler_so", None)  # of Microsoft's, setuptools tells by itself
-        if command and shutil.which(command[0]) is None:
+        name = self.distribution.get_name()
+        if sys.platform == "win32":
+            raise PlatformError(
+                f"{name} does not run on Windows yet: install it in WSL, or use the connector's image"
+            )
+        command = self.compiler.compiler_so
+        if shutil.which(command[0]) is None:
             message = (
-                f"{self.distribution.get_name()} needs a C compiler, or the wheel: there is no {command[0]!r} here. "
+                f"{name} needs a C compiler, or the wheel: there is no {command[0]!r} here. "
                 "A wheel installs without one (pip install --only-binary :all: ..., or a file that `make wheels` "
                 "makes). Install a compiler: apt install gcc libc6-dev (Debian, Ubuntu), "
                 "dnf install gcc (Fedora), apk add gcc musl-dev (Alpine), xcode-select --install (macOS)"

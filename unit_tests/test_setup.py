@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from setuptools import Distribution
+from setuptools.errors import PlatformError
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there setuptools tells by itself")
 @pytest.mark.parametrize(("folder", "name"), [("format", "lakebed"), (".", "destination-deeplake")])
 @pytest.mark.parametrize("compiler", ["cc-of-nobody", None])
 def test_a_missing_compiler_is_called_by_its_name(
@@ -40,11 +42,20 @@ def test_a_missing_compiler_is_called_by_its_name(
     assert not list(tmp_path.iterdir())
 
 
+def test_windows_is_told_that_it_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = runpy.run_path(str(ROOT / "format/setup.py"))["BuildExt"](Distribution({"name": "lakebed"}))
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(PlatformError, match="lakebed does not run on Windows yet: install it in WSL"):
+        build.build_extensions()
+
+
 def test_a_missing_core_is_told_with_the_command_that_builds_it(tmp_path: Path) -> None:
     (tmp_path / "lakebed").mkdir()
     shutil.copy(ROOT / "format/lakebed/__init__.py", tmp_path / "lakebed")
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import lakebed"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
+    )
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: the compiled core of lakebed is missing")
     assert "pip install -e ./format (in a checkout) or pip install --force-reinstall lakebed" in last
