@@ -116,15 +116,10 @@ def tried(python: Path, wheels: list[Path], folder: Path, out: Path) -> str:
     run([folder / "fresh/bin/pip", "install", "-q", "--only-binary", ":all:", *wheels], CC="/no/compiler")
     spent = f"{time.monotonic() - start:.0f} s ({cpu_seconds() - before:.0f} s of CPU)"
     run([folder / "fresh/bin/pip", "check"])
-    bill = [
-        "environment",
-        "--output-reproducible",
-        "-o",
-        out / f"{folder.name}.cdx.json",
-        folder / "fresh/bin/python",
-    ]
-    run([sys.executable, "-m", "cyclonedx_py", *bill])
-    run([folder / "fresh/bin/python", "-I", SMOKE, *list(FOLDERS)[: len(wheels)]], cwd=folder)
+    bill = out / f"{folder.name}.cdx.json"
+    python = folder / "fresh/bin/python"
+    run([sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "-o", bill, python])
+    run([python, "-I", SMOKE, *list(FOLDERS)[: len(wheels)]], cwd=folder)
     return f"installed with all that it needs in {spent}, smoke test passed"
 
 
