@@ -257,7 +257,7 @@ def test_a_missing_driver_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("lakebed.importers.core.packages.is_installed", lambda package: False)
     monkeypatch.setattr(sql, "is_installed", lambda package: False)
     for scheme in ("postgresql", "snowflake", "bigquery"):
-        with pytest.raises(IngestionError, match=rf"pip install '\.\[{scheme}\]'"):
+        with pytest.raises(IngestionError, match=rf"pip install 'lakebed\[{scheme}\]'"):
             imported(f"{scheme}://me:hidden@host/shop", "mem://none", table="orders")
     with pytest.raises(IngestionError, match="pip install adbc-driver-flightsql"):
         imported("flightsql://me:hidden@host/shop", "mem://none", table="orders")

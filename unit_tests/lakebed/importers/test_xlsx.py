@@ -135,5 +135,5 @@ def test_what_is_no_workbook_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         brought(path)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     monkeypatch.setattr("lakebed.importers.core.packages.find_spec", lambda name: None)
-    with pytest.raises(IngestionError, match=r"pip install '\.\[xlsx\]'"):
+    with pytest.raises(IngestionError, match=r"pip install 'lakebed\[xlsx\]'"):
         brought(path)
