@@ -85,7 +85,7 @@ def byte_codec(name: str | None) -> ByteCodec | None:
 
 @cache
 def file_codec(name: str | None) -> FileCodec | None:
-    """Return the codec of files of that kind, or None for no compression and for byte compressions.
+    """Return the codec of a kind of file; None for no compression and for byte compressions.
 
     Raises
     ------
@@ -104,9 +104,9 @@ def file_codec(name: str | None) -> FileCodec | None:
         if (error.name or "").startswith("lakebed"):
             raise
         package = (error.name or "").partition(".")[0]
-        also = "" if extra is None else f", or, in a checkout, pip install '.[{extra}]'"
+        wanted = package if extra is None else f"'lakebed[{extra}]'"
         raise ModuleNotInstalledException(
-            f"compression {name!r} needs the package {package!r}: pip install {package}{also}"
+            f"compression {name!r} needs the package {package!r}: pip install {wanted}"
         ) from error
     return cast("FileCodec", codec)
 

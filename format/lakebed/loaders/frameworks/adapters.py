@@ -89,7 +89,7 @@ class Passes:
         if self.chain is None:
             raise InvalidOperationError(
                 f".{name}() follows ds.dataloader(), as in ds.dataloader().{name}(...).{self.framework}(); "
-                f"ds.{self.framework}(...) takes everything as arguments"
+                f"ds.{self.framework}(...) takes all settings as arguments"
             )
         settings, method, arguments = self.chain
         return getattr(getattr(settings, name)(*args, **kwargs), method)(**arguments)
@@ -147,6 +147,5 @@ def adapter(name: str) -> Any:
             raise
         title = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}[name]
         raise ModuleNotInstalledException(
-            f"{title} is needed for this and is not installed: pip install {name}, or, in a checkout, "
-            f"pip install '.[{name}]'"
+            f"{title} is needed for this and is not installed: pip install 'lakebed[{name}]'"
         ) from error

@@ -213,7 +213,7 @@ def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]
 
 
 def _consecutive(relation: Relation) -> range | None:
-    """Return the row numbers of a relation if they are consecutive rows of a table."""
+    """Return the row numbers of a relation if they are consecutive rows of a table, else None."""
     places = relation.places if isinstance(relation, Stored) else None
     return places if isinstance(places, range) and places.step == 1 else None
 
@@ -346,7 +346,7 @@ _MAY_BE: Mapping[str, _Comparison] = {
     ">": lambda _, high, v: high > v,
     ">=": lambda _, high, v: high >= v,
 }
-"""Comparison -> whether it may be true for a value between the extremes."""
+"""Comparison -> function that tells whether it may be true for a value between the extremes."""
 
 _IS_SURE: Mapping[str, _Comparison] = {
     "=": lambda low, high, v: (low == v) & (high == v),
@@ -356,7 +356,7 @@ _IS_SURE: Mapping[str, _Comparison] = {
     ">": lambda low, _, v: low > v,
     ">=": lambda low, _, v: low >= v,
 }
-"""Comparison -> whether it is true for all values between the extremes."""
+"""Comparison -> function that tells whether it is true for all values between the extremes."""
 
 
 def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:
