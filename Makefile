@@ -110,7 +110,7 @@ frameworks: .venv/.run $(FRAMEWORKS)/.ready $(VECTORS)/.ready ## loaders in PyTo
 	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(VECTORS)/bin/python -m pytest -m frameworks integration_tests/vectorstores $(TESTS)
 
 .PHONY: ray
-ray: .venv/.run $(RAY)/.ready ## transforms on a Ray cluster whose nodes are killed; datasets of Ray Data and Dask
+ray: .venv/.run $(RAY)/.ready ## transforms and queries on a Ray cluster whose nodes are killed; datasets of Ray Data, Dask and Spark
 	@$(IN_MEMORY)
 	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(RAY)/bin/python -m pytest -m ray integration_tests/ray $(TESTS)
 
@@ -259,7 +259,7 @@ $(VECTORS)/.ready: | .venv/.run
 	touch $@
 
 $(RAY)/.ready: | .venv/.run
-	@echo "installing Ray and Dask into $(@D)"
+	@echo "installing Ray, Dask and Spark into $(@D)"
 	scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1' 'ray>=2.40' 'dask[dataframe]>=2025.1' pandas
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1' 'ray>=2.40' 'dask[dataframe]>=2025.1' 'pyspark>=4.1' pandas
 	touch $@

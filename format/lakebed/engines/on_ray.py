@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import pickle
 import time
+import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cloudpickle
 
 from lakebed.errors import QueryError
 from lakebed.query.engine.sources import Sources
-from lakebed.query.engine.split import Part, Split
+from lakebed.query.engine.split import Job, Part, Split
 from lakebed.query.functions.spaces import Ways
 from lakebed.query.language.parameters import Given, values_of
 from lakebed.query.language.parser import parse
@@ -61,43 +63,57 @@ def answer(text: str, sources: Sources, parameters: Given, limits: Limits, ways:
     split = Split(text, query, sources, values_of(text, query, parameters), watch, ways, "ray")
     ray = connect()
     cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-    made = split.tasks(cpus * _TASKS_OF_A_CPU, _TASK_BYTES)
-    tasks = (cloudpickle.dumps(task, protocol=5) for task in made)
-    return split.merged(_collected(ray, tasks, split, watch, cpus * _SENT_TO_A_CPU))
+    job = ray.put(cloudpickle.dumps(split.job(), protocol=5))
+    do = partial(ray.remote(max_retries=0)(_done).remote, uuid.uuid4().hex, job)
+    tasks = iter(split.runs(cpus * _TASKS_OF_A_CPU, _TASK_BYTES))
+    return split.merged(_collected(ray, do, tasks, split, watch, cpus * _SENT_TO_A_CPU))
 
 
-def _done(task: bytes) -> bytes:
+_kept: tuple[str, Job] | None = None
+"""Current query of this process of Ray, whose dataset is open, and its key."""
+
+
+def _done(key: str, job: bytes, start: int, stop: int) -> bytes:
     """Answer a task in a process of Ray; return its part or its error, pickled."""
-    return guarded(_answer, task)
+    return guarded(_answer, key, job, start, stop)
 
 
-def _answer(task: bytes) -> bytes:
-    found: bytes = cloudpickle.dumps(pickle.loads(task).answer(), protocol=5)  # noqa: S301 - from the driver
+def _answer(key: str, job: bytes, start: int, stop: int) -> bytes:
+    global _kept  # noqa: PLW0603 - a process of Ray does one task at a time
+    if _kept is None or _kept[0] != key:
+        _kept = None
+        _kept = key, pickle.loads(job)  # noqa: S301 - from the driver
+    found: bytes = cloudpickle.dumps(_kept[1].answer(start, stop), protocol=5)
     return found
+
+
+Run = tuple[int, int]
+"""First row of a task, and the row behind its last one."""
 
 
 @dataclass(slots=True, eq=False)
 class _Sent:
     """A task that was sent to the cluster."""
 
-    task: bytes
+    run: Run
     answer: Any
     part: Part | None = None
     losses: int = 0
 
 
-def _collected(ray: Any, tasks: Iterator[bytes], split: Split, watch: Watch, most: int) -> list[Part]:
+def _collected(
+    ray: Any, do: Callable[[int, int], Any], tasks: Iterator[Run], split: Split, watch: Watch, most: int
+) -> list[Part]:
     """Return the parts in order, without those behind the rows that LIMIT leaves; send at most `most` tasks at once.
 
     Sent tasks are not cancelled after an error: they are short, and Ray may end this process if it cancels a task that
     is about to end ("Tried to complete task that was not pending").
     """
-    do = ray.remote(max_retries=0)(_done)
     sent: deque[_Sent] = deque()
     parts: list[Part] = []
     while not split.is_enough(sum(len(part.rows) for part in parts)):
         while len(sent) < most and (task := next(tasks, None)) is not None:
-            sent.append(_Sent(task, do.remote(task)))
+            sent.append(_Sent(task, do(*task)))
         if not sent:
             break
         running = [each for each in sent if each.part is None]
@@ -108,7 +124,7 @@ def _collected(ray: Any, tasks: Iterator[bytes], split: Split, watch: Watch, mos
                 continue
             each.part = _part(ray, each)
             if each.part is None:
-                each.answer = do.remote(each.task)
+                each.answer = do(*each.run)
         while sent and (part := sent[0].part) is not None:
             parts.append(part)
             sent.popleft()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -41,7 +42,8 @@ def in_tasks(text: str, count: int, ds: Any = None, parameters: Any = ()) -> Rel
     watch = Watch(Limits())
     values = values_of(text, query, parameters)
     split = Split(text, query, queried.sources(), values, watch, Ways(), "ray")
-    parts = [pickle.loads(cloudpickle.dumps(task.answer())) for task in split.tasks(count, 1 << 40)]
+    job = split.job()
+    parts = [pickle.loads(cloudpickle.dumps(job.answer(*run))) for run in split.runs(count, 1 << 40)]
     return split.merged(parts)
 
 
@@ -269,16 +271,24 @@ def test_functions_of_the_program_go_to_the_tasks(ds: lakebed.Dataset) -> None:
         split = Split(
             text, parse(text), Queried(ds, lakebed.Dataset).sources(), (), Watch(Limits()), Ways(), ""
         )
-        tasks = split.tasks(2, 1 << 40)
-        functions = cloudpickle.dumps([task.functions for task in tasks])
+        job, runs = split.job(), split.runs(2, 1 << 40)
+        functions = cloudpickle.dumps(job.functions)
         y = expected.whole("y")
     finally:
         forget("thrice")
-    for task, sent in zip(tasks, pickle.loads(functions), strict=True):
-        object.__setattr__(task, "functions", sent)
-    found = split.merged([task.answer() for task in tasks])
+    job = replace(job, functions=pickle.loads(functions))
+    found = split.merged([job.answer(*run) for run in runs])
     forget("thrice")
     assert [value.tolist() for value in rows(found.whole("y"))] == [value.tolist() for value in rows(y)]
+
+
+def test_large_rows_make_more_runs(ds: lakebed.Dataset) -> None:
+    text = "SELECT * WHERE n > 3"
+    split = Split(text, parse(text), Queried(ds, lakebed.Dataset).sources(), (), Watch(Limits()), Ways(), "")
+    assert len(split.runs(1, 1 << 40)) == 1
+    runs = split.runs(1, 1_000)
+    assert len(runs) > 2
+    assert [row for start, stop in runs for row in range(start, stop)] == list(range(ROWS))
 
 
 def test_array_libraries_go_to_the_tasks() -> None:

@@ -84,13 +84,15 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A part of a query, which another process answers.
+class Job:
+    """A query in the form in which other processes answer it for runs of rows.
 
     Attributes
     ----------
+    table
+        All rows of the query.
     query
-        Query of the rows of the table.
+        Query of a run of these rows.
     keys
         Query of the keys of GROUP BY, for the first row of each group; None if the query does not group.
     order, best
@@ -110,8 +112,8 @@ class Task:
     ways: Ways
     functions: Mapping[str, Function]
 
-    def answer(self) -> Part:
-        """Answer the query for the rows of the table.
+    def answer(self, start: int, stop: int) -> Part:
+        """Answer the query for the rows from `start` to `stop` of the table.
 
         Raises
         ------
@@ -121,7 +123,7 @@ class Task:
         ADDED.update(self.functions)
         watch = Watch(self.limits)
         with ticking(watch.tick), watch.waiting():
-            relation = Stored(self.table)
+            relation = Stored(self.table[start:stop])
             execution = self._execution(relation, watch)
             found = execution.run(self.query)
             if self.keys is None:
@@ -352,23 +354,36 @@ class Split:
             if isinstance(part, syntax.Name) and not part.column.startswith(" ") and part.column not in known:
                 self._refuse(f"all values of {part.column!r} in a group", part.at)
 
-    def tasks(self, count: int, most_bytes: int) -> list[Task]:
-        """Return about `count` tasks, or more that read at most `most_bytes` each, cut at the ends of chunks."""
-        table = self._stored.as_table()
-        asked = syntax.columns_of(self._query)
-        named = [n for n in table.names if asked is None or n in asked or n.split("/")[-1] in asked]
-        table = table.only(named) if named else table
-        count = max(count, int(len(table) * bytes_of_row(table) / most_bytes))
+    def job(self) -> Job:
+        """Return the query in the form in which other processes answer it."""
         order = () if self.is_grouped else self._order
         ways = Ways(is_exact=True, space=self._ways.space)  # an index would rank all rows, for each task
         limits = replace(self._watch.limits, seconds=self._watch.left)
-        return [
-            Task(
-                self._text, table[start:stop], self._asked, self._keys, order, self.best, self._parameters, limits,
-                ways, ADDED,
-            )
-            for start, stop in windows(table, count) or [(0, 0)]
-        ]  # fmt: skip
+        return Job(
+            self._text,
+            self._table(),
+            self._asked,
+            self._keys,
+            order,
+            self.best,
+            self._parameters,
+            limits,
+            ways,
+            dict(ADDED),
+        )
+
+    def _table(self) -> Table:
+        """Return the rows and the columns that the query reads."""
+        table = self._stored.as_table()
+        asked = syntax.columns_of(self._query)
+        named = [n for n in table.names if asked is None or n in asked or n.split("/")[-1] in asked]
+        return table.only(named) if named else table
+
+    def runs(self, count: int, most_bytes: int) -> list[tuple[int, int]]:
+        """Return about `count` runs of rows, or more of at most `most_bytes` each, cut at the ends of chunks."""
+        table = self._table()
+        count = max(count, int(len(table) * bytes_of_row(table) / most_bytes))
+        return windows(table, count) or [(0, 0)]
 
     # -- the answers of tasks --------------------------------------------------------------------------------------
 
