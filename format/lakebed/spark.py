@@ -97,7 +97,7 @@ class LakebedSource(source.DataSource):  # type: ignore[misc]
         partitions, condition = self.options.get("partitions"), self.options.get("filter")
         every, table = self._tables()
         found = _Reader(
-            table, every.names, schema, None if partitions is None else int(partitions), condition
+            table, dict(every.names), schema, None if partitions is None else int(partitions), condition
         )
         found.matching(table[0:0])
         return found

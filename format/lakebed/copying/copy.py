@@ -184,7 +184,7 @@ def _planned(table: Table) -> Snapshot:
 def copy_everything(
     source: Session, dest: Path, tensors: Sequence[str] | None, *, overwrite: bool, progressbar: bool
 ) -> Handle:
-    """Copy a whole dataset, history and all; continue an earlier attempt that was interrupted.
+    """Copy a whole dataset with its history; continue an earlier attempt that was interrupted.
 
     Parameters
     ----------

@@ -45,8 +45,9 @@ _SELECTIVE = 4
 """If statistics leave less than 1 / 4 of the rows, windows begin at full size."""
 
 _MOST_STRETCHES = 1 << 14
-"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each; beyond it, neighbours
-are joined.
+"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each.
+
+If there are more, neighbouring stretches are joined.
 """
 
 _ORDERED = (
@@ -446,7 +447,7 @@ class _Told:
 
 
 def _may_meet_nan(condition: pads.Expression) -> bool:
-    """Tell whether a condition may compare with NaN, which Arrow takes for a number when it applies facts."""
+    """Tell whether a condition may meet NaN; then Arrow must not use the statistics of columns of floats."""
     return _NOT_A_NUMBER.search(str(condition)) is not None
 
 

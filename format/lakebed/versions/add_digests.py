@@ -84,7 +84,7 @@ def renew_digests(
 
 
 def _opened(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
-    """Read a version; from its files if pages of its manifest are damaged."""
+    """Read a version; if pages of its manifest are damaged, read its metadata files instead."""
     try:
         snapshot = open_version(storage, tree, version_id)
         for state in snapshot.tensors.values():

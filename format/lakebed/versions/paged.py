@@ -202,7 +202,10 @@ class PageTree:
         return self._spanned(0, self.rows)[0]
 
     def _spanned(self, first: int, end: int) -> tuple[Entries, NDArray[np.int64]]:
-        """Return the entries of pages around some rows, and the first row of each; lists are read side by side."""
+        """Return the entries of at least the pages with rows ``first`` to ``end``, and the first row of each page.
+
+        The needed lists are read in parallel.
+        """
         rows = self.root.rows
         low = int(np.searchsorted(rows[1:], first, side="right"))
         chosen = self.root.entries[low : int(np.searchsorted(rows[:-1], end))]
@@ -213,7 +216,7 @@ class PageTree:
         return entries, rows[low] + Listed(entries).rows
 
     def before(self, row: int) -> PageTree:
-        """Return the tree of the pages before a row with which a page begins."""
+        """Return the tree of the pages before row ``row``, which must be the first row of a page."""
         at = int(np.searchsorted(self.root.rows, row, side="right")) - 1
         entries = self.root.entries[:at]
         if at >= self.lists:
@@ -223,7 +226,10 @@ class PageTree:
         return PageTree(self.store, np.concatenate([entries, listed.entries[:rest]]), at)
 
     def tables(self, runs: Sequence[tuple[int, int]]) -> Iterator[tuple[ArrayTable, int, int]]:
-        """Yield pages, and the first row and the end in them, of runs of rows; some pages are read side by side."""
+        """Yield (page, first row, end) for each page with rows of the runs; the rows are numbered within the page.
+
+        Up to ``_KEPT`` pages are read in parallel.
+        """
         for first, end in runs:
             entries, starts = self._spanned(first, end)
             wanted = np.flatnonzero((starts[:-1] < end) & (starts[1:] > first))
@@ -257,7 +263,7 @@ class PageTree:
                 yield from ((folder, number) for number in ids.tolist())
 
     def pages(self, known: set[bytes]) -> dict[bytes, np.void]:
-        """Return the entries of pages by their bytes; leave out pages in a list whose own entry is in ``known``."""
+        """Return the entries of pages by their bytes, without the pages in lists whose own entry is in ``known``."""
         found = list(self.root.entries[self.lists :])
         for entry in self.root.entries[: self.lists]:
             if entry.tobytes() not in known:
@@ -305,18 +311,18 @@ class PagedTable(ChunkTable):
         self._ids: ChunkIds | None = None
         self._all: ArrayTable | None = None
 
-    # -- all of it -----------------------------------------------------------------------------------------------
+    # -- the whole table -----------------------------------------------------------------------------------------
 
     @property
     def ids(self) -> ChunkIds:
-        """The whole index, of one file."""
+        """The whole chunk index, read from its file."""
         if self._ids is None:
             self._ids = ChunkIds.from_bytes(self.index_bytes())
         return self._ids
 
     @property
     def places(self) -> ChunkPlaces:
-        """The places of all chunks, of all pages."""
+        """The places of all chunks, read from all pages."""
         return self.whole().places
 
     def whole(self) -> ArrayTable:
@@ -350,7 +356,7 @@ class PagedTable(ChunkTable):
 
     @property
     def count(self) -> int:
-        """Samples covered."""
+        """Number of samples that the table covers."""
         return self.tree.samples + self.tail.count
 
     def page(self, row: int) -> tuple[ChunkTable, int]:
@@ -398,17 +404,20 @@ class PagedTable(ChunkTable):
         return place.sample + place.page.first(row - place.row)
 
     def rows_of(self, sample: int) -> range:
-        """Return the rows of a sample; a tiled one has several."""
+        """Return the rows of a sample; a tiled sample has several."""
         first = self._find(sample)[0]
         return range(first, first + self.tiles_of(first))
 
     def tiles_of(self, row: int) -> int:
-        """Return the number of rows of the sample that begins with this row; a tiled one has several."""
+        """Return the number of rows of the sample that begins with this row; a tiled sample has several."""
         page, at = self.page(row)  # pages end between samples
         return page.tiles_of(at)
 
     def finder(self) -> Callable[[int], tuple[int, int]]:
-        """Return a function that finds the row of a sample and its place in the chunk; IndexError if it has none."""
+        """Return a function that finds the row of a sample, and the sample's position in the chunk.
+
+        The function raises IndexError if the table does not have the sample.
+        """
         return self._find
 
     def _find(self, sample: int) -> tuple[int, int]:
@@ -422,7 +431,7 @@ class PagedTable(ChunkTable):
         return place.row + span.row, span.position
 
     def locate(self, samples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of many samples, and the samples' places in their chunks."""
+        """Return the rows of many samples, and the samples' positions in their chunks."""
         if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < self.count:
             raise IndexError("a row is out of range")
         rows, places = np.empty(len(samples), np.int64), np.empty(len(samples), np.int64)
@@ -440,7 +449,7 @@ class PagedTable(ChunkTable):
             at = end
         return rows, places
 
-    # -- what the version has of its own ---------------------------------------------------------------------------
+    # -- own and inherited chunks ----------------------------------------------------------------------------------
 
     @property
     def has_tiles(self) -> bool:
@@ -453,7 +462,7 @@ class PagedTable(ChunkTable):
         return sum(end - first for first, end in self.own) + self.tail.own_count
 
     def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
-        """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones."""
+        """Yield each folder with the ids of its chunks; ``own`` omits inherited chunks."""
         for page, first, end in self.tree.tables(self.own if own else [(0, self.tree.rows)]):
             places, ids = page.places, page.ids.ids[first:end]
             for at in np.unique(places.folder_of[first:end]).tolist():
@@ -484,14 +493,17 @@ class PagedTable(ChunkTable):
         return self._with_tail(self.tail.extended(added, folder)) if added else self
 
     def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
-        """Return the table with rows of another one at its end, whose chunks stay in place and count as own ones."""
+        """Return the table with rows ``first`` to ``stop`` of another table at its end.
+
+        The chunk files of these rows stay in their folders, and count as the version's own.
+        """
         return self._with_tail(self.tail.joined(other, first, stop))
 
     def _with_tail(self, tail: ChunkTable) -> PagedTable:
         return PagedTable(self.tree, tail, self.own, self.tiled, self.index)
 
     def _cut(self, rows: int, tail: ChunkTable) -> PagedTable:
-        """Return the table with the pages before a row, the first of a page, and with another tail."""
+        """Return a table of the pages before row ``rows``, which is the first row of a page, followed by ``tail``."""
         own = np.zeros(len(tail), np.bool_)
         for first, end in self.own:
             own[max(0, first - rows) : max(0, end - rows)] = True
@@ -499,7 +511,7 @@ class PagedTable(ChunkTable):
         return PagedTable(self.tree.before(rows), tail._with_own(own), runs, self.tiled, self.index)  # noqa: SLF001
 
     def reopened(self) -> PagedTable:
-        """Return the table with its last page in the tail, to fill it up."""
+        """Return the table with the rows of its last page in arrays, so that a fuller page can be made of them."""
         if not self.tree.rows:
             return self
         place = self.tree.with_row(self.tree.rows - 1)
@@ -573,11 +585,11 @@ def stored(
     Parameters
     ----------
     before
-        The tree of the version from which this one is made: its pages are not written again.
+        The tree of the version from which the present version is made: its pages are not written again.
     index_key
         Storage key of the index file of the version.
     done
-        Trees and index files of tables of the same publish, to which this one is added.
+        Trees and index files of tables of the same publish; those of ``table`` are added.
     """
     if isinstance(table, PagedTable) and table.is_stored:
         index = IndexFile(index_key, table.index.nbytes, table.index.digest)

@@ -43,7 +43,7 @@ class LiveChunks:
         return {key for _, key in self._ids}
 
     def add_manifest(self, found: Read, *, own: bool) -> None:
-        """Add the chunks and pages that a manifest names; ``own`` leaves out inherited chunks."""
+        """Add the chunks and pages that a manifest names; ``own`` omits inherited chunks."""
         manifest, tables = found.manifest, tables_of(found)
         for key in manifest.chunks:
             table = tables.get(key) or ArrayTable(_index(manifest, key), manifest.chunks[key])
