@@ -15,6 +15,7 @@ OLDEST := .cache/venvs/oldest
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
+DEVICE := .cache/venvs/device
 VECTORS := .cache/venvs/vectorstores
 WHEELS := .cache/venvs/wheels
 FORMATS := .cache/venvs/formats
@@ -90,6 +91,10 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	.venv/bin/python -m benchmarks.transform $(BENCH_TRANSFORM)
 	[[ -z "$$LAKEBED_COCO" ]] || .venv/bin/python -m benchmarks.imports $(BENCH_IMPORTS)
 	[[ -z "$$BENCH_PHOTOS" ]] || .venv/bin/python -m benchmarks.regions "$$BENCH_PHOTOS"
+
+.PHONY: device
+device: .venv/.run $(DEVICE)/.ready ## photos to a GPU beside DataLoader and torchvision, six minutes; on the CPU where there is none
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/format timeout 360 $(DEVICE)/bin/python -m benchmarks.device $(BENCH_DEVICE)
 
 .PHONY: bench-viewer
 bench-viewer: .venv/.viewer ## the viewer against its bars, in a real Chromium
@@ -256,6 +261,12 @@ $(VECTORS)/.ready: | .venv/.run
 	scripts/venv.sh $(@D) 'numpy<2' 'pyarrow<26' lz4 xxhash pillow simplejpeg tqdm click obstore boto3 usearch protobuf \
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'langchain-community<0.4' 'llama-index-core<0.12' pyjwt
 	scripts/venv.sh $(@D) --no-deps 'llama-index-vector-stores-deeplake<0.3' # which requires deeplake
+	touch $@
+
+# PyTorch as the package index offers it first: on Linux, with CUDA.
+$(DEVICE)/.ready: | .venv/.run
+	@echo "installing PyTorch and torchvision into $(@D)"
+	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 torch torchvision
 	touch $@
 
 $(RAY)/.ready: | .venv/.run
