@@ -229,7 +229,7 @@ def test_what_cannot_be_read_says_so(shop: Callable[..., Path], tmp_path: Path) 
         ({"table": "orders", "query": "SELECT 1"}, "--table"),
         ({"table": "orders; DROP TABLE orders"}, "shop.orders"),
         ({"table": "missing"}, "no such table"),
-        ({"table": "orders", "cursor": "none"}, "no column 'none': id, note"),
+        ({"table": "orders", "cursor": "none"}, "no column 'none', or several; columns: id, note"),
         ({"table": "orders", "cursor": "id", "overlap": 3.0}, "key"),
         ({"table": "orders", "since": "3"}, "--cursor"),
         ({"table": "orders", "cursor": "at", "since": "'; --"}, "quotes"),
