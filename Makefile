@@ -15,6 +15,7 @@ OLDEST := .cache/venvs/oldest
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
+DEVICE := .cache/venvs/device
 VECTORS := .cache/venvs/vectorstores
 RELEASE := .cache/venvs/release
 FORMATS := .cache/venvs/formats
@@ -95,6 +96,10 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	[[ -z "$$LAKEBED_COCO" ]] || .venv/bin/python -m benchmarks.imports $(BENCH_IMPORTS)
 	[[ -z "$$BENCH_PHOTOS" ]] || .venv/bin/python -m benchmarks.regions "$$BENCH_PHOTOS"
 
+.PHONY: device
+device: .venv/.run $(DEVICE)/.ready ## photos to a GPU beside DataLoader and torchvision, six minutes; on the CPU where there is none
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/format timeout 360 $(DEVICE)/bin/python -m benchmarks.device $(BENCH_DEVICE)
+
 .PHONY: bench-viewer
 bench-viewer: .venv/.viewer ## the viewer against its bars, in a real Chromium
 	@.venv/bin/python -m benchmarks.viewer $(BENCH_VIEWER)
@@ -114,7 +119,7 @@ frameworks: .venv/.run $(FRAMEWORKS)/.ready $(VECTORS)/.ready ## loaders in PyTo
 	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(VECTORS)/bin/python -m pytest -m frameworks integration_tests/vectorstores $(TESTS)
 
 .PHONY: ray
-ray: .venv/.run $(RAY)/.ready ## transforms on a Ray cluster whose nodes are killed; datasets of Ray Data and Dask
+ray: .venv/.run $(RAY)/.ready ## transforms and queries on a Ray cluster whose nodes are killed; datasets of Ray Data, Dask and Spark
 	@$(IN_MEMORY)
 	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(RAY)/bin/python -m pytest -m ray integration_tests/ray $(TESTS)
 
@@ -300,8 +305,14 @@ $(VECTORS)/.ready: | .venv/.run
 	scripts/venv.sh $(@D) --no-deps 'llama-index-vector-stores-deeplake<0.3' # which requires deeplake
 	touch $@
 
+# PyTorch as the package index offers it first: on Linux, with CUDA.
+$(DEVICE)/.ready: | .venv/.run
+	@echo "installing PyTorch and torchvision into $(@D)"
+	UV=no scripts/venv.sh $(@D) $(NEEDED) torch torchvision
+	touch $@
+
 $(RAY)/.ready: | .venv/.run
-	@echo "installing Ray and Dask into $(@D)"
+	@echo "installing Ray, Dask and Spark into $(@D)"
 	scripts/venv.sh $(@D) $(NEEDED) \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1' 'ray>=2.40' 'dask[dataframe]>=2025.1' pandas
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1' 'ray>=2.40' 'dask[dataframe]>=2025.1' 'pyspark>=4.1' pandas
 	touch $@

@@ -345,9 +345,7 @@ class _Repair:
         with contextlib.suppress(KeyNotFound, FormatError, LimitError):
             read = load_manifest(self._storage, node.id)
             if read.digest == digests_of(tree).get(node.id):
-                self.report.add(
-                    "document", f"{folder} is written anew from the manifest", node.branch, node.id
-                )
+                self.report.add("document", f"{folder} is rebuilt from the manifest", node.branch, node.id)
                 return read.manifest
         return None
 

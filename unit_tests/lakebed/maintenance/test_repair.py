@@ -139,7 +139,7 @@ def test_a_version_whose_schema_is_gone_is_no_branch_that_was_being_deleted(
 
 
 @pytest.mark.parametrize("lost_chunk", [False, True])
-def test_a_head_of_which_only_chunks_are_left_is_written_anew_from_the_manifest(
+def test_a_head_of_which_only_chunks_are_left_is_rebuilt_from_the_manifest(
     storage: MemoryStorage, lost_chunk: bool
 ) -> None:
     """Its last chunk has the rows of the chunk before, too; only the manifest tells which rows it replaces."""
