@@ -318,9 +318,13 @@ class Split:
         )
         self._having = _changed(body.having, own)
         changed = [replace(key, expression=_changed(key.expression, own)) for key in order]
-        known = self._aliases = {item.alias: item.expression for item in self._outputs}
+        self._aliases = {
+            item.alias: item.expression
+            for item in self._outputs
+            if item.alias and item.expression is not None
+        }
         self._check_left([item.expression for item in self._outputs], ())
-        self._check_left([self._having, *(key.expression for key in changed)], known)
+        self._check_left([self._having, *(key.expression for key in changed)], self._aliases)
         self._order = tuple(changed)
         places = [key.expression.column for key in changed if isinstance(key.expression, syntax.Name)]
         if not self._is_late and order:
