@@ -85,7 +85,7 @@ def ray_module() -> Any:
         if (error.name or "").partition(".")[0] != "ray":
             raise
         raise ModuleNotInstalledException(
-            "Ray is needed for this and is not installed: pip install ray, or, in a checkout, pip install '.[ray]'"
+            "Ray is needed for this and is not installed: pip install 'lakebed[ray]'"
         ) from error
 
 

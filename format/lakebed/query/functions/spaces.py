@@ -122,7 +122,7 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ModuleNotInstalledException(
-            f"namespace={name!r} needs {name}: pip install {name}, or, in a checkout, pip install '.[{name}]'"
+            f"namespace={name!r} needs {name}: pip install 'lakebed[{name}]'"
         ) from error
 
 
