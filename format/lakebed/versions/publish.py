@@ -31,7 +31,8 @@ from lakebed.versions.swap import TreeAt, node_files, swap
 from lakebed.versions.updates import SetDigests, Updates, apply
 
 if TYPE_CHECKING:
-    from lakebed.versions.paged import Done, PagedTable, Stored
+    from lakebed.versions.paged import PagedTable
+    from lakebed.versions.write_pages import Done, Stored
 
 PAGED_FROM = 4096
 """The chunk index of tensors with at least this many chunks is written in pages."""
@@ -179,7 +180,7 @@ class _Files:
         large = {key: state.table for key, state in version.tensors.items() if len(state.table) >= PAGED_FROM}
         if not large:
             return {}
-        from lakebed.versions.paged import stored
+        from lakebed.versions.write_pages import stored
 
         found = {}
         for key, table in large.items():

@@ -18,7 +18,7 @@ from lakebed.errors import CorruptError
 from lakebed.maintenance.repair import repair
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
-from lakebed.versions import paged, publish
+from lakebed.versions import page_tree, publish, write_pages
 from lakebed.versions.chunk_table import ArrayTable, ChunkTable, NewChunk
 from lakebed.versions.gc.collect import collect
 from lakebed.versions.opening import manifest_key
@@ -34,8 +34,8 @@ FROM = 6
 def lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few chunks have pages, and lists of them."""
     monkeypatch.setattr(publish, "PAGED_FROM", FROM)
-    monkeypatch.setattr(paged, "_MOST_LOOSE", 3)
-    monkeypatch.setattr(paged, "_KEPT", 5)
+    monkeypatch.setattr(write_pages, "_MOST_LOOSE", 3)
+    monkeypatch.setattr(page_tree, "_KEPT", 5)
     monkeypatch.setattr(pages, "SPREAD", 3)
     monkeypatch.setattr(pages, "MOST_ROWS", 4)
 
@@ -339,7 +339,7 @@ def test_a_random_row_reads_a_page_and_a_list() -> None:
     assert len([key for key in reads if key.startswith(pages.FOLDER)]) <= 2
     assert not [key for key in reads if key.endswith("chunks_index/unsharded")]
     assert ds.x.numpy()[:, 0].tolist() == list(range(200))
-    assert len(table(ds).tree.store._kept) <= paged._KEPT  # type: ignore[attr-defined]
+    assert len(table(ds).tree.store._kept) <= page_tree._KEPT  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

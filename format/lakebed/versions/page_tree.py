@@ -1,0 +1,255 @@
+"""The pages of one tensor's chunk index, a tree in storage: read when they are needed; see `documents.indexes.pages`.
+
+Pages and lists are never replaced, and each name is written only once, so versions share equal pages and lists.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.documents.indexes import pages
+from lakebed.documents.indexes.pages import Entries, key_of
+from lakebed.errors import CorruptError, FormatError, KeyNotFound
+from lakebed.runtime import process_hooks
+from lakebed.storage.base import Storage, is_cache
+from lakebed.storage.concurrently import together
+from lakebed.versions.chunk_table import ArrayTable
+from lakebed.versions.tree_file import ADVICE, error_if_deleted
+
+# Number of pages and lists that stay in memory, and of pages that are read at the same time.
+_KEPT = 64
+
+T = TypeVar("T")
+
+_mutex = threading.Lock()
+process_hooks.new_lock_after_fork(sys.modules[__name__], "_mutex")
+
+
+class PageStore:
+    """Pages and lists of one dataset; those used last stay in memory."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._unwritten: dict[str, Any] = {}
+
+    def __reduce__(self) -> tuple[type[PageStore], tuple[Storage]]:
+        return PageStore, (self.storage,)
+
+    def page(self, entry: np.void) -> ArrayTable:
+        """Return a page, whose samples count from its beginning.
+
+        Raises
+        ------
+        CorruptError
+            If the page is missing or damaged.
+        DatasetNotFoundError
+            If the whole dataset was deleted.
+        """
+        return self._read(entry, lambda data: ArrayTable(*pages.read_page(data, entry)))
+
+    def list(self, entry: np.void) -> Listed:
+        """Return a list of pages; errors as in :meth:`page`."""
+        return self._read(entry, lambda data: Listed(pages.read_list(data, entry)))
+
+    def add(self, key: str, value: ArrayTable | Listed) -> None:
+        """Remember a page or a list that will be written, until :meth:`written`."""
+        self._unwritten[key] = value
+
+    def written(self) -> None:
+        """Note that all pages and lists are in storage."""
+        for key, value in self._unwritten.items():
+            self._keep(key, value)
+        self._unwritten = {}
+
+    def _damaged(self, message: str) -> CorruptError:
+        url = self.storage.url
+        return CorruptError(f"{message}; {ADVICE} ({url})", dataset=url)
+
+    def _keep(self, key: str, value: Any) -> None:
+        with _mutex:
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+
+    def _read(self, entry: np.void, parse: Callable[[bytes], T]) -> T:
+        key, storage = key_of(entry), self.storage
+        with _mutex:
+            found: T | None = self._unwritten.get(key) or self._kept.get(key)
+        if found is None:
+            if is_cache(storage):
+                with suppress(KeyNotFound, FormatError):
+                    found = parse(storage.trusted.get(key))
+                if found is None:
+                    storage.forget(key)
+                    storage = storage.origin
+            if found is None:
+                try:
+                    found = parse(storage.get(key))
+                except KeyNotFound as error:
+                    missing = self._damaged(f"{key}, a part of the chunk index, is missing")
+                    raise error_if_deleted(storage) or missing from error
+                except FormatError as error:
+                    raise self._damaged(str(error)) from error
+        self._keep(key, found)
+        return found
+
+
+class Listed:
+    """Entries, and the sums of their counts."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """Number of rows before each entry, followed by the total."""
+        return np.concatenate([[0], np.cumsum(self.entries["rows"], dtype=np.int64)])
+
+    @cached_property
+    def samples(self) -> NDArray[np.int64]:
+        """Number of samples before each entry, followed by the total."""
+        return np.concatenate([[0], np.cumsum(self.entries["samples"], dtype=np.int64)])
+
+    def names(self) -> set[bytes]:
+        """Return digests and random bytes of all entries."""
+        return {entry.tobytes() for entry in self.entries}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page of a tree, and its first row and sample."""
+
+    page: ArrayTable
+    row: int
+    sample: int
+
+
+class PageTree:
+    """The pages of one tensor.
+
+    Parameters
+    ----------
+    entries
+        First the entries that name lists of pages, then those that name single pages.
+    lists
+        Number of entries that name lists.
+    """
+
+    def __init__(self, store: PageStore, entries: Entries, lists: int) -> None:
+        self.store = store
+        self.root = Listed(entries)
+        self.lists = lists
+        self._last: Place | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of chunks."""
+        return int(self.root.rows[-1])
+
+    @property
+    def samples(self) -> int:
+        """Number of samples."""
+        return int(self.root.samples[-1])
+
+    def with_row(self, row: int) -> Place:
+        """Return the page that has a row."""
+        last = self._last  # callers usually request neighbouring rows one after the other
+        if last is None or not last.row <= row < last.row + len(last.page):
+            last = self._last = self._find("rows", row)
+        return last
+
+    def with_sample(self, sample: int) -> Place:
+        """Return the page that has the first row of a sample."""
+        last = self._last
+        if last is None or not last.sample <= sample < last.sample + last.page.count:
+            last = self._last = self._find("samples", sample)
+        return last
+
+    def _find(self, column: str, wanted: int) -> Place:
+        row, sample, listed = 0, 0, self.root
+        while True:
+            before = row if column == "rows" else sample
+            at = int(np.searchsorted(getattr(listed, column)[1:], wanted - before, side="right"))
+            row, sample = row + int(listed.rows[at]), sample + int(listed.samples[at])
+            if listed is not self.root or at >= self.lists:
+                return Place(self.store.page(listed.entries[at]), row, sample)
+            listed = self.store.list(listed.entries[at])
+
+    def entries(self) -> Entries:
+        """Return the entries of all pages."""
+        return self._spanned(0, self.rows)[0]
+
+    def _spanned(self, first: int, end: int) -> tuple[Entries, NDArray[np.int64]]:
+        """Return the entries of pages around some rows, and the first row of each; lists are read side by side."""
+        rows = self.root.rows
+        low = int(np.searchsorted(rows[1:], first, side="right"))
+        chosen = self.root.entries[low : int(np.searchsorted(rows[:-1], end))]
+        lists = max(0, min(self.lists - low, len(chosen)))
+        steps = [partial(self.store.list, entry) for entry in chosen[:lists]]
+        found = [listed.entries for listed in together(self.store.storage, steps)]
+        entries = np.concatenate([*found, chosen[lists:]])
+        return entries, rows[low] + Listed(entries).rows
+
+    def before(self, row: int) -> PageTree:
+        """Return the tree of the pages before a row with which a page begins."""
+        at = int(np.searchsorted(self.root.rows, row, side="right")) - 1
+        entries = self.root.entries[:at]
+        if at >= self.lists:
+            return PageTree(self.store, entries, self.lists)
+        listed = self.store.list(self.root.entries[at])
+        rest = int(np.searchsorted(listed.rows, row - self.root.rows[at]))
+        return PageTree(self.store, np.concatenate([entries, listed.entries[:rest]]), at)
+
+    def tables(self, runs: Sequence[tuple[int, int]]) -> Iterator[tuple[ArrayTable, int, int]]:
+        """Yield pages, and the first row and the end in them, of runs of rows; some pages are read side by side."""
+        for first, end in runs:
+            entries, starts = self._spanned(first, end)
+            wanted = np.flatnonzero((starts[:-1] < end) & (starts[1:] > first))
+            for at in range(0, len(wanted), _KEPT):
+                some = wanted[at : at + _KEPT].tolist()
+                steps = [partial(self.store.page, entries[number]) for number in some]
+                for number, page in zip(some, together(self.store.storage, steps), strict=True):
+                    start = int(starts[number])
+                    yield page, max(0, first - start), min(len(page), end - start)
+
+    def keys(self, known: set[str]) -> None:
+        """Add the keys of all pages and lists to ``known``; lists whose keys it contains already are not read again."""
+        for number, entry in enumerate(self.root.entries):
+            key = key_of(entry)
+            if number < self.lists and key not in known:
+                known.update(map(key_of, self.store.list(entry).entries))
+            known.add(key)
+
+    def without(self, others: Sequence[PageTree]) -> list[np.void]:
+        """Return the entries of the pages that no other tree has."""
+        mine = self.root.names()
+        shared = set[bytes]().union(*(other.root.names() for other in others))
+        theirs = set[bytes]().union(*(other.pages(mine) for other in others))
+        left = self.pages(shared)
+        return [entry for name, entry in left.items() if name not in theirs]
+
+    def chunks(self, entries: Sequence[np.void]) -> Iterator[tuple[tuple[str, str], int]]:
+        """Yield folders and ids of the chunks of some pages."""
+        for page in map(self.store.page, entries):
+            for folder, ids in page.named(own=False):
+                yield from ((folder, number) for number in ids.tolist())
+
+    def pages(self, known: set[bytes]) -> dict[bytes, np.void]:
+        """Return the entries of pages by their bytes; leave out pages in a list whose own entry is in ``known``."""
+        found = list(self.root.entries[self.lists :])
+        for entry in self.root.entries[: self.lists]:
+            if entry.tobytes() not in known:
+                found += list(self.store.list(entry).entries)
+        return {entry.tobytes(): entry for entry in found}
