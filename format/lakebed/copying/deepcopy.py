@@ -30,6 +30,7 @@ from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.locks.marker import released_file
 from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
+from lakebed.versions.paged import PagedTable
 from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.writing.names import normalize
@@ -161,9 +162,11 @@ def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> 
     damaged: dict[str, str] = {}
     measured, named = _Seen(), _Seen()
     trusted: set[str] = set()
+    pages: set[str] = set()
     for snapshot in _snapshots(source, tree, damaged):
         if snapshot.origin is not None:
             trusted.add(snapshot.version_id)
+        _add_pages(snapshot, chosen, pages)
         for key, size, values in _chunks(snapshot, measured, named):
             if chosen.has(key):
                 if size or key not in sums:
@@ -173,11 +176,18 @@ def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> 
     items = [
         Item(key, stat, known if (known := sums.get(key)) and known[0] else None)
         for key, stat in listed.items()
-        if chosen.has(key) and key not in chosen.rewritten
+        if (chosen.has(key) or key in pages) and key not in chosen.rewritten
     ]
     return _Plan(
         items, chosen.rewritten, {key: known for key, known in sums.items() if known[0]}, damaged, trusted
     )
+
+
+def _add_pages(snapshot: Snapshot, chosen: _Choice, pages: set[str]) -> None:
+    """Add the keys of the pages of the chosen tensors whose chunks nothing else names."""
+    for key, state in snapshot.tensors.items():
+        if isinstance(state.table, PagedTable) and state.table.index.is_stub and chosen.has(f"{key}/"):
+            state.table.tree.keys(pages)
 
 
 def own_objects(source: Storage) -> dict[str, Stat]:

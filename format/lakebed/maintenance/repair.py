@@ -11,7 +11,9 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.indexes.chunk_ids import STUB
 from lakebed.documents.lock import DatasetLock
+from lakebed.documents.manifest import PAGED
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree, new_id
 from lakebed.errors import (
@@ -35,7 +37,7 @@ from lakebed.runtime import clock
 from lakebed.session.session import Session
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.add_digests import renew_digests
-from lakebed.versions.chunk_table import folder_of
+from lakebed.versions.chunk_table import INDEX, folder_of
 from lakebed.versions.derive import inherited
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import LOCK_NAME, may_live, read_lock, release_lock
@@ -127,7 +129,12 @@ class _Repair:
         tree = self._files(tree, findings)
         for branch, head in list(tree.branches.items()):
             node = tree.commits[head]
-            if not node.is_committed and any(d.kind == "content" for d in findings.get(head, ())):
+            damages = [d for d in findings.get(head, ()) if d.kind == "content"]
+            if damages and not node.is_committed and self._has_stub(head):
+                # A new head would hold what its chunk sets and index name: nothing.
+                for damage in damages:
+                    self._keep(damage, "a tensor of this head has too many chunks to make a new head")
+            elif damages and not node.is_committed:
                 tree = self._head(tree, node, branch)
         for version in orphaned_publishes(self._storage, tree):
             if version in tree.commits:
@@ -138,14 +145,20 @@ class _Repair:
             if tree.commits[committed].is_committed:
                 for damage in dict.fromkeys(damages):
                     if damage.kind == "content":
-                        self._keep(damage)
+                        self._keep(damage, "a commit is what its id says")
         return self.report
 
-    def _keep(self, damage: Damage) -> None:
+    def _has_stub(self, version: str) -> bool:
+        """Return whether pages name the chunks of a tensor of a version, even if its stub is damaged."""
+        keys = (key for key, _ in self._storage.list(folder_of(version)) if key.endswith(f"/{INDEX}"))
+        starts = (self._storage.get(key)[:32] for key in keys)
+        return any(start.startswith(STUB) or PAGED in start for start in starts)
+
+    def _keep(self, damage: Damage, why: str) -> None:
         rows = 0 if damage.rows is None else damage.rows[1] + 1 - damage.rows[0]
         self.report.add(
             "damage",
-            f"stays as it is, for a commit is what its id says: {damage.message}",
+            f"stays as it is, for {why}: {damage.message}",
             damage.branch,
             damage.version,
             damage.tensor,

@@ -22,6 +22,9 @@ from lakebed.native import chunks as native
 INDEX = "chunks_index/unsharded"
 
 
+# The index and the `chunk_set` of tensors with at most this many chunks are written whole; Deep Lake 3.9.52 takes about a
+# second for so many. Larger tensors have a stub in place of the index, and each of their versions owns all their chunks.
+MOST_WHOLE = 1 << 20
 # If a tensor has at least this many folders, folders without chunks are dropped.
 _MANY_FOLDERS = 32
 
@@ -61,6 +64,11 @@ class ChunkTable:
     def count(self) -> int:
         """Number of samples that the table covers."""
         return self.ids.count
+
+    @property
+    def has_stub(self) -> bool:
+        """Return whether a version with these chunks has a stub in place of its index, and no `chunk_set`."""
+        return len(self) > MOST_WHOLE
 
     def folder(self, row: int) -> tuple[str, str]:
         """Version id and tensor key of the folder that holds the chunk of a row."""
@@ -110,8 +118,8 @@ class ChunkTable:
 
     @property
     def own_count(self) -> int:
-        """Number of chunks that the version names itself."""
-        return self.places.own.tobytes().count(1)
+        """Number of chunks that the `chunk_set` of the version names."""
+        return 0 if self.has_stub else self.places.own.tobytes().count(1)
 
     def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
         """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones."""
@@ -268,8 +276,8 @@ class ChunkTable:
         return int(np.searchsorted(last, last[row], side="right")) - row if self.samples(row) == 1 else 1
 
     def inherited(self) -> ChunkTable:
-        """Return the table as the next version sees it: no chunk is its own."""
-        return self._with_own(np.zeros(len(self), dtype=np.bool_))
+        """Return the table as the next version sees it: no chunk is its own, or all, if no `chunk_set` names them."""
+        return self._with_own(np.full(len(self), self.has_stub))
 
     def owned(self) -> ChunkTable:
         """Return the table of a version that names every chunk itself."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -223,6 +223,23 @@ class PageTree:
                 for number, page in zip(some, together(self.store.storage, steps), strict=True):
                     start = int(starts[number])
                     yield page, max(0, first - start), min(len(page), end - start)
+
+    def damaged(self) -> Iterator[tuple[int, int, np.void, CorruptError]]:
+        """Yield the first row and sample, the entry, and the damage of the pages and lists that cannot be read."""
+        row, sample = 0, 0
+        for number, root in enumerate(self.root.entries):
+            entries: Iterable[np.void] = [root]
+            try:
+                entries = self.store.list(root).entries if number < self.lists else entries
+                read = self.store.page
+            except CorruptError:
+                read = self.store.list  # again, to yield the error
+            for entry in entries:
+                try:
+                    read(entry)
+                except CorruptError as error:
+                    yield row, sample, entry, error
+                row, sample = row + int(entry["rows"]), sample + int(entry["samples"])
 
     def keys(self, known: set[str]) -> None:
         """Add the keys of all pages and lists to ``known``; lists whose keys it contains already are not read again."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import limits
 from lakebed.documents.indexes import pages, version_prefix
 from lakebed.documents.indexes.chunk_ids import ChunkIds
 from lakebed.documents.indexes.pages import PagedIndex
@@ -16,7 +17,7 @@ from lakebed.documents.layouts import Words, joined
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Storage
-from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
+from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table, folder_of
 from lakebed.versions.page_tree import PageStore, PageTree
 
 # Bytes of an index file before its rows.
@@ -25,11 +26,22 @@ _HEAD = len(version_prefix.PREFIX) + 1
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """The file with the chunk index of a stored version."""
+    """The file with the chunk index of a tensor in a stored version; a stub has no size and no digest."""
 
-    key: str
+    version: str
+    tensor: str
     nbytes: int
     digest: str
+
+    @property
+    def key(self) -> str:
+        """Storage key."""
+        return f"{folder_of(self.version)}{self.tensor}/{INDEX}"
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the file names pages, not chunks."""
+        return (self.nbytes, self.digest) == pages.NO_INDEX
 
 
 class PagedTable(ChunkTable):
@@ -67,9 +79,9 @@ class PagedTable(ChunkTable):
 
     @property
     def ids(self) -> ChunkIds:
-        """The whole index, of one file."""
+        """The whole index, of one file, or of all pages if that is a stub."""
         if self._ids is None:
-            self._ids = ChunkIds.from_bytes(self.index_bytes())
+            self._ids = self.whole().ids if self.index.is_stub else ChunkIds.from_bytes(self.whole_index())
         return self._ids
 
     @property
@@ -80,6 +92,7 @@ class PagedTable(ChunkTable):
     def whole(self) -> ArrayTable:
         """Return the same table in arrays."""
         if self._all is None:
+            limits.check("MAX_ENCODER_BYTES", 16 * len(self), "chunks_index")
             tree = self.tree
             rows = _joined([*(page for page, _, _ in tree.tables([(0, tree.rows)])), self.tail])
             own = np.zeros(len(self), np.bool_)
@@ -89,11 +102,23 @@ class PagedTable(ChunkTable):
             self._all = ArrayTable(rows.ids, rows._with_own(own).places)  # noqa: SLF001
         return self._all
 
+    def document(self) -> PagedIndex:
+        """Return the entry in the manifest of a table whose rows are all in pages."""
+        index = self.index.nbytes, self.index.digest
+        return PagedIndex(self.tree.root.entries, self.tree.lists, self.own, self.tiled, index)
+
     def index_bytes(self) -> bytes:
         """Return the content of `chunks_index/unsharded`."""
+        if self.index.is_stub:
+            return pages.stub_bytes(self.index.version, self.index.tensor, self.document())
+        return self.whole_index()
+
+    def whole_index(self) -> bytes:
+        """Return the chunk index as Deep Lake 3.9.52 reads it."""
         data, rows = b"", self.tree.rows
-        with suppress(KeyNotFound):
-            data = self.tree.store.storage.get(self.index.key)
+        if not self.index.is_stub:
+            with suppress(KeyNotFound):
+                data = self.tree.store.storage.get(self.index.key)
         end = _HEAD + 16 * rows
         is_sound = len(data) == self.index.nbytes and pages.index_digest(data) == self.index.digest
         if not is_sound or len(data) < end:
@@ -207,8 +232,8 @@ class PagedTable(ChunkTable):
 
     @property
     def own_count(self) -> int:
-        """Number of chunks that the version names itself."""
-        return sum(end - first for first, end in self.own) + self.tail.own_count
+        """Number of chunks that the `chunk_set` of the version names."""
+        return 0 if self.has_stub else sum(end - first for first, end in self.own) + self.tail.own_count
 
     def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
         """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones."""
@@ -219,10 +244,12 @@ class PagedTable(ChunkTable):
         yield from self.tail.named(own=own)
 
     def inherited(self) -> ChunkTable:
-        """Return the table as the next version sees it: no chunk is its own."""
+        """Return the table as the next version sees it: no chunk is its own, or all, if no `chunk_set` names them."""
+        if self.has_stub:
+            return self.owned()
         return PagedTable(self.tree, self.tail.inherited(), (), self.tiled, self.index)
 
-    def owned(self) -> ChunkTable:
+    def owned(self) -> PagedTable:
         """Return the table of a version that names every chunk itself."""
         return PagedTable(self.tree, self.tail.owned(), ((0, self.tree.rows),), self.tiled, self.index)
 
@@ -295,12 +322,27 @@ def _joined(tables: Sequence[ChunkTable]) -> ArrayTable:
     return ArrayTable(ids, places)
 
 
-def opened(storage: Storage, version_folder: str, found: Mapping[str, PagedIndex]) -> dict[str, PagedTable]:
+def opened(storage: Storage, version_id: str, found: Mapping[str, PagedIndex]) -> dict[str, PagedTable]:
     """Return the tables of tensors that a manifest describes by pages, by tensor key."""
     store = PageStore(storage)
-    tables = {}
-    for key, one in found.items():
-        tree = PageTree(store, one.entries, one.lists)
-        index = IndexFile(f"{version_folder}{key}/{INDEX}", *one.index)
-        tables[key] = PagedTable(tree, empty_table(), one.own, one.tiled, index)
-    return tables
+    return {key: _table(store, version_id, key, one) for key, one in found.items()}
+
+
+def table_of_stub(storage: Storage, version_id: str, key: str, data: bytes) -> PagedTable:
+    """Return the table of a tensor whose index file is a stub.
+
+    When Deep Lake 3.9.52 commits, it copies the stub to the next head, which then owns all chunks.
+
+    Raises
+    ------
+    FormatError
+        If the stub is damaged.
+    """
+    writer, found = pages.read_stub(data)
+    table = _table(PageStore(storage), version_id, key, found)
+    return table if writer == version_id else table.owned()
+
+
+def _table(store: PageStore, version_id: str, key: str, one: PagedIndex) -> PagedTable:
+    tree, index = PageTree(store, one.entries, one.lists), IndexFile(version_id, key, *one.index)
+    return PagedTable(tree, empty_table(), one.own, one.tiled, index)

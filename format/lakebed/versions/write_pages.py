@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lakebed.documents.indexes import pages
 from lakebed.documents.indexes.chunk_ids import ChunkIds
-from lakebed.documents.indexes.pages import ENTRY, PagedIndex, key_of
+from lakebed.documents.indexes.pages import ENTRY, key_of
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.storage.base import Storage
 from lakebed.versions.chunk_table import ArrayTable, ChunkTable, empty_table
@@ -33,7 +33,7 @@ class Stored:
     Parameters
     ----------
     items
-        New pages and lists by key, and the index file unless it is a copy.
+        New pages and lists by key, and the index file, which may be a stub, unless it is a copy.
     copied
         Key of the file of which the index file is a copy, or None.
     """
@@ -42,15 +42,9 @@ class Stored:
     items: list[tuple[str, bytes]]
     copied: str | None
 
-    def document(self) -> PagedIndex:
-        """Return the entry of this table in the manifest."""
-        table = self.table
-        index = table.index.nbytes, table.index.digest
-        return PagedIndex(table.tree.root.entries, table.tree.lists, table.own, table.tiled, index)
-
 
 def stored(
-    storage: Storage, table: ChunkTable, before: PageTree | None, index_key: str, done: Done
+    storage: Storage, table: ChunkTable, before: PageTree | None, place: tuple[str, str], done: Done
 ) -> Stored:
     """Put all rows of a table into pages.
 
@@ -58,13 +52,14 @@ def stored(
     ----------
     before
         The tree of the version from which this one is made: its pages are not written again.
-    index_key
-        Storage key of the index file of the version.
+    place
+        The version, and the key of the tensor.
     done
         Trees and index files of tables of the same publish, to which this one is added.
     """
-    if isinstance(table, PagedTable) and table.is_stored:
-        index = IndexFile(index_key, table.index.nbytes, table.index.digest)
+    is_whole = not table.has_stub
+    if isinstance(table, PagedTable) and table.is_stored and is_whole:
+        index = IndexFile(*place, table.index.nbytes, table.index.digest)
         return Stored(PagedTable(table.tree, table.tail, table.own, table.tiled, index), [], table.index.key)
     tree: PageTree | None = None
     if isinstance(table, PagedTable):
@@ -75,30 +70,36 @@ def stored(
     items: list[tuple[str, bytes]] = []
     made = next((found for given, found in done if given[0] is tree and given[1] is ids), None)
     if made is None:
-        made = _stored_rows(storage, table, before, items)
+        data = _whole_index(table) if is_whole else b""
+        made = _stored_rows(storage, table, before, items), data
         done.append(((tree, ids), made))
     new, data = made
-    index = IndexFile(index_key, len(data), pages.index_digest(data))
-    items.append((index_key, data))
-    return Stored(PagedTable(new, empty_table(), own, table.has_tiles, index), items, None)
+    described = (len(data), pages.index_digest(data)) if is_whole else pages.NO_INDEX
+    found = PagedTable(new, empty_table(), own, table.has_tiles, IndexFile(*place, *described))
+    items.append((found.index.key, data if is_whole else found.index_bytes()))
+    return Stored(found, items, None)
+
+
+def _whole_index(table: ChunkTable) -> bytes:
+    return table.whole_index() if isinstance(table, PagedTable) else table.ids.to_bytes()
 
 
 def _stored_rows(
     storage: Storage, table: ChunkTable, before: PageTree | None, items: list[tuple[str, bytes]]
-) -> tuple[PageTree, bytes]:
-    """Return the tree with all rows of a table, and its index file; add the new pages and lists to ``items``."""
+) -> PageTree:
+    """Return the tree with all rows of a table; add the new pages and lists to ``items``."""
     if isinstance(table, PagedTable):
-        data, old = table.index_bytes(), table.tree.root.entries[table.tree.lists :]
+        old = table.tree.root.entries[table.tree.lists :]
         if len(table.tail):
             table = table.reopened()
         tree, rest = table.tree, table.tail
     else:
-        data, old = table.ids.to_bytes(), np.empty(0, ENTRY) if before is None else before.entries()
+        old = np.empty(0, ENTRY) if before is None else before.entries()
         store = PageStore(storage) if before is None else before.store
         tree, rest = PageTree(store, np.empty(0, ENTRY), 0), table
     if len(rest):
         tree = _grown(tree, rest, {entry["digest"].tobytes(): entry for entry in old}, items)
-    return tree, data
+    return tree
 
 
 def _grown(

@@ -308,7 +308,7 @@ def test_a_publish_writes_what_changed() -> None:
         before = named(storage)
         ds.x.append(rows(row, row + 1)[0])
         ds.flush()
-        assert len(named(storage) - before) <= 3  # a page; sometimes lists
+        assert len(named(storage) - before) <= 5  # a page or two; sometimes lists
     before = named(storage)
     ds.x[50] = np.zeros(10, np.int64)
     ds.flush()

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
-from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds
 from lakebed.documents.indexes.chunk_set import ChunkSet
 from lakebed.documents.manifest import Manifest
 from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.chunk_table import INDEX, ArrayTable, folder_of
+from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, folder_of
 from lakebed.versions.manifests import digests_of, load_manifest, tables_of
+from lakebed.versions.paged import PagedTable, table_of_stub
 
 VIEWS_KEY = "queries.json"
 
@@ -47,10 +49,14 @@ class LiveChunks:
         manifest, tables = found.manifest, tables_of(found)
         for key in manifest.chunks:
             table = tables.get(key) or ArrayTable(_index(manifest, key), manifest.chunks[key])
-            for folder, numbers in table.named(own=own):
-                self._ids.setdefault(folder, set()).update(numbers.tolist())
-        for paged in tables.values():
-            paged.tree.keys(self.pages)
+            self.add_table(table, own=own)
+
+    def add_table(self, table: ChunkTable, *, own: bool) -> None:
+        """Add the chunks and pages of a tensor."""
+        for folder, numbers in table.named(own=own):
+            self._ids.setdefault(folder, set()).update(numbers.tolist())
+        if isinstance(table, PagedTable):
+            table.tree.keys(self.pages)
 
     def add_chunk_set(self, version: str, key: str, entries: ChunkSet) -> None:
         """Add the chunks of a ``chunk_set`` file."""
@@ -104,18 +110,22 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
         live.add_manifest(found, own=True)
     if not (is_known and node.is_committed):
         # 3.9.52 may have changed a head in place, so also mark the chunks that the files of the head refer to.
-        _mark_files(storage, version, files, live)
+        _mark_files(storage, version, files, live, stubs=found is None)
 
 
-def _mark_files(storage: Storage, version: str, files: Iterable[str], live: LiveChunks) -> None:
+def _mark_files(
+    storage: Storage, version: str, files: Iterable[str], live: LiveChunks, *, stubs: bool
+) -> None:
+    """Add the chunks that the files of a version name; stubs name what its manifest would name."""
     folder = folder_of(version)
     for name in files:
-        if name.endswith("/chunk_set"):
-            key = name[len(folder) : -len("/chunk_set")]
-            try:
+        with suppress(KeyNotFound):
+            if name.endswith("/chunk_set"):
+                key = name[len(folder) : -len("/chunk_set")]
                 live.add_chunk_set(version, key, ChunkSet.from_bytes(storage.get(name)))
-            except KeyNotFound:
-                continue
+            elif stubs and name.endswith(f"/{INDEX}") and (data := storage.get(name)).startswith(STUB):
+                key = name[len(folder) : -len(f"/{INDEX}")]
+                live.add_table(table_of_stub(storage, version, key, data), own=False)
 
 
 def mark_outside(storage: Storage, version: str, files: Iterable[str], live: LiveChunks) -> list[str]:
@@ -125,7 +135,7 @@ def mark_outside(storage: Storage, version: str, files: Iterable[str], live: Liv
     if found is not None:
         live.add_manifest(found, own=False)
         return [found.base.manifest.version_id]
-    _mark_files(storage, version, files, live)
+    _mark_files(storage, version, files, live, stubs=True)
     try:
         doc = json.loads(storage.get(f"{folder_of(version)}commit_info.json"))
     except (KeyNotFound, ValueError, RecursionError):
