@@ -26,7 +26,7 @@ from lakebed.versions.chunk_table import INDEX, ChunkTable, folder_of
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import lock_file, released_file
 from lakebed.versions.manifests import manifest_key, write_manifest
-from lakebed.versions.state import Origin, Snapshot, TensorState
+from lakebed.versions.state import Origin, Snapshot
 from lakebed.versions.swap import TreeAt, node_files, swap
 from lakebed.versions.updates import SetDigests, Updates, apply
 
@@ -58,9 +58,9 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
         if len(tensor.table) and not _has_pages(tensor.table):
             files[f"{key}/{INDEX}"] = tensor.table.ids.to_bytes()
         if snapshot.version_id != FIRST and not tensor.table.has_stub:
-            chunk_set = _chunk_set(snapshot.version_id, tensor)
-            if chunk_set:
-                files[f"{key}/chunk_set"] = chunk_set.to_bytes()
+            names = chunk_set(snapshot.version_id, key, tensor.table)
+            if names:
+                files[f"{key}/chunk_set"] = names.to_bytes()
         # A hidden tensor needs no record of changes, because the record of its owner covers it (FORMAT.md 15.3).
         if tensor.diff is not None and key not in hidden:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
@@ -73,13 +73,13 @@ def _has_pages(table: ChunkTable) -> bool:
     return len(table) >= PAGED_FROM or table.has_stub
 
 
-def _chunk_set(version_id: str, tensor: TensorState) -> ChunkSet:
+def chunk_set(version_id: str, tensor: str, table: ChunkTable) -> ChunkSet:
     """Return the names of this version's chunks; names of chunks in folders of other versions include the folder."""
     entries: dict[str, tuple[str | None, str | None]] = {}
-    for (commit, key), ids in tensor.table.named(own=True):
+    for (commit, key), ids in table.named(own=True):
         place = (
-            None if commit == version_id and key == tensor.key else commit,
-            None if key == tensor.key else key,
+            None if commit == version_id and key == tensor else commit,
+            None if key == tensor else key,
         )
         entries.update((chunk_name(number), place) for number in ids.tolist())
     return ChunkSet(entries)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import lakebed
+from lakebed.cli import main
 from lakebed.documents.indexes import pages
 from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds
-from lakebed.documents.version_tree import VersionTree
+from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import DatasetCorruptError, FormatError, LimitError
 from lakebed.maintenance.repair import repair
 from lakebed.storage.local import LocalStorage
@@ -25,6 +28,7 @@ from unit_tests.lakebed.datasets import copy_of, create_on, new_memory, open_on
 from unit_tests.lakebed.versions import test_crash as crash
 from unit_tests.lakebed.versions import test_paged
 from unit_tests.lakebed.versions.test_paged import (
+    PLAIN,
     Program,
     head_manifest,
     lowered,
@@ -348,6 +352,36 @@ def test_copies(way: str, tmp_path: Path) -> None:
     assert has_stub(LocalStorage(tmp_path / "target"))
     seen = lakebed.load(str(tmp_path / "target"), read_only=True)
     assert seen.x.numpy()[:, 0].tolist() == list(range(31))
+
+
+def test_a_copy_for_deep_lake_3(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    ds = lakebed.empty(source)
+    ds.create_tensor("x", dtype="int64", max_chunk_size=100, **PLAIN)
+    ds.create_tensor("y", dtype="int64", **PLAIN)
+    ds.extend({"x": rows(0, 30), "y": np.arange(30)})
+    first = ds.commit()
+    ds.checkout("side", create=True)
+    ds.x.append(rows(30, 31)[0])
+    ds.close()
+    result = CliRunner().invoke(main, ["cp", str(source), str(target), "--deeplake3"])
+    assert result.exit_code == 0, result.output
+    assert has_stub(LocalStorage(source))
+    assert not has_stub(LocalStorage(target))
+    assert not has_stub(LocalStorage(target), first)
+    assert not [damage for damage in lakebed.verify(target).damage if damage.key != manifest_key(FIRST)]
+    shutil.rmtree(target / ".lakebed")
+    for version, count in ((first, 30), ("main", 30), ("side", 31)):
+        seen = lakebed.load(f"{target}@{version}", read_only=True)
+        assert seen.x.numpy()[:, 0].tolist() == list(range(count))
+        assert seen.y.numpy().ravel().tolist() == list(range(30))
+    ds = lakebed.load(target)
+    ds.x.append(rows(30, 31)[0])
+    ds.close()
+    assert has_stub(LocalStorage(target))
+    wrong = CliRunner().invoke(main, ["cp", str(source), str(tmp_path / "c"), "--deeplake3", "--flat"])
+    assert wrong.exit_code != 0
+    assert "history" in wrong.output
 
 
 def test_a_backup_of_what_another_program_committed(tmp_path: Path) -> None:
