@@ -87,6 +87,11 @@ class ChunkTable:
         """Bytes of the chunk file of a row; 0 if unknown."""
         return int(self.places.sizes[row])
 
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all chunk files whose sizes are known; estimated from the first page if the table is in pages."""
+        return int(self.places.sizes.sum())
+
     def layout(self, row: int) -> Words:
         """Return the layout of the samples of a row's chunk; empty if it is not known."""
         return self.places.layout(row)

@@ -163,6 +163,12 @@ class PagedTable(ChunkTable):
         page, at = self.page(row)
         return page.sums(at)
 
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all chunk files whose sizes are known, estimated from the first page."""
+        page = self.page(0)[0]
+        return page.stored_bytes * len(self) // len(page)
+
     def layout(self, row: int) -> Words:
         """Return the layout of the samples of a row's chunk; empty if it is not known."""
         page, at = self.page(row)
