@@ -327,7 +327,7 @@ class Loader:
         self._is_resumed = True
 
     def _go_by_pages(self, by_pages: bool) -> None:
-        """Use the order of windows of pages, or the older one, which needs all chunks in memory, for tensors in pages."""
+        """Order tensors in pages by windows of pages, or as earlier releases, which had all chunks in memory."""
         if by_pages != self._by_pages:
             self._by_pages = by_pages
             self._print = self._cut = self._ordered = None

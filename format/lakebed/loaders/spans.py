@@ -111,10 +111,16 @@ def chunked(reader: SampleReader, table: ChunkTable) -> Chunked:
 def measured(reader: SampleReader) -> tuple[float, int]:
     """Return the bytes and samples of a tensor; a tensor in pages is measured by its first page."""
     table = reader.state.table
-    part = table if reader.is_link or reader.state.sequence is not None or not len(table) else table.page(0)[0]
+    part = (
+        table if reader.is_link or reader.state.sequence is not None or not len(table) else table.page(0)[0]
+    )
     found = chunked(reader, part)
     samples = int(found.last[-1]) + 1 if len(found.last) else 0
-    return (found.total, samples) if part is table else (found.total / max(1, samples) * table.count, table.count)
+    return (
+        (found.total, samples)
+        if part is table
+        else (found.total / max(1, samples) * table.count, table.count)
+    )
 
 
 def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool = False) -> SpanTable:

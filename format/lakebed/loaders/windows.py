@@ -2,10 +2,10 @@
 
 The pages of the tensor with the most bytes are permuted, and the permuted pages are cut into windows. The samples of a
 window are ordered as `lakebed.loaders.order` orders those of a whole dataset: its spans, which come from hundreds of
-places of the dataset, are permuted and cut into lanes and blocks. So memory holds a few numbers for each page, and those
-of the spans of two windows. A petabyte has half a million pages and two thousand windows.
+places of the dataset, are permuted and cut into lanes and blocks. So memory holds a few numbers for each page, and a
+few for each span of two windows. A petabyte has half a million pages and two thousand windows.
 
-Spans and blocks are numbered without the knowledge of others: a span by its page, a block by its window.
+The number of a span contains that of its page, the number of a block that of its window.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from lakebed.storage.concurrently import together
 from lakebed.versions.chunk_table import ChunkTable
 from lakebed.versions.paged import PagedTable
 
-# Number of pages of a window: a mebispan of a tensor of arrays in chunks of 8 MB.
+# Number of pages of a window: about a million spans of arrays in chunks of 8 MB.
 _PAGES = 256
 # Lanes of an epoch of several windows.
 _LANES = 64
 # Bits of the number of a span in its page, and of the number of a block in its window.
 _SPAN_BITS = 24
 _BLOCK_BITS = 32
+# Number of pages that are read side by side.
+_AT_ONCE = 64
 # Number of pages whose spans stay in memory: those of two windows.
 _KEPT = 2 * _PAGES
 
@@ -96,7 +98,7 @@ class PagedSpans:
             missing = [page for page in pages if page not in self._cuts]
         at = 0
         while at < len(missing):
-            some = missing[at : at + 64]
+            some = missing[at : at + _AT_ONCE]
             found = together(store.storage, [partial(self._page, page) for page in some])
             for page, table in zip(some, found, strict=True):
                 cut = self._cut_of(page, table)
@@ -117,7 +119,9 @@ class PagedSpans:
 
     def _page(self, page: int) -> ChunkTable:
         number = int(self._pages[page])
-        return self._tail if number == len(self._entries) else self._table.tree.store.page(self._entries[number])
+        return (
+            self._tail if number == len(self._entries) else self._table.tree.store.page(self._entries[number])
+        )
 
     def _cut_of(self, page: int, table: ChunkTable) -> _Cut:
         edges, chunk = edges_of(chunked(self._reader, table))
@@ -133,7 +137,8 @@ class PagedSpans:
         cuts = self.load(pages.tolist())
         count = np.concatenate([np.diff(cut.starts) for cut in cuts])
         numbers = [
-            (page << _SPAN_BITS) + np.arange(len(cut.chunk)) for page, cut in zip(pages.tolist(), cuts, strict=True)
+            (page << _SPAN_BITS) + np.arange(len(cut.chunk))
+            for page, cut in zip(pages.tolist(), cuts, strict=True)
         ]
         chunk = [(place << _SPAN_BITS) + cut.chunk for place, cut in enumerate(cuts)]
         nbytes = np.maximum(1, count * self._per_row).astype(np.int64)
@@ -214,7 +219,9 @@ class PagedOrder(Order):
     """The order of the samples of an epoch; see `lakebed.loaders.order.Order`."""
 
     def __init__(self, spans: PagedSpans, *, mode: Mode, seed: int, window: int) -> None:
-        super().__init__(Spans(*(np.zeros(0, np.int64),) * 3), mode=mode, seed=seed, window=window, lanes=_LANES)
+        super().__init__(
+            Spans(*(np.zeros(0, np.int64),) * 3), mode=mode, seed=seed, window=window, lanes=_LANES
+        )
         self._table = spans
         self._layout: tuple[int, Integers, Integers] | None = None
         # This tuple is replaced but never changed, so threads need no lock.

@@ -22,8 +22,8 @@ from lakebed.native import chunks as native
 INDEX = "chunks_index/unsharded"
 
 
-# The index and the `chunk_set` of tensors with at most this many chunks are written whole; Deep Lake 3.9.52 takes about a
-# second for so many. Larger tensors have a stub in place of the index, and each of their versions owns all their chunks.
+# The index and the `chunk_set` of tensors with at most this many chunks are written whole; Deep Lake 3.9.52 opens them
+# in a second. Larger tensors have a stub in place of the index, and each of their versions owns all their chunks.
 MOST_WHOLE = 1 << 20
 # If a tensor has at least this many folders, folders without chunks are dropped.
 _MANY_FOLDERS = 32
@@ -125,6 +125,12 @@ class ChunkTable:
     def own_count(self) -> int:
         """Number of chunks that the `chunk_set` of the version names."""
         return 0 if self.has_stub else self.places.own.tobytes().count(1)
+
+    def identities(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[Sequence[tuple[str, str]], NDArray[np.int64], NDArray[np.uint64]]:
+        """Return folders, and for each of some rows the number of its folder and the id of its chunk."""
+        return self.places.folders, self.places.folder_of[rows].astype(np.int64), self.ids.ids[rows]
 
     def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
         """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones."""

@@ -19,15 +19,18 @@ from numpy.typing import NDArray
 
 from lakebed.documents.indexes import pages
 from lakebed.documents.indexes.pages import Entries, key_of
-from lakebed.errors import CorruptError, FormatError, KeyNotFound
+from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError
 from lakebed.runtime import process_hooks
-from lakebed.storage.base import Storage, is_cache
-from lakebed.storage.concurrently import together
+from lakebed.storage.base import Storage, is_cache, traits_of
+from lakebed.storage.concurrently import concurrently, together
 from lakebed.versions.chunk_table import ArrayTable
 from lakebed.versions.tree_file import ADVICE, error_if_deleted
 
-# Number of pages and lists that stay in memory, and of pages that are read at the same time.
-_KEPT = 64
+# Number of pages and lists of 60 kB that stay in memory: two windows of a shuffled epoch use 512 pages.
+_KEPT = 600
+# Number of pages that are read side by side, and of those that a scan over a network reads side by side.
+_AT_ONCE = 64
+_AHEAD = 8
 
 T = TypeVar("T")
 
@@ -61,6 +64,18 @@ class PageStore:
     def list(self, entry: np.void) -> Listed:
         """Return a list of pages; errors as in :meth:`page`."""
         return self._read(entry, lambda data: Listed(pages.read_list(data, entry)))
+
+    def read_ahead(self, entries: Entries) -> None:
+        """Read some pages side by side, unless the first one is in memory; a page that cannot be read is left out."""
+        with _mutex:
+            is_known = key_of(entries[0]) in self._kept or key_of(entries[0]) in self._unwritten
+
+        def read(entry: np.void) -> None:
+            with suppress(LakebedError):
+                self.page(entry)
+
+        if not is_known and not traits_of(self.storage).local:
+            concurrently([partial(read, entry) for entry in entries])
 
     def add(self, key: str, value: ArrayTable | Listed) -> None:
         """Remember a page or a list that will be written, until :meth:`written`."""
@@ -184,8 +199,27 @@ class PageTree:
             at = int(np.searchsorted(getattr(listed, column)[1:], wanted - before, side="right"))
             row, sample = row + int(listed.rows[at]), sample + int(listed.samples[at])
             if listed is not self.root or at >= self.lists:
+                if self._last is not None and row == self._last.row + len(self._last.page):
+                    self.store.read_ahead(listed.entries[at : at + _AHEAD])
                 return Place(self.store.page(listed.entries[at]), row, sample)
             listed = self.store.list(listed.entries[at])
+
+    def shared(self, other: PageTree) -> tuple[int, int]:
+        """Count the rows and samples of the first pages that both trees have; equal lists are not read."""
+        mine, its = self.root.entries["digest"], other.root.entries["digest"]
+        count = min(len(mine), len(its))
+        differs = mine[:count] != its[:count]
+        at = int(differs.argmax()) if differs.any() else count
+        rows, samples = int(self.root.rows[at]), int(self.root.samples[at])
+        for entry, theirs in zip(self._entries_from(at), other._entries_from(at), strict=False):
+            if entry["digest"] != theirs["digest"]:
+                break
+            rows, samples = rows + int(entry["rows"]), samples + int(entry["samples"])
+        return rows, samples
+
+    def _entries_from(self, at: int) -> Iterator[np.void]:
+        for number, entry in enumerate(self.root.entries[at:], at):
+            yield from self.store.list(entry).entries if number < self.lists else [entry]
 
     def entries(self) -> Entries:
         """Return the entries of all pages."""
@@ -217,8 +251,8 @@ class PageTree:
         for first, end in runs:
             entries, starts = self._spanned(first, end)
             wanted = np.flatnonzero((starts[:-1] < end) & (starts[1:] > first))
-            for at in range(0, len(wanted), _KEPT):
-                some = wanted[at : at + _KEPT].tolist()
+            for at in range(0, len(wanted), _AT_ONCE):
+                some = wanted[at : at + _AT_ONCE].tolist()
                 steps = [partial(self.store.page, entries[number]) for number in some]
                 for number, page in zip(some, together(self.store.storage, steps), strict=True):
                     start = int(starts[number])

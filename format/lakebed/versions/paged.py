@@ -229,6 +229,33 @@ class PagedTable(ChunkTable):
             at = end
         return rows, places
 
+    def same_start(self, other: ChunkTable) -> int:
+        """Return how many samples at the start lie in the same chunks in both tables; read only pages that differ."""
+        if not isinstance(other, PagedTable):
+            return super().same_start(other)
+        rows, samples = self.tree.shared(other.tree)
+        if rows == min(len(self), len(other)):
+            return samples
+        return samples + self.page(rows)[0].same_start(other.page(rows)[0])
+
+    def identities(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[Sequence[tuple[str, str]], NDArray[np.int64], NDArray[np.uint64]]:
+        """Return folders, and for each of some rows the number of its folder and the id of its chunk."""
+        numbers: dict[tuple[str, str], int] = {}
+        folder_of, ids = np.empty(len(rows), np.int64), np.empty(len(rows), np.uint64)
+        order = np.argsort(rows, kind="stable")
+        ordered, at = rows[order], 0
+        while at < len(ordered):
+            page, place = self.page(int(ordered[at]))
+            end = int(np.searchsorted(ordered, int(ordered[at]) - place + len(page)))
+            which = order[at:end]
+            folders, found, ids[which] = page.identities(rows[which] - (int(ordered[at]) - place))
+            known = np.array([numbers.setdefault(folder, len(numbers)) for folder in folders], np.int64)
+            folder_of[which] = known[found]
+            at = end
+        return list(numbers), folder_of, ids
+
     # -- what the version has of its own ---------------------------------------------------------------------------
 
     @property

@@ -1,4 +1,4 @@
-"""Writing of chunk tables in pages: a publish writes the pages and lists that changed, and names them in the manifest."""
+"""Writing of chunk tables in pages: a publish writes the pages and lists that changed; the manifest names them."""
 
 from __future__ import annotations
 

@@ -92,9 +92,7 @@ def test_ranks_share_an_epoch(storage: MemoryStorage, shuffle: Any, world: int) 
     ds = dataset(storage)
     whole = epoch(lakebed.Loader(ds, batch_size=6 * world, shuffle=shuffle, seed=3))
     parts = [
-        epoch(
-            lakebed.Loader(ds, batch_size=6, shuffle=shuffle, seed=3, rank=rank, world=world, tail="keep")
-        )
+        epoch(lakebed.Loader(ds, batch_size=6, shuffle=shuffle, seed=3, rank=rank, world=world, tail="keep"))
         for rank in range(world)
     ]
     assert sorted(row for part in parts for row in part) == list(range(ROWS))
@@ -157,9 +155,7 @@ def test_a_state_of_the_older_order_goes_on_in_that_order(storage: MemoryStorage
     assert seen + epoch(loader) == whole
 
 
-def test_states_of_another_order_are_refused(
-    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_of_another_order_are_refused(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     loader = lakebed.Loader(dataset(storage), batch_size=7, shuffle=True, seed=3)
     state = loader.state_dict()
     for changes in ({"kind": None}, {"kind": "other"}, {"order": "0" * 24}, {"seed": 4}):

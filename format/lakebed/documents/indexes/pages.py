@@ -31,7 +31,7 @@ of the same content is written. ``index`` describes the file `chunks_index/unsha
     bytes   content of a stub: `chunks_index/unsharded` of a tensor whose chunks are named by pages only
     7       version prefix
     1       item width 1, which Deep Lake 3.9.52 and earlier releases of lakebed refuse
-    ...     a manifest of the kind above for this tensor; the id of the version that wrote it is in place of the other one
+    ...     such a manifest, of this tensor; in place of the other one, the id of the version that wrote the stub
 
 The ids of chunks determine where pages end (:func:`ends`), so that pages before and after a change stay the same.
 """
