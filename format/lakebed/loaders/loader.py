@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lakebed import random
 from lakebed.errors import InvalidInputError, InvalidOperationError
@@ -350,7 +350,8 @@ class Loader:
                 for sizes in (spans.sizes.count, spans.sizes.nbytes):
                     digest.update(np.ascontiguousarray(sizes).data)
             for column in self._made_columns():
-                digest.update(_chunks_of(column.reader, by_pages=bool(kind)))
+                for part in _chunks_of(column.reader, spans):
+                    digest.update(np.ascontiguousarray(part).view(np.uint8).data)
             self._print = kind + digest.hexdigest()
         return self._print
 
@@ -621,12 +622,12 @@ def _checked_state(state: Any) -> tuple[int, int]:
     return state["epoch"], state["position"]
 
 
-def _chunks_of(reader: SampleReader, *, by_pages: bool) -> bytes | memoryview:
+def _chunks_of(reader: SampleReader, spans: SpanTable | PagedSpans) -> list[NDArray[Any]]:
     """Return what changes with the chunks of a tensor: their ids, or names of pages, and ids of those in none."""
     table = reader.state.table
-    if by_pages and isinstance(table, PagedTable):
-        return table.tree.entries().tobytes() + table.tail.ids.ids.tobytes()
-    return np.ascontiguousarray(table.ids.ids).data
+    if isinstance(spans, PagedSpans) and isinstance(table, PagedTable):
+        return [spans.entries if reader is spans.reader else table.tree.entries(), table.tail.ids.ids]
+    return [table.ids.ids]
 
 
 def _is_same(one: Rows, other: Rows) -> bool:

@@ -28,8 +28,8 @@ from lakebed.storage.concurrently import together
 from lakebed.versions.chunk_table import ChunkTable
 from lakebed.versions.paged import PagedTable
 
-# Number of pages of a window: about a million spans of arrays in chunks of 8 MB.
-_PAGES = 256
+# Number of pages of a window: about half a million spans of arrays in chunks of 8 MB.
+_PAGES = 128
 # Lanes of an epoch of several windows.
 _LANES = 64
 # Bits of the number of a span in its page, and of the number of a block in its window.
@@ -60,6 +60,13 @@ class PagedSpans:
         The selected rows: neighbours, in ascending order.
     per_row
         Stored bytes of a row of all tensors.
+
+    Attributes
+    ----------
+    reader
+        The tensor.
+    entries
+        The names of its pages.
     """
 
     def __init__(self, reader: SampleReader, rows: range, per_row: float) -> None:
@@ -67,10 +74,10 @@ class PagedSpans:
         if not isinstance(table, PagedTable):
             raise TypeError(f"the chunk index of {reader.name!r} is not in pages")
         self.rows = rows
-        self._reader = reader
+        self.reader = reader
         self._per_row = per_row
-        self._entries = table.tree.entries()
-        samples = np.append(self._entries["samples"].astype(np.int64), table.tail.count)
+        self.entries = table.tree.entries()
+        samples = np.append(self.entries["samples"].astype(np.int64), table.tail.count)
         ends = np.cumsum(samples)
         begins = ends - samples
         self._tail = table.tail
@@ -113,18 +120,18 @@ class PagedSpans:
 
     @property
     def _table(self) -> PagedTable:
-        table = self._reader.state.table
+        table = self.reader.state.table
         assert isinstance(table, PagedTable)  # noqa: S101 - checked when this was made
         return table
 
     def _page(self, page: int) -> ChunkTable:
         number = int(self._pages[page])
         return (
-            self._tail if number == len(self._entries) else self._table.tree.store.page(self._entries[number])
+            self._tail if number == len(self.entries) else self._table.tree.store.page(self.entries[number])
         )
 
     def _cut_of(self, page: int, table: ChunkTable) -> _Cut:
-        edges, chunk = edges_of(chunked(self._reader, table))
+        edges, chunk = edges_of(chunked(self.reader, table))
         edges = edges + (int(self._rows[page]) - self.rows.start)
         low, high = int(self.first[page]), int(self.first[page + 1])
         begin = int(np.searchsorted(edges, low, side="right")) - 1

@@ -26,8 +26,8 @@ from lakebed.storage.concurrently import concurrently, together
 from lakebed.versions.chunk_table import ArrayTable
 from lakebed.versions.tree_file import ADVICE, error_if_deleted
 
-# Number of pages and lists of 60 kB that stay in memory: two windows of a shuffled epoch use 512 pages.
-_KEPT = 600
+# Number of pages and lists of 60 kB that stay in memory: two windows of a shuffled epoch use 256 pages.
+_KEPT = 300
 # Number of pages that are read side by side, and of those that a scan over a network reads side by side.
 _AT_ONCE = 64
 _AHEAD = 8
@@ -137,9 +137,9 @@ class Listed:
         """Number of samples before each entry, followed by the total."""
         return np.concatenate([[0], np.cumsum(self.entries["samples"], dtype=np.int64)])
 
-    def names(self) -> set[bytes]:
-        """Return digests and random bytes of all entries."""
-        return {entry.tobytes() for entry in self.entries}
+    def names(self, start: int) -> set[bytes]:
+        """Return digests and random bytes of the entries from one on."""
+        return {entry.tobytes() for entry in self.entries[start:]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +206,22 @@ class PageTree:
 
     def shared(self, other: PageTree) -> tuple[int, int]:
         """Count the rows and samples of the first pages that both trees have; equal lists are not read."""
-        mine, its = self.root.entries["digest"], other.root.entries["digest"]
-        count = min(len(mine), len(its))
-        differs = mine[:count] != its[:count]
-        at = int(differs.argmax()) if differs.any() else count
+        at = self._alike(other, "digest")
         rows, samples = int(self.root.rows[at]), int(self.root.samples[at])
         for entry, theirs in zip(self._entries_from(at), other._entries_from(at), strict=False):
             if entry["digest"] != theirs["digest"]:
                 break
             rows, samples = rows + int(entry["rows"]), samples + int(entry["samples"])
         return rows, samples
+
+    def _alike(self, other: PageTree, *columns: str) -> int:
+        """Count the first entries of both manifests that agree in some columns."""
+        mine, its = self.root.entries, other.root.entries
+        count = min(len(mine), len(its))
+        differs = np.zeros(count, np.bool_)
+        for column in columns:
+            differs |= mine[column][:count] != its[column][:count]
+        return int(differs.argmax()) if differs.any() else count
 
     def _entries_from(self, at: int) -> Iterator[np.void]:
         for number, entry in enumerate(self.root.entries[at:], at):
@@ -285,10 +291,11 @@ class PageTree:
 
     def without(self, others: Sequence[PageTree]) -> list[np.void]:
         """Return the entries of the pages that no other tree has."""
-        mine = self.root.names()
-        shared = set[bytes]().union(*(other.root.names() for other in others))
-        theirs = set[bytes]().union(*(other.pages(mine) for other in others))
-        left = self.pages(shared)
+        start = min((self._alike(other, "digest", "writer") for other in others), default=0)
+        mine = self.root.names(start)
+        shared = set[bytes]().union(*(other.root.names(start) for other in others))
+        theirs = set[bytes]().union(*(other.pages(mine, start) for other in others))
+        left = self.pages(shared, start)
         return [entry for name, entry in left.items() if name not in theirs]
 
     def chunks(self, entries: Sequence[np.void]) -> Iterator[tuple[tuple[str, str], int]]:
@@ -297,10 +304,13 @@ class PageTree:
             for folder, ids in page.named(own=False):
                 yield from ((folder, number) for number in ids.tolist())
 
-    def pages(self, known: set[bytes]) -> dict[bytes, np.void]:
-        """Return the entries of pages by their bytes; leave out pages in a list whose own entry is in ``known``."""
-        found = list(self.root.entries[self.lists :])
-        for entry in self.root.entries[: self.lists]:
+    def pages(self, known: set[bytes], start: int) -> dict[bytes, np.void]:
+        """Return the entries of pages by their bytes, from an entry of the manifest on.
+
+        Pages in a list whose own entry is in ``known`` are left out.
+        """
+        found = list(self.root.entries[max(start, self.lists) :])
+        for entry in self.root.entries[start : self.lists]:
             if entry.tobytes() not in known:
                 found += list(self.store.list(entry).entries)
         return {entry.tobytes(): entry for entry in found}

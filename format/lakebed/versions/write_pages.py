@@ -118,10 +118,15 @@ def _grown(
             tree.store.add(key_of(entry[0]), page)
         found.append(entry if old is None else np.array([old], ENTRY))
         at = end
-    entries, lists = np.concatenate(found), tree.lists
+    return with_lists(PageTree(tree.store, np.concatenate(found), tree.lists), writer, items)
+
+
+def with_lists(tree: PageTree, writer: bytes, items: list[tuple[str, bytes]]) -> PageTree:
+    """Return a tree with its pages in lists, apart from the last ones; add the new lists to ``items``."""
+    entries, lists = tree.root.entries, tree.lists
     loose = entries[lists:]
     if len(loose) <= _MOST_LOOSE:
-        return PageTree(tree.store, entries, lists)
+        return tree
     found, at = [entries[:lists]], 0
     *cuts, _ = pages.ends(pages.marks_of(loose), np.full(len(loose), ENTRY.itemsize))
     for end in cuts:
