@@ -252,11 +252,24 @@ class PageTree:
         rest = int(np.searchsorted(listed.rows, row - self.root.rows[at]))
         return PageTree(self.store, np.concatenate([entries, listed.entries[:rest]]), at)
 
-    def tables(self, runs: Sequence[tuple[int, int]]) -> Iterator[tuple[ArrayTable, int, int]]:
-        """Yield pages, and the first row and the end in them, of runs of rows; some pages are read side by side."""
+    def tables(
+        self, runs: Sequence[tuple[int, int]], known: set[str] | None = None
+    ) -> Iterator[tuple[ArrayTable, int, int]]:
+        """Yield pages, and the first row and the end in them, of runs of rows; some pages are read side by side.
+
+        Parameters
+        ----------
+        known
+            Keys of pages to leave out; keys of the pages that lie inside of a run are added.
+        """
         for first, end in runs:
             entries, starts = self._spanned(first, end)
             wanted = np.flatnonzero((starts[:-1] < end) & (starts[1:] > first))
+            if known is not None:
+                keys = [key_of(entries[number]) for number in wanted.tolist()]
+                wanted = wanted[[key not in known for key in keys]]
+                is_inside = (starts[:-1] >= first) & (starts[1:] <= end)
+                known.update(key_of(entries[number]) for number in wanted[is_inside[wanted]].tolist())
             for at in range(0, len(wanted), _AT_ONCE):
                 some = wanted[at : at + _AT_ONCE].tolist()
                 steps = [partial(self.store.page, entries[number]) for number in some]

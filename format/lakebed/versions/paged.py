@@ -268,9 +268,11 @@ class PagedTable(ChunkTable):
         """Number of chunks that the `chunk_set` of the version names."""
         return 0 if self.has_stub else sum(end - first for first, end in self.own) + self.tail.own_count
 
-    def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
-        """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones."""
-        for page, first, end in self.tree.tables(self.own if own else [(0, self.tree.rows)]):
+    def named(
+        self, *, own: bool, known: set[str] | None = None
+    ) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
+        """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones, ``known`` pages by their keys."""
+        for page, first, end in self.tree.tables(self.own if own else [(0, self.tree.rows)], known):
             places, ids = page.places, page.ids.ids[first:end]
             for at in np.unique(places.folder_of[first:end]).tolist():
                 yield places.folders[at], ids[places.folder_of[first:end] == at]
