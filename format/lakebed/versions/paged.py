@@ -271,7 +271,7 @@ class PagedTable(ChunkTable):
     def named(
         self, *, own: bool, known: set[str] | None = None
     ) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
-        """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones, ``known`` pages by their keys."""
+        """Yield folders, and ids of chunks in them; without inherited ones, or those in pages whose key is known."""
         for page, first, end in self.tree.tables(self.own if own else [(0, self.tree.rows)], known):
             places, ids = page.places, page.ids.ids[first:end]
             for at in np.unique(places.folder_of[first:end]).tolist():
