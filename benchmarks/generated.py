@@ -58,7 +58,7 @@ _LISTED = 1000
 """Keys that a store lists by one request."""
 _PAGE = 256
 """Chunks of a page that is made."""
-_MOST_ARRAYS = 1 << 20
+_MOST_ARRAYS = 1 << 22
 """Pages of tensors with more chunks are made."""
 
 

@@ -18,7 +18,7 @@ from lakebed.loaders.windows import PagedOrder, PagedSpans, paged_spans
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions import page_tree, publish, write_pages
 from lakebed.versions.paged import PagedTable
-from unit_tests.lakebed.datasets import create_on, new_memory, open_on
+from unit_tests.lakebed.datasets import copy_of, create_on, new_memory, open_on
 
 PLAIN: dict[str, Any] = {"create_id_tensor": False, "create_shape_tensor": False}
 ROWS = 400
@@ -133,6 +133,21 @@ def test_a_state_goes_on_anywhere(storage: MemoryStorage, shuffle: Any) -> None:
         other = lakebed.Loader(dataset(storage), batch_size=7, shuffle=shuffle, seed=3)
         other.load_state_dict(state)
         assert seen + epoch(other) == whole
+
+
+def test_a_commit_of_the_same_rows_changes_no_state(storage: MemoryStorage) -> None:
+    copied = copy_of(storage)
+    ds = open_on(copied)
+    loader = lakebed.Loader(ds, batch_size=7, shuffle=True, seed=3)
+    state = loader.state_dict()
+    ds.commit(allow_empty=True)
+    other = lakebed.Loader(dataset(copied), batch_size=7, shuffle=True, seed=3)
+    other.load_state_dict(state)
+    ds.x.append(np.zeros(10, np.int64))
+    ds.n.append(0)
+    ds.flush()
+    with pytest.raises(InvalidInputError, match="rows have changed"):
+        lakebed.Loader(dataset(copied), batch_size=7, shuffle=True, seed=3).load_state_dict(state)
 
 
 def test_a_state_of_the_older_order_goes_on_in_that_order(storage: MemoryStorage) -> None:
