@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ pytest_plugins = ["unit_tests.cost"]
 effort.set_up_property_tests()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Take SIGINT again where a shell has it ignored: background jobs inherit that, and so would what tests start.
 
     Those are hundreds of processes: none of them compiles the library again. While tests are collected nothing is
@@ -35,6 +36,17 @@ def pytest_configure() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    worker: dict[str, object] = getattr(config, "workerinput", {})
+    if worker and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        # Each process begins with other files, so that not all of them compile the same files at the same time.
+        files = sorted(str(path) for folder in config.args for path in Path(folder).rglob("test_*.py"))
+        start = len(files) * int(str(worker["workerid"])[2:]) // int(str(worker["workercount"]))
+        config.args = files[start:] + files[:start]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests into one order, since processes collect them in different ones."""
+    items.sort(key=lambda item: item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,6 @@
 """Plans for the streams of a configured catalog.
 
-Unknown keys are ignored, and optional ones may be absent or null, so that catalogs of older and newer platforms work.
+Unknown keys are ignored, and optional keys may be absent or null, so that catalogs of older and newer platforms work.
 Values that decide what happens to data are never guessed.
 """
 
@@ -56,12 +56,12 @@ class StreamPlan:
     primary_key : tuple of paths
         Properties that identify a row: as configured, else as the source defines them; not empty for DEDUP.
     cursor : path
-        Property whose greater value marks the newer row: as configured, else the source's default; empty if there is
-        none.
+        Property whose greater value marks the newer row: as configured, else the source's default; empty if neither
+        names a property.
     include_files : bool
         Whether records come with files.
     choices : StreamChoices
-        * The user's choices for the stream.
+        The user's choices for the stream.
     source_key : (namespace, name) or None
         Name of the stream in messages, if a mapping gives its dataset another name; else None.
     """

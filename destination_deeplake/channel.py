@@ -67,7 +67,7 @@ class Channel:
 
     @property
     def lanes(self) -> int:
-        """Number of concurrent streams of messages."""
+        """Number of inputs that are read concurrently: the sockets, or 1 for standard input."""
         return max(1, len(self.paths))
 
     @property
@@ -85,7 +85,7 @@ def read_channel(environ: Mapping[str, str]) -> Channel:
     Raises
     ------
     ConfigError
-        If the value of a variable is invalid, or two contradict each other.
+        If the value of a variable is invalid, or two variables contradict each other.
     """
     medium = _choice(environ, "DATA_CHANNEL_MEDIUM", Medium.STDIO)
     form = _choice(environ, "DATA_CHANNEL_FORMAT", Format.JSONL)
@@ -134,7 +134,7 @@ def connect(
     is_stopped: Callable[[], bool],
     seconds: float = 900.0,
 ) -> "list[socket.socket]":
-    """Connect to the sockets of the source, waiting for those that do not exist yet.
+    """Connect to the sockets of the source; wait for sockets that do not exist yet.
 
     Parameters
     ----------

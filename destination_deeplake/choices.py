@@ -20,7 +20,7 @@ FORMATS: Mapping[str, frozenset[str]] = {
 importing the library, and without kinds of images that cannot be encoded."""
 
 DELETION_DAYS = 30
-"""* Number of days for which hard deletions are remembered."""
+"""Number of days for which hard deletions are remembered."""
 
 
 class Decoding(StrEnum):
@@ -54,14 +54,14 @@ class ColumnChoice:
     Attributes
     ----------
     column : str
-        Property of the records; parts of a nested one are joined by dots.
+        Property of the records; the parts of a nested property are joined by dots.
     tensor : str or None
         Name of the tensor, groups separated by `/`.
     htype, dtype, sample_compression, chunk_compression : str or None
         As in `Dataset.create_tensor`; the htype without `link[...]`, which `decoding` adds. The chunk compression
         "none" exempts a column from the compression of its stream.
     class_names : tuple of str
-        Names that class labels begin with; new ones are appended.
+        Initial names of class labels; new names are appended.
     shape : tuple of int or None
         For arrays of numbers, the shape that every sample must have.
     decoding : Decoding or None

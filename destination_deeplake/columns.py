@@ -18,13 +18,13 @@
 A missing property and a JSON null are nulls. Anything else that does not fit is a null, too, and an entry
 of the row's `_airbyte_meta.changes` (NULLED, DESTINATION_SERIALIZATION_ERROR): whole numbers beyond 64 bits,
 numbers beyond the largest double, strings with half a surrogate pair, impossible dates, dates that do not begin
-with the year. `-`, `/`, `.`, a blank or nothing may stand between the parts of a date. Fractions of a second
+with the year. The parts of a date may be separated by `-`, `/`, `.`, a blank or nothing. Fractions of a second
 are cut to microseconds. Years are astronomical (1 BC is 0, also written "0001-02-03 BC"), as far as 32 bits
-of days or 64 bits of microseconds reach; a second 60 is the first moment of the next minute. Padding of base64 may be
-missing and white space stand in it. An array of numbers has the shape of its column and no null in it.
+of days or 64 bits of microseconds reach; a second 60 is the first moment of the next minute. Base64 may
+lack its padding and contain white space. An array of numbers must have the shape of its column and contain no null.
 
-A column may be inside of objects. Any other value in the place of such an object makes its columns null, and an entry
-of `changes` names the object, unless it is itself a column, which keeps the value.
+A column may be inside of objects. If a record has any other value instead of such an object, the columns inside are
+null, and an entry of `changes` names the object, unless the object is itself a column, which keeps the value.
 
 Source: Airbyte protocol, supported data types and meta columns.
 """
@@ -91,8 +91,8 @@ class Column:
     kind : Kind
         Meaning of its values.
     shape : tuple of int or None
-        For FLOATS, the shape of every value; 0 as the first of several sizes stands for any, as for boxes. None allows
-        arrays of numbers of any length, but no nested ones.
+        For FLOATS, the shape of every value; 0 as the first of several sizes stands for any size, as for boxes. None
+        allows arrays of numbers of any length, but no nested arrays.
     dtype : str
         For FLOATS, "float32" or "float64".
 
@@ -224,12 +224,12 @@ class PartitionIds(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The inputs of records, each read by a thread of its own.
+    """The lanes of a sync: its inputs of records, which are several sockets or standard input; each has its own thread.
 
     Attributes
     ----------
     locks : tuple of threading.Lock
-        One for each lane, held while its part of a table is filled or emptied; none for a single lane.
+        One lock for each lane, held while the lane's part of a table is filled or emptied; empty for a single lane.
     partitions : PartitionIds or None
         Encoding of the partitions by which records are counted; None for no counts.
     """
@@ -243,7 +243,7 @@ ONE_LANE = Lanes()
 
 
 class Lane:
-    """The rows of a table that arrive by one lane.
+    """The rows of a table that arrive by one input: a socket, or standard input.
 
     Attributes
     ----------
@@ -279,7 +279,7 @@ class RecordTable:
     fields : sequence of str
         Properties of the stream in the order in which records without names have their values.
     lanes : Lanes
-        Inputs by which records arrive.
+        The inputs of the sync.
 
     Raises
     ------
@@ -382,7 +382,7 @@ class RecordTable:
         }
 
     def broken_objects(self) -> dict[str, Refused]:
-        """Return the values that are not objects although their place has columns inside, by the place's name."""
+        """Return the values that are not objects although the schema has columns inside, by the name of the object."""
         found = _summed(lane.builder.misfits() for lane in self.lanes)
         return {
             self._names[number]: refused for number, refused in found.items() if number >= len(self._columns)
@@ -401,7 +401,7 @@ class RecordTable:
         Returns
         -------
         list of Batch
-            One for each lane that has rows.
+            One batch for each lane that has rows.
         """
         return [batch for lane in self.lanes if (batch := self._take(lane)) is not None]
 

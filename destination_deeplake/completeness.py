@@ -35,7 +35,7 @@ class Completeness:
     rule : WithoutStatus
         Condition under which an overwrite without a status is complete.
     lanes : int
-        Number of lanes of the input; each has its own statuses.
+        Number of sockets of the input, 1 for standard input; each has its own statuses.
     asks_status : bool
         Whether a stream without a status is never complete.
 
@@ -63,7 +63,7 @@ class Completeness:
         self._has_states = False
 
     def status(self, stream: StreamKey, status: str, lane: int = 0) -> None:
-        """Note a status of a stream, which is complete once it is complete in all lanes."""
+        """Note a status of a stream, which is complete once it has the status COMPLETE on all sockets."""
         said = self._said[stream]
         said[lane] = status
         others = [other for other in said.values() if other != _COMPLETE]
@@ -71,7 +71,7 @@ class Completeness:
         self.statuses[stream] = others[-1] if others else _COMPLETE if is_whole else _RUNNING
 
     def state(self, stream: StreamKey | None, came: Mapping[StreamKey, int]) -> None:
-        """Note a state of a stream, or of all if it names none, and the number of records before it."""
+        """Note a state of a stream, or of all streams if the state names none, and the number of records before it."""
         self._has_states = True
         for key in self._removing if stream is None else self._removing & {stream}:
             self._at_state[key] = came[key]

@@ -3,11 +3,11 @@
 For runners like `airbyte_cdk.launch`, test suites and callers in process, which expect the standard class. It calls the
 same functions as `run`, so both print the same messages. It replaces:
 
-* `parse_args`, `run_cmd`: for the same command line, and configuration errors with advice. * `_run_write`: because the
-CDK's reader skips lines that orjson rejects, turns large integers into floats and drops the `id` that the platform
-needs on every STATE. This one reads the bytes, and writes states unchanged. * errors reach the CDK's uncaught-exception
-hook as `AirbyteTracedException`, with our failure types and
-  without the texts of unexpected exceptions, which may quote records.
+* `parse_args`, `run_cmd`: for the same command line, and configuration errors with advice.
+* `_run_write`: because the CDK's reader skips lines that orjson rejects, turns large integers into floats and drops the
+  `id` that the platform needs on every STATE. The reader of this class reads the bytes, and writes states unchanged.
+* Errors: the CDK's uncaught-exception hook gets them as `AirbyteTracedException`, with the connector's failure types
+  and without the texts of unexpected exceptions, which may quote records.
 
 `write` with `AirbyteMessage` objects is for callers that have parsed the input; it returns only what these objects
 hold.
@@ -67,7 +67,7 @@ class DestinationDeeplake(Destination):
         configured_catalog: ConfiguredAirbyteCatalog,
         input_messages: Iterable[AirbyteMessage],
     ) -> Iterator[AirbyteMessage]:
-        """Write parsed messages; yield the states that are published, and log messages."""
+        """Write parsed messages; yield the states whose records are published, and log messages."""
         out = _Collected()
         catalog = ConfiguredAirbyteCatalogSerializer.dump(configured_catalog)
         typed = DestinationConfig.from_mapping(config)

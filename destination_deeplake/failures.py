@@ -39,19 +39,19 @@ class ConnectorError(Exception):
 
 
 class ConfigError(ConnectorError):
-    """The user must change the configuration, the catalog or the place."""
+    """A failure that ends only if the user changes the configuration, the catalog or the place of the datasets."""
 
     failure_type = FailureType.CONFIG
 
 
 class IncompleteSourceError(ConnectorError):
-    """The source stopped before it was done with a stream."""
+    """A source that stopped before it had completed a stream."""
 
     failure_type = FailureType.TRANSIENT
 
 
 class SourceProtocolError(ConnectorError):
-    """The input holds a line that is not an Airbyte message."""
+    """A line of the input that is not an Airbyte message."""
 
 
 class Failure(NamedTuple):
@@ -84,7 +84,7 @@ _CONFIG_ERRNO = {
     errno.ENOSPC: "no space left; free some or choose another folder",
     errno.EDQUOT: "the disk quota is used up; raise it or choose another folder",
     errno.ENOTDIR: "a part of the path is a file, not a folder; choose another folder",
-    errno.EISDIR: "a folder stands where a file should be; choose another folder",
+    errno.EISDIR: "a folder is in the place of a file; choose another folder",
     errno.ENAMETOOLONG: "the path is too long for the file system; choose a shorter folder",
     errno.ELOOP: "the path runs through a loop of symbolic links; choose another folder",
 }
@@ -111,7 +111,7 @@ _OF_LAKEBED = {
     "StorageUnavailableError": (FailureType.TRANSIENT, ""),
     "LockedException": (
         FailureType.TRANSIENT,
-        "Let the other writer end and run the sync again; one that was killed is in the way until its lock ends.",
+        "Wait until the other writer ends, then run the sync again; the lock of a killed writer expires after a while.",
     ),
     "ConflictError": (FailureType.TRANSIENT, ""),
 }

@@ -4,8 +4,8 @@ A record is read in one pass, so the reader must know which objects have columns
 number 0 is the data of the record, the others count from 1. A group can also be a column, which keeps the whole object.
 
 The file of a record is described beside its data, in one of two members (`FILE_MEMBERS`). Each is a group without a
-key. Columns have the names of the members of the first; every member of the second is a group with a single column,
-which keeps its value.
+key. Columns have the names of the members of the first group; every member of the second group is a group with a single
+column, which keeps its value.
 """
 
 import json

@@ -40,7 +40,7 @@ class Lake:
     place : Place
         Folder or bucket, and its credentials.
     branch : str or None
-        Branch of each dataset that the connection writes; None is the main one.
+        Branch of each dataset that the connection writes; None is the main branch.
     """
 
     place: Place

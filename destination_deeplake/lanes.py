@@ -1,8 +1,8 @@
-"""Sockets as lanes: each has a thread that reads and decodes it without the GIL, into its own part of every table.
+"""Sockets as lanes: each lane is a socket with a thread that reads and decodes it without the GIL.
 
-The main thread does the rest. Lanes report to the main thread messages that are no records, a full buffer, their end,
-and regularly the bytes read. While it publishes, the threads continue until they have filled a part of the buffer
-limit.
+The thread writes into its own part of every table. It reports to the main thread messages that are not records, a full
+buffer, the end of its socket, and regularly the bytes read. The main thread publishes; meanwhile, the threads continue
+until they have filled a part of the buffer limit.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class Turn:
     nbytes : int
         Number of bytes.
     events : list of Event
-        Messages that are no records.
+        Messages that are not records.
     is_last : bool
         Whether this is the last report of the lane.
     is_torn : bool
@@ -101,7 +101,7 @@ class SocketLanes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End all threads, so that none adds rows any more."""
+        """End all threads, so that no thread adds rows any more."""
         self._is_over = True
         for one in self._sockets:
             with contextlib.suppress(OSError):  # the other end has closed it
@@ -112,7 +112,7 @@ class SocketLanes:
             one.close()
 
     def turns(self, seconds_left: Callable[[], float | None]) -> Iterator[Turn | None]:
-        """Yield the reports of the lanes until all have ended or a signal came; None each time a deadline passes."""
+        """Yield the reports of the lanes until all lanes end or a signal arrives; None each time a deadline passes."""
         running = len(self._threads)
         poll = select.poll()
         poll.register(self._stop.descriptor, select.POLLIN)

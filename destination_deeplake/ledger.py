@@ -1,8 +1,8 @@
 """Release of STATE messages in order.
 
-A STATE promises that all records before it are published: those of its stream, or of all streams for a GLOBAL
-or LEGACY one. The ledger releases each state once: states of a stream in their order, a GLOBAL or LEGACY one after all
-earlier and before all later states. It is pure: it gets counts and returns states.
+A STATE promises that all records before it are published: the records of its stream, or of all streams for a
+GLOBAL or LEGACY state. The ledger releases each state once: states of a stream in their order, a GLOBAL or LEGACY state
+after all earlier and before all later states. It is pure: it gets counts and returns states.
 
 `recordCount` of a state is the number of records since the previous state that counted them: a STREAM state
 counts its stream, a GLOBAL one all streams. So each record is counted by at most one state, as in the platform's own
@@ -78,11 +78,11 @@ class _Section:
 
 
 class Ledger:
-    """* The states that were received and not emitted yet.
+    """The states that were received and not emitted yet.
 
     Examples
     --------
-    After each STATE `arrived`, after each publish `published`; `release` yields what may go out.
+    Call `arrived` after each STATE and `published` after each publish; `release` then yields the released states.
     """
 
     def __init__(self) -> None:

@@ -165,7 +165,7 @@ class DeadLetters:
         self.durable += batch.num_rows
 
     def finish(self, message: str) -> None:
-        """Publish the waiting letters, and commit the letters of this sync, if any."""
+        """Publish the waiting letters, and commit the letters of this sync, if it has any."""
         self.publish()
         if self.durable:
             with hold(self._open()) as dataset:

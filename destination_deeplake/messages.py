@@ -72,7 +72,7 @@ class Output:
         Raises
         ------
         BrokenPipeError
-            * If the reader has closed the pipe.
+            If the reader has closed the pipe.
         """
         self.lines((json.dumps(message).encode(),))
 

@@ -1,11 +1,11 @@
 """Names of folders and tensors for streams and columns.
 
-Any UTF-8 string is a legal name in Airbyte, also `..`, `a/b`, the empty one and one of 4,000 characters. Restrictions
-come from file systems (some fold case, some normalise Unicode, Windows reserves names), from the files of the dataset
-format, and from Deep Lake 3.9.52, which refuses names of attributes as tensor names.
+Any UTF-8 string is a legal name in Airbyte, also `..`, `a/b`, the empty string and a string of 4,000 characters.
+Restrictions come from file systems (some fold case, some normalise Unicode, Windows reserves names), from the files of
+the dataset format, and from Deep Lake 3.9.52, which refuses names of attributes as tensor names.
 
 **Streams.** `dataset_folder` is a pure function of (namespace, stream) and injective: no two streams share a
-folder. A simple name is its own folder; what is unsafe is percent-encoded.
+folder. A simple name is its own folder; unsafe characters are percent-encoded.
 
     name                          component
     letters, digits, - _ . ( ) + = ! and inner blanks    itself; other letters too when the result is in NFC
@@ -31,7 +31,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 MAX_BYTES = 200
-"""Longest name in UTF-8 bytes: file systems allow 255, the rest is for companions and suffixes."""
+"""Longest name in UTF-8 bytes: file systems allow 255, and companions and suffixes need the remaining bytes."""
 
 META_COLUMNS = ("_airbyte_raw_id", "_airbyte_extracted_at", "_airbyte_meta", "_airbyte_generation_id")
 
@@ -135,7 +135,7 @@ def tensor_names(
         Column names of the stream as it is configured now. A mapping has the preferred name of each: the groups, then
         the tensor.
     known : mapping of str to str
-        Column -> tensor as kept in the dataset; empty for a new one.
+        Column -> tensor as recorded in the dataset; empty for a new dataset.
     others : iterable of str
         Tensors that no longer belong to a column; their names stay reserved.
 
@@ -243,7 +243,7 @@ def _tensor(column: str) -> str:
 
 
 def _encoded(name: str, verbatim: frozenset[str]) -> str:
-    """Percent-encode what is neither in `verbatim` nor a letter, and dots and blanks at both ends."""
+    """Percent-encode characters that are neither in `verbatim` nor letters, and dots and blanks at both ends."""
     foreign = [character in verbatim or _is_letter(character) for character in name]
     text = _joined(name, foreign)
     if unicodedata.is_normalized("NFC", text):

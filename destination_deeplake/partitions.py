@@ -79,7 +79,7 @@ class PartitionLedger:
     def unfinished(
         self, rejected: int = 0, written: Partitions = MappingProxyType({})
     ) -> set[StreamKey | None]:
-        """Return the streams, None for all, for which a state lacks records at the end of the input.
+        """Return the streams, None for all, of which a state still waits for records at the end of the input.
 
         Parameters
         ----------

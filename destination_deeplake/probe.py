@@ -57,7 +57,7 @@ def _round_trip(place: Place) -> None:
         raise found.error  # a store that does not answer holds nothing to delete
     deleted = outcome(partial(lakebed.delete, url, creds=place.creds), kind=Exception)
     if found.result() != _ROW:  # report the first error rather than that of the deletion
-        raise OSError(errno.EIO, "it gave back other data than was written", url)
+        raise OSError(errno.EIO, "the data that was read back is not the data that was written", url)
     deleted.result()
 
 

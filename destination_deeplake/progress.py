@@ -1,8 +1,8 @@
 """Log lines of a running sync: its plan, the progress of each stream, and how each stream ended.
 
-    at the start       the place, then each stream with its mode, its columns and what was chosen for them
-    while it runs      for each stream that has got records: how many, and how fast, at its first publish and from then
-                       on every 30 seconds at most
+    at the start       the place, then each stream with its mode, its columns and the choices for them
+    while it runs      for each stream with new records: their number and speed, at its first publish and then at most
+                       every 30 seconds
     at its end         each stream with its outcome, and its version
 
 The lines have names of streams and columns, never their values.

@@ -42,7 +42,7 @@ class StateNumbers:
         self.last = records
 
     def __str__(self) -> str:
-        """Return `3, after 500, 1000 and 1200 records`, without the middle of many."""
+        """Return `3, after 500, 1000 and 1200 records`; of many numbers, only the first and the last."""
         if not self.count:
             return "0"
         *before, last = self.first if self.count <= _FIRST_STATES else [*self.first[:3], self.last]
@@ -54,7 +54,7 @@ class StateNumbers:
 def count_state(
     numbers: Mapping[StreamKey, StateNumbers], received: Mapping[StreamKey, int], stream: StreamKey | None
 ) -> None:
-    """Count a state for its stream, or for all if it names none."""
+    """Count a state for its stream, or for all streams if it names none."""
     for key in numbers if stream is None else (stream,):
         if key in numbers:
             numbers[key].arrived(received[key])
@@ -73,7 +73,7 @@ def commit_message(
     Parameters
     ----------
     writer, writers : StreamWriter
-        The stream, and all of the sync.
+        The stream, and all streams of the sync.
     outcome : str
         Outcome of the stream: complete or incomplete.
     connection : str or None
@@ -127,18 +127,18 @@ def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Ite
         table, stream = writer.table, f"Stream {str(writer.plan)!r}"
         if writer.replaced is not None and writer.replaced[0] > 2 * writer.replaced[1]:
             before, now = writer.replaced
-            yield f"{stream}: {before} rows were replaced by {now}. The old ones are in the version before."
+            yield f"{stream}: {before} rows were replaced by {now}. The old rows are in the previous version."
         if writer.merged is not None and writer.merged.collapsed:
             yield (
-                f"{stream}: {writer.merged.collapsed:,} rows are gone because a newer one has the same key, which was "
-                "another one before, or none. They are in the version before."
+                f"{stream}: {writer.merged.collapsed:,} rows were removed because a newer row has the same key: until "
+                "now, the stream had another key, or none. They are in the previous version."
             )
         if writer.keyless is not None:
             count, first = writer.keyless
             yield (
                 f"{stream}: {count:,} records have no value in a field of their primary key, the first is record "
-                f"{first:,} of the stream. Of those that are alike in the other fields of the key only the newest is "
-                "there: choose a key that every record has, or sync in append mode."
+                f"{first:,} of the stream. Of those with the same other key fields, only the newest is kept: choose a "
+                "key that every record has, or sync in append mode."
             )
         misfits = writer.misfits
         for misfit in misfits[:_COLUMNS]:
@@ -153,10 +153,10 @@ def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Ite
         if writer.untimed:
             yield (
                 f"{stream}: {writer.untimed:,} records have no emitted_at that can be read; their "
-                "_airbyte_extracted_at is null, which is older than any other."
+                "_airbyte_extracted_at is null, which counts as older than any time."
             )
         if rejected := table.rejected:
-            yield f"{stream}: {rejected} lines were no record and are kept as dead letters."
+            yield f"{stream}: {rejected} lines were not records and are kept as dead letters."
     strange = {what: count for what, count in ignored.items() if is_strange(what)}
     if strange:
         yield f"Left out {sum(strange.values()):,} records: {_counted(strange)}."

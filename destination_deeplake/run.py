@@ -85,7 +85,9 @@ def _failed(error: BaseException, out: Output) -> int:
         out.send(failure.trace())
     except OSError as unsaid:
         # Standard output failed, so report on standard error.
-        sys.stderr.write(f"{failure.message}\nStandard output takes nothing any more ({unsaid.strerror}).\n")
+        sys.stderr.write(
+            f"{failure.message}\nStandard output cannot be written any more ({unsaid.strerror}).\n"
+        )
     else:
         if out.is_closed:
             sys.stderr.write(f"{failure.message}\n")
@@ -94,8 +96,8 @@ def _failed(error: BaseException, out: Output) -> int:
 
 
 def _unread() -> int:
-    """Report on standard error that nobody reads standard output any more, and return the exit status."""
-    sys.stderr.write("Nobody reads the output any more; what came before is written.\n")
+    """Report on standard error that standard output has no reader any more, and return the exit status."""
+    sys.stderr.write("Standard output has no reader any more; earlier records are written.\n")
     return 1
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _LARGE_BYTES = 16_000_000
 """Tables of at least this many bytes are published one at a time, because the memory of a publish grows with them."""
 _BESIDE = 4
-"""Divisor of the buffer limit while a publish writes."""
+"""While a publish writes, the buffer limit is divided by this number."""
 _LAST_SECONDS = 2.5
 """No step begins when less time than this is left, because the process would be killed in the middle."""
 
@@ -192,7 +192,7 @@ class Sync:
         self.take_in(0, self.wires[0].feed(block), len(block))
 
     def take_in(self, lane: int, events: Iterable[object], nbytes: int) -> None:
-        """Process the report of a lane: a number of bytes, and messages that are no records.
+        """Process the report of a lane: a number of bytes, and messages that are not records.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class Sync:
         self._go_on(sum(writer.table.nbytes for writer in self._writers))
 
     def idle(self) -> None:
-        """Publish if the deadline has passed, and log the progress; called when no input came."""
+        """Publish if the deadline has passed, and log the progress; called when no input arrived."""
         self._go_on(0)
 
     def _go_on(self, buffered: int) -> None:
@@ -221,7 +221,7 @@ class Sync:
         self._progress.tick()
 
     def seconds_asleep(self) -> float:
-        """Return the seconds for which `idle` need not be called if no input comes."""
+        """Return the seconds for which `idle` need not be called if no input arrives."""
         left, until = self.seconds_left(), self._progress.seconds_left()
         return until if left is None else min(left, until)
 
@@ -302,7 +302,7 @@ class Sync:
             )
 
     def _follow(self, events: Iterable[object], lane: int) -> None:
-        """Process the messages that are no records, at their places among the records."""
+        """Process the messages that are not records, at their positions among the records."""
         has_states = False
         try:
             for event in events:
@@ -449,10 +449,10 @@ def unreadable(error: WireError, path: str | None = None) -> SourceProtocolError
     """Return the failure for an invalid line, or an invalid message of a socket."""
     if path is not None:
         return SourceProtocolError(
-            f"Message {error.line_number} of the socket {path} is not an Airbyte message ({error.reason}). What came "
-            "whole is written; the source must be repaired."
+            f"Message {error.line_number} of the socket {path} is not an Airbyte message ({error.reason}). Complete "
+            "messages before it are written; the source must be repaired."
         )
     return SourceProtocolError(
         f"Line {error.line_number} of the input is not an Airbyte message ({error.reason}). Everything before it is "
-        "written; the source, or what carries its output here, must be repaired."
+        "written; the source, or the program that passes on its output, must be repaired."
     )

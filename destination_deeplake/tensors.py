@@ -36,7 +36,7 @@ class TensorType:
         As in `Dataset.create_tensor`. A tensor of files without a sample compression is created with the first file,
         and takes the compression of that file. If the compression of chunks is None, `compression_of_chunks` decides.
     shape : tuple of int or None
-        Shape of every sample, if all have the same; 0 as the first of several sizes stands for any.
+        Shape of every sample, if all have the same; 0 as the first of several sizes stands for any size.
     creds_key : str or None
         Name of the credentials of links.
     nulls_as_nan : bool

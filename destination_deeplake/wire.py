@@ -1,4 +1,4 @@
-"""Reading of the input: rows of tables, and messages that are no records.
+"""Reading of the input: rows of tables, and messages that are not records.
 
 One line is one JSON message; in Protocol Buffers each message follows its length. A record goes straight into the table
 of its stream; states and stream statuses are yielded as events, at their places among the records; everything else is
@@ -30,7 +30,7 @@ _SCOPES = ("STREAM", "GLOBAL", "LEGACY")
 
 
 class WireError(Exception):
-    """A line is not an Airbyte message.
+    """A line that is not an Airbyte message.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Lost:
     Attributes
     ----------
     streams : mapping of (namespace, stream) to int
-        Number of records of each, for the first thousand streams.
+        Number of records of each stream, for the first thousand streams.
     others : int
         Number of records of further streams.
     """
@@ -199,8 +199,8 @@ class Wire:
     Parameters
     ----------
     tables : mapping of (namespace, stream) to RecordTable
-        Tables that receive the records. None or "" as a namespace also stands for one that is missing or null in a
-        message.
+        Tables that receive the records. None or "" as a namespace also stands for a namespace that is missing or null
+        in a message.
     rejects : callable or None
         Called with every invalid line, in order, before later lines are read. None lets such a line end the input.
     lane : int
@@ -334,9 +334,9 @@ class Wire:
         self._rejects(Rejected(reader.line_number, key, reader.reason(), raw, size, named))
 
     def _lost_namespace(self, name: str, *, late: bool) -> str | None:
-        """Return the namespace of a line that was cut off before it, "" if the line has none; None if unknown.
+        """Return the namespace of a line of which only the beginning is known; "" if it has none, None if unknown.
 
-        `late` means that the source writes namespaces after the data, so that this one was cut off.
+        `late` means that the source writes namespaces after the data, so that the namespace was cut off.
         """
         known = self._namespaces.get(name, [""])
         if len(known) == 1:

@@ -44,7 +44,7 @@ def begin(
     Raises
     ------
     ConfigError, lakebed.errors.LakebedError, OSError
-        If a dataset cannot be opened; none is left open then.
+        If a dataset cannot be opened; then all datasets are closed.
     MergePutOffError
         If `time_left` says that the process is to end, and an interrupted sync left rows that must be merged first.
     """
@@ -82,7 +82,7 @@ def begin(
     with OnFailure(release):
         writers = for_each(plans, open_one)
     for rule in config.unmatched(plan.dataset_key for plan in plans):
-        out.log("WARN", f"{rule.where} ({rule.name!r}) is for no stream of this sync; check the name.")
+        out.log("WARN", f"{rule.where} ({rule.name!r}) matches no stream of this sync; check the name.")
     for writer in writers:
         for note in writer.notes:
             out.log("WARN", f"Stream {str(writer.plan)!r}: {note}.")
@@ -139,7 +139,7 @@ def write(
             if stop.by is None:
                 sync.complete()
             else:
-                out.log("WARN", f"Stopped by {_signal(stop)}; writing what came so far.")
+                out.log("WARN", f"Stopped by {_signal(stop)}; writing the records received so far.")
         finally:
             sync.stop()
         return _stopped(stop)
@@ -159,7 +159,7 @@ def blocks(
     stop : Stop
         Receives signals.
     seconds_left : callable
-        Returns the seconds to the deadline, None without one; called before each wait.
+        Returns the seconds until the deadline, None without a deadline; called before each wait.
 
     Yields
     ------
@@ -189,7 +189,7 @@ def blocks(
 
 
 def _read_input(sync: Sync, stop: Stop, descriptor: int) -> None:
-    """Feed a sync from a file descriptor, to its end or a signal."""
+    """Feed a sync from a file descriptor until its end or a signal."""
     for block in blocks(descriptor, stop, sync.seconds_asleep):
         if block is None:
             sync.idle()
@@ -200,7 +200,7 @@ def _read_input(sync: Sync, stop: Stop, descriptor: int) -> None:
 def _read_sockets(
     sync: Sync, stop: Stop, out: Output, paths: Sequence[str], locks: Sequence[threading.Lock]
 ) -> None:
-    """Feed a sync from sockets, to the end of all of them or a signal."""
+    """Feed a sync from sockets until all of them end or a signal arrives."""
     # Imported here, because nearly all syncs read standard input.
     from destination_deeplake.channel import connect
     from destination_deeplake.lanes import SocketLanes

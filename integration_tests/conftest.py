@@ -94,7 +94,13 @@ def connection(tmp_path: Path) -> Connection:
     return Connection.make(tmp_path)
 
 
-@pytest.fixture(params=list(CARRIERS.values()), ids=list(CARRIERS))
+@pytest.fixture(
+    params=[
+        # JSON over sockets has its own tests in `sockets`.
+        pytest.param(way, id=name, marks=[pytest.mark.soak] if name == "jsonl-3" else [])
+        for name, way in CARRIERS.items()
+    ]
+)
 def carrier(request: pytest.FixtureRequest) -> Carrier:
     """Each way by which messages reach the connector."""
     way: Carrier = request.param

@@ -525,7 +525,7 @@ def test_values_that_did_not_fit_are_named_in_their_row(evolved: Evolved) -> Non
 def test_the_log_says_what_happened_and_no_value(evolved: Evolved) -> None:
     told = "\n".join(evolved.notes)
     for name, case in CASES.items():
-        moved = f"column {name!r} was " in told and "new rows go to another one" in told
+        moved = f"column {name!r} was " in told and "new rows go to another tensor" in told
         assert bool(case.suffix) <= moved, name
     assert "'int_to_float' was INT64 and is FLOAT64 from now on" in told
     assert "'big_int_to_float' was INT64 and is EXACT from now on" in told

@@ -5,7 +5,7 @@ The form itself is `spec.json`. No JSON-schema validator is used: loading one ta
 
     configuration   the whole: `DestinationConfig`
     place           location of the datasets
-    credentials     what opens that place
+    credentials     credentials for this location
     streams         the streams that a choice is for, and how several choices combine
     columns         one column of a stream
     values          reading one field: its type, its bounds, its name in messages

@@ -51,7 +51,7 @@ def column_choice(form: Section) -> ColumnChoice:
     Raises
     ------
     ConfigError
-        If a value is invalid, or two contradict each other.
+        If a value is invalid, or two values contradict each other.
     """
     column = form.required("column", "write the name of the property, parts of a nested one joined by dots")
     htype, decoding = _htype(form)
@@ -177,10 +177,14 @@ def _check_rest(form: Section, choice: ColumnChoice) -> None:
     if choice.shape and decoding is not Decoding.NUMBERS:
         raise form.error("shape", f"is for arrays of numbers, not for {htype or decoding}; leave it empty.")
     if choice.shape and 0 in choice.shape[len(choice.shape) > 1 :]:
-        raise form.error("shape", "has sizes from 1 on; only the first of several may be 0, for any number.")
+        raise form.error(
+            "shape",
+            "must have sizes of at least 1; only the first of several sizes may be 0, which stands for any size.",
+        )
     if choice.shape and choice.shape[0] == 0 and choice.nulls_as_nan:
         raise form.error(
-            "nulls_as_nan", "needs a size that all values have; give the shape one, or leave it off."
+            "nulls_as_nan",
+            "needs values of one size; write the first size of the shape, or leave nulls_as_nan off.",
         )
     if choice.creds_key and decoding is not Decoding.URL:
         raise form.error("creds_key", "is for linked files; write url into decoding, or leave it empty.")

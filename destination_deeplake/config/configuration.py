@@ -77,7 +77,7 @@ class DestinationConfig:
     rejected : Rejected
         Treatment of lines and values that cannot be stored.
     branch : str or None
-        Branch of every dataset that this connection writes; None is the main one.
+        Branch of every dataset that this connection writes; None is the main branch.
     connection : str or None
         Name of the connection in commit messages.
     rules : sequence of StreamRule

@@ -24,7 +24,7 @@ _PARTS = re.compile(r"\\[*?\\]|[*?]|[^*?\\]+|\\", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class StreamRule:
-    """Fields of the form for the streams of one pattern; None for empty ones.
+    """Fields of the form for the streams of one pattern; None for empty fields.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ def stream_rules(form: Section) -> tuple[StreamRule, ...]:
     Raises
     ------
     ConfigError
-        If a value is invalid, or two contradict each other.
+        If a value is invalid, or two values contradict each other.
     """
     return tuple(_rule(section) for section in form.sections("streams"))
 

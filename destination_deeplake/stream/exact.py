@@ -3,9 +3,9 @@
     id                    generic float64     9007199254740992.0, the nearest double
     _airbyte_exact/id     text                9007199254740993; null where `id` is exact
 
-The second tensor is created with the first such number, so most streams have none. It decides which rows have the same
-key (`upserts.numerals`). Dates and times that are finer than their column are such numbers, too (`moments`). Numbers of
-other columns are rounded.
+The second tensor is created with the first such number, so most streams do not have it. It decides which rows have the
+same key (`upserts.numerals`). Dates and times that are finer than their column are such numbers, too (`moments`).
+Numbers of other columns are rounded.
 """
 
 import numpy as np

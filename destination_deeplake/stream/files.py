@@ -1,8 +1,8 @@
 """Samples of tensors of files, from bytes of files.
 
 A file of the tensor's compression is stored byte for byte, without being decoded. An image of another kind is decoded
-and encoded anew; sounds, videos and scans cannot be. A file is refused if its header cannot be read or it is cut off: a
-JPEG or PNG file must have its end, and a PNG file right checksums. In case of doubt, the image is decoded.
+and encoded again; sounds, videos and scans cannot be converted. A file is refused if its header cannot be read or it is
+truncated: a JPEG or PNG file must have its end, and a PNG file right checksums. In case of doubt, the image is decoded.
 """
 
 import uuid

@@ -42,7 +42,7 @@ def prepare(
     dataset : lakebed.Dataset
         Dataset of the rows, open for writing.
     plan : StreamPlan
-        * Plan of the stream.
+        Plan of the stream.
     known : mapping of str to str
         Tensors of the columns on the main branch, which they keep if the rows are replaced.
     notes : list of str
@@ -104,7 +104,7 @@ def expected(dataset: lakebed.Dataset, plan: StreamPlan) -> dict[str, StoredColu
 def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
     """Return the columns by schema and choices; add notes on choices that cannot be followed."""
     notes += [
-        f"the configuration speaks of column {name!r}, which the source does not have"
+        f"the configuration names column {name!r}, which the source does not have"
         for name in airbyte_types.unheard(plan.json_schema, plan.choices)
     ]
     keys: list[tuple[str, ...]] = []
@@ -204,8 +204,8 @@ class _Layout:
             *groups, name = stored.tensor.split("/")
             self._leave(stored, new, (*groups, f"{name}__{suffix(new.type)}"))
             self.notes.append(
-                f"column {field!r} was {_named(stored)} and is now {_named(new)}, which cannot go into one tensor: "
-                "new rows go to another one"
+                f"column {field!r} was {_named(stored)} and is now {_named(new)}, which do not fit one tensor: "
+                "new rows go to another tensor"
             )
             return
         self._placed[field] = StoredColumn(decision.column, stored.tensor, decision.type)
@@ -218,7 +218,7 @@ class _Layout:
             )
 
     def _leave(self, stored: StoredColumn, new: StreamColumn, wish: tuple[str, ...]) -> None:
-        """Give a column another tensor: a former one that fits, else a new one."""
+        """Give a column another tensor: a former tensor that fits, else a new tensor."""
         for former in self.former.values():
             if former.field != new.field or (new.renamed and former.tensor != _first_choice(new)):
                 continue

@@ -4,7 +4,7 @@ Columns are matched by field, because tensors of one name may belong to differen
 dataset's type of the column before rows are compared:
 
     staged            in the dataset                     becomes
-    any               the same type                      itself, with the digits that stand beside it (`exact`)
+    any               the same type                      itself, with its exact digits if it has any (`exact`)
     integer           text, digits as text               its digits
     integer           floating point                     the nearest one; in keys and cursors with its digits beside
     any               no such column                     a column of the dataset, of the staged type
@@ -87,7 +87,7 @@ class _Move:
 
 
 def _moves(staged: lakebed.Dataset, target: lakebed.Dataset, there: Iterable[StoredColumn]) -> list[_Move]:
-    """Return the destination of each staged column: one of the same field, preferably of the same type."""
+    """Return the destination of each staged column: a column of the same field, preferably of the same type."""
     found, columns = [], kept(staged)
     beside = {column.field: tensor for tensor, column in columns.items() if tensor in staged}
     places: dict[str, list[StoredColumn]] = {}
@@ -108,7 +108,7 @@ def _moves(staged: lakebed.Dataset, target: lakebed.Dataset, there: Iterable[Sto
 def _is_alike(
     staged: lakebed.Dataset, target: lakebed.Dataset, source: StoredColumn, place: StoredColumn
 ) -> bool:
-    """Tell whether values of one tensor, once converted, have the same meaning in the other."""
+    """Tell whether values of one tensor, once converted, have the same meaning in the other tensor."""
     old, new = source.type, place.type
     if _is_converted(source, place):
         return True

@@ -102,7 +102,7 @@ class Tally:
         unfit : ndarray of int64
             Rows whose value the tensor refused.
         before : int
-            Records of earlier batches.
+            Number of records of earlier batches.
         refused : Refused
             Values that the table has refused since the sync began.
         native : callable

@@ -5,8 +5,8 @@
     date                 days            19723.36000123456789: microseconds of    2024-01-01T10:00:00.123456789Z
                                          the day in eleven digits, then the rest
 
-The numbers have the order of the moments, and the cell is the nearest below; so `exact` and `upserts.numerals` handle
-them like other numbers.
+The numbers have the order of the moments, and the cell is the nearest value that is not later; so `exact` and
+`upserts.numerals` handle them like other numbers.
 """
 
 import json
@@ -104,7 +104,7 @@ def _split(number: str) -> tuple[int, str]:
 
 
 def _spliced(text: str, fraction: str, before: Kind) -> str:
-    """Insert digits into the text of a moment, or its JSON string, where these were cut off."""
+    """Insert digits into the text of a moment, or its JSON string, at the position where they were cut off."""
     if before is Kind.DATE:
         micros = int(fraction[:_DAY_DIGITS].ljust(_DAY_DIGITS, "0"))
         second, micro = divmod(micros, _SECOND)

@@ -5,7 +5,7 @@ mode                  sync mode of the last sync, for people
 columns               column -> tensor, kept for ever, so that a tensor never changes its meaning
 kinds                 column -> kind of its tensor; later syncs coerce their values to it
 key                   tensors whose values together are unique in each row; absent if that is not guaranteed
-generation_id         generation of the oldest rows, null where the runner has none
+generation_id         generation of the oldest rows, null if the runner has no generations
 brought_in            version of the side branch whose rows were added, until that branch is deleted
 
 `layout` describes the other members.

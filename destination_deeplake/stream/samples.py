@@ -2,10 +2,10 @@
 
     stored as                     what does not fit
     generic of a narrow dtype     a number beyond its range
-    array of numbers              one with a number beyond the range of the dtype
+    array of numbers              an array with a number beyond the range of the dtype
     class_label                   a number that is not an index; every text fits
     link                          anything that is not an address with a scheme that links may have
-    json                          one that is nested too deeply for readers
+    json                          a value that is nested too deeply for readers
     file                          see `files`
 
 Columns are checked as whole arrays; only rows that do not fit become Python objects.

@@ -21,7 +21,7 @@ from lakebed.upserts.ndarrays import numbers_of
 STAGING_BRANCH = "airbyte-overwrite"
 STAGING_DELTA_BRANCH = "airbyte-overwrite-delta"
 DELETED_BRANCHES = ("airbyte-deleted", "airbyte-overwrite-deleted")
-"""Branches of remembered deletions: the dataset uses one, a staged replacement the other, also afterwards."""
+"""Branches of remembered deletions: the dataset uses one, its staged replacement the other and keeps it."""
 DELETED_KEY = "deleted_rows"
 """Key of a dataset's info with the name of its branch (`upserts.tombstones`)."""
 
@@ -50,7 +50,7 @@ def has_older_rows(known: Mapping[str, Any] | None, plan: StreamPlan) -> bool:
 
 
 def is_staged(known: Mapping[str, Any] | None, plan: StreamPlan) -> bool:
-    """Tell whether the rows of the sync replace all existing ones."""
+    """Tell whether the rows of the sync replace all existing rows."""
     return plan.mode is WriteMode.OVERWRITE or (plan.truncates and has_older_rows(known, plan))
 
 

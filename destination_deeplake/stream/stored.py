@@ -245,7 +245,7 @@ class StoredColumns:
     def adopt(self, source: StoredColumn) -> StoredColumn:
         """Add a column of another dataset of the stream, without values in this sync, and return it.
 
-        If the field has a column already, the new one becomes a former tensor of it.
+        If the field has a column already, the new column becomes a former tensor of the field.
         """
         others = [*self._dataset.tensors, *(stored.tensor for stored in self._columns)]
         name = tensor_names({source.field: source.tensor.split("/")}, {}, others)[source.field]

@@ -4,17 +4,17 @@ The source has staged each file in a shared volume; the record has its path, siz
 byte for byte, of a tensor that depends on its content:
 
     file/image        image file of the compression of the first one      htype image
-    file/image_png    one of another compression, `png`                   htype image
+    file/image_png    image file of another compression, `png`            htype image
     file/audio ...    sound                                               htype audio
     file/video ...    film                                                htype video
-    file/bytes        anything else, and what is damaged                  generic uint8
+    file/bytes        any other file, and any damaged file                generic uint8
     file/path         name at the source                                  text
     file/size         bytes                                               int64
     file/type         MIME type                                           text
 
-So no file is ever encoded again, and each row has its file in one of these tensors. A missing file, or one of another
-size, ends the sync with a transient error: acknowledging the record without it would lose the file, and the source
-stages it again for the next attempt. Files are read in parts, and never deleted.
+So no file is ever encoded again, and each row has its file in one of these tensors. A missing file, or a file of
+another size, ends the sync with a transient error: acknowledging the record without it would lose the file, and the
+source stages it again for the next attempt. Files are read in parts, and never deleted.
 """
 
 import os

@@ -39,7 +39,7 @@ def widen(dataset: lakebed.Dataset, column: StoredColumn) -> None:
 
 
 def _retime(dataset: lakebed.Dataset, tensor: str, old: Kind, logical_type: str) -> None:
-    """Convert dates to the first moment of their day, and moments without a zone to UTC."""
+    """Convert dates to the first moment of their day, and times without a zone to UTC."""
     if old is Kind.DATE:
         if _largest(dataset, tensor) > _MOST_DAYS:
             raise InvalidOperationError(

@@ -3,8 +3,8 @@
     append                rows go to the branch that readers see; every publish is visible at once
     dedup                 new keys likewise; newer rows of known keys wait on a side branch and are merged in at the
                           end (`upserts`)
-    overwrite, truncate   rows go to a side branch that takes the place of all that is there when the stream is
-                          complete (`staging`)
+    overwrite, truncate   rows go to a side branch that replaces all existing rows when the stream is complete
+                          (`staging`)
 
 A sync ends with `finish` or `abandon`, then `commit`.
 """
@@ -218,7 +218,7 @@ class StreamWriter:
 
     @property
     def written(self) -> int:
-        """Number of records of this sync that are published, on whichever branch."""
+        """Number of records of this sync that are published, on the visible or on a side branch."""
         return self._written
 
     @property
@@ -292,7 +292,7 @@ class StreamWriter:
             self.keyless = count + len(rows), first
 
     def finish(self) -> bool:
-        """Complete the stream: merge or swap in the rows that waited for it, and remove older generations.
+        """Complete the stream: merge the waiting rows, or replace all rows by them, and remove older generations.
 
         Returns
         -------
@@ -369,7 +369,7 @@ class StreamWriter:
         self._is_over = True
         another = outcome(self._give_up, kind=Exception).error
         if another is not None:
-            error.add_note(f"Then the dataset could not be given back: {type(another).__name__}: {another}")
+            error.add_note(f"Then the dataset could not be released: {type(another).__name__}: {another}")
 
     def _give_up(self) -> None:
         """Discard unpublished changes, which would otherwise be published when the process ends."""
@@ -494,7 +494,7 @@ def open_stream(
         )
         kept.push(holding.pop_all())
     if staged is not None and is_resumed:
-        writer.notes.append(f"going on with {len(staged)} rows of an interrupted sync")
+        writer.notes.append(f"continuing with {len(staged)} rows of an interrupted sync")
     if left is not None:
         writer.bring_in(left)
     if is_settled:

@@ -401,7 +401,7 @@ def repair(path: Path, *, apply: bool = False, creds: Creds | None = None) -> Re
 
     location = place_of(path, kept(creds))
     if location.ref is not None:
-        raise InvalidInputError(f"a repair is of the whole dataset: leave out @{location.ref}")
+        raise InvalidInputError(f"repair works on whole datasets: leave out @{location.ref}")
     return mend(open_storage(location), apply=apply)
 
 

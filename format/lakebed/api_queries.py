@@ -95,9 +95,9 @@ def prepare(
     Raises
     ------
     QueryError
-        If it does not fit the data.
+        If the query does not fit the data.
     QuerySyntaxError
-        If it is not a query.
+        If the text is not a query.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def explain(
     Raises
     ------
     QueryError
-        If it does not fit the data.
+        If the query does not fit the data.
     """
     return explained(query_string, Queried(None, Dataset, creds).sources(), parameters, analyze=analyze)
 
@@ -164,7 +164,7 @@ def sql(
     ----------
     query_string
         ``"SELECT label, count(*) FROM lake('s3://lake/photos') GROUP BY label"``: ``lake`` takes the address of a
-        dataset, with a branch, commit or tag behind @. Variables of the caller that are datasets are tables, too.
+        dataset, with a branch, commit or tag after @. Variables of the caller that are datasets are tables, too.
     parameters
         Values of ``?``, or of ``$name``.
     connection

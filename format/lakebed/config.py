@@ -12,8 +12,8 @@ CACHE_BYTES = 256 * 1024 * 1024
 MAX_UNPUBLISHED_SECONDS = 30.0
 
 # Seconds after which another writer may take over from a writer that makes no progress; a live writer renews its
-# lease in time. The locks of Deep Lake 3.9.52 last as long. It matters for writers on other machines or on a store,
-# whose death cannot be detected: with fewer seconds, their successors start earlier.
+# lease in time. The locks of Deep Lake 3.9.52 last as long. The time matters for writers on other machines or on a
+# store, whose death cannot be detected: with fewer seconds, their successors start earlier.
 LEASE_SECONDS = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300)
 
 # Seconds for which garbage is kept, because readers on other hosts or Deep Lake 3.9.52 may still use it. If all readers

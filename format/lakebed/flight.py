@@ -1,9 +1,9 @@
 """A server of Arrow Flight over the datasets of a place, for engines in any language.
 
 A place is a dataset, a folder, or a prefix of a bucket. A descriptor or ticket is the name of a dataset below the
-place, such as ``photos@v1``, or JSON: ``{"dataset":
-"photos@v1", "columns": ["label"]}`` or ``{"dataset": "photos", "query": "SELECT label WHERE score > 0.5"}``. Nothing is
-written, and no query reaches a dataset outside of the place.
+place, such as ``photos@v1``, or JSON such as ``{"dataset": "photos@v1", "columns": ["label"]}`` or
+``{"dataset": "photos", "query": "SELECT label WHERE score > 0.5"}``. Nothing is written, and no query reaches a
+dataset outside of the place.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ raise them for its whole process::
 
     lakebed.limits.MAX_IMAGE_PIXELS = 2_000_000_000
 
-Readers must therefore look a limit up when they need it (``limits.MAX_TILES``), not import its value.
+Readers must therefore look a limit up when they need it (``limits.MAX_TILES``), not import its value. The text below
+each limit names the quantity of which the limit is the maximum.
 """
 
 from __future__ import annotations

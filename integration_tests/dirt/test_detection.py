@@ -326,7 +326,7 @@ OPEN_IMAGES = [
     Case("no class", oi(LINE, LINE.replace("/m/01yrx", "")), {"1.jpg": OI}, "line 3 & no class"),
     Case("names with commas", oi(LINE, names='/m/01yrx,"cat, tame"\n'), {"1.jpg": "cat, tame 0.1 0.2 0.3 0.4"}),
     Case("names of Windows", oi(LINE, names="\ufeff/m/01yrx,cat\r\n/m/0,dog\r\n"), {"1.jpg": OI}),
-    Case("a name that is missing among others", oi(LINE, names="/m/01yrx,cat\n/m/0b\n/m/0c,cow\n/m/0d,hen\n"), {"1.jpg": OI}, "descriptions-boxable.csv line 2 & no id and name"),
+    Case("a name that is missing among others", oi(LINE, names="/m/01yrx,cat\n/m/0b\n/m/0c,cow\n/m/0d,hen\n"), {"1.jpg": OI}, "descriptions-boxable.csv line 2 & not an id and a name"),
     Case("lines of an image apart", oi(LINE, LINE.replace("1,x", "2,x", 1), LINE), {"1.jpg": f"{OI}, {OI}", "2.jpg": OI}),
     Case("lines of pictures that are not there", oi(LINE, "gone" + LINE[1:]), {"1.jpg": OI}, "1 lines are of images that are not there & line 3"),
     Case("a line without its image", oi(LINE, LINE[1:]), {"1.jpg": OI}, "1 lines are of images that are not there & line 3"),

@@ -151,7 +151,7 @@ def test_the_last_commit_is_what_the_last_version_alone_is(theirs: Path, tmp_pat
     assert (dry.dry_run, dry.planned) == (True, ROWS)
     with pytest.raises(DatasetExistsError):
         lakebed.import_from("deeplake", theirs, tmp_path / "b", history=True, progressbar=False)
-    with pytest.raises(IngestionError, match="only one of them"):
+    with pytest.raises(IngestionError, match="only one of these"):
         lakebed.import_from("deeplake", theirs, "mem://", history=True, version="v1")
     with pytest.raises(IngestionError, match="as a whole"):
         lakebed.import_from("deeplake", theirs, "mem://", history=True, append=True)

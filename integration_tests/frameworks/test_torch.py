@@ -89,7 +89,7 @@ def test_settings_may_follow(ds: lakebed.Dataset) -> None:
     assert isinstance(loader, torch.utils.data.DataLoader)
     labels = torch.cat([batch["labels"] for batch in loader]).ravel().tolist()
     assert (labels != sorted(labels), sorted(labels)) == (True, sorted(ds.labels.numpy().ravel().tolist()))
-    with pytest.raises(InvalidOperationError, match=r"ds\.pytorch\(\.\.\.\) takes everything as arguments"):
+    with pytest.raises(InvalidOperationError, match=r"ds\.pytorch\(\.\.\.\) takes all settings as arguments"):
         ds.pytorch().batch(2)
 
 

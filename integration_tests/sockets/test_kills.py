@@ -89,7 +89,7 @@ def stored(connection: Connection) -> dict[tuple[str, str], Counter[Any]]:
     ("form", "sockets", "mode", "order"),
     [
         ("JSONL", 2, "append", Order.KEPT),
-        ("PROTOBUF", 3, "append", Order.PARTITIONS),
+        pytest.param("PROTOBUF", 3, "append", Order.PARTITIONS, marks=pytest.mark.soak),
         ("PROTOBUF", 4, "append_dedup", Order.PARTITIONS),
     ],
 )
@@ -118,13 +118,17 @@ def test_a_sync_over_sockets_that_is_killed_loses_nothing_that_it_acknowledged(
     assert attempt(0, None) == 0
     assert done == dict.fromkeys(NAMES, ROWS)
     killed = partly = 0
-    for number, wait in zip(range(1, kills + 1), waits(kills), strict=False):
+    number = 0
+    for number, wait in enumerate(waits(kills), 1):
         before = dict(done)
         status = attempt(number, wait)
         assert status in (0, -signal.SIGKILL), status
         killed += status != 0
         partly += any(0 < done[name] - before[name] < ROWS for name in NAMES)
-    assert attempt(kills + 1, None) == 0
+        # A busy machine misses the middle of a sync several times; the test is worth something only if it hits one.
+        if number >= kills and (partly or number == 10 * kills):
+            break
+    assert attempt(number + 1, None) == 0
     for name in NAMES:
         numbers = {number for _, number in stored(connection)["", name]}
         if mode == "append":
@@ -133,6 +137,5 @@ def test_a_sync_over_sockets_that_is_killed_loses_nothing_that_it_acknowledged(
             newest = {number * 31 % KEYS: number for number in range(1, done[name] + 1)}
             assert numbers == set(newest.values())
             assert stored(connection)["", name].total() == KEYS
-    # The test is worth something only if it hit syncs in their middle.
     assert killed >= kills // 3
     assert partly

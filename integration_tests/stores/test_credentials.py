@@ -102,13 +102,13 @@ def test_a_dataset_that_travels_leaves_secrets_behind(
     for item in luggage:
         assert moto.creds["aws_secret_access_key"].encode() not in item
         assert moto.creds["aws_access_key_id"].encode() not in item
-        with pytest.raises(MissingCredsError, match=r"do not travel to other processes.*creds_key"):
+        with pytest.raises(MissingCredsError, match=r"are not passed to other processes.*creds_key"):
             _ = pickle.loads(item)[0]
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-worker")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-worker")
     assert pickle.loads(luggage[0]).x.numpy().tolist() == [[1], [2]]
     assert pickle.loads(luggage[1]).numpy().tolist() == [1]
-    assert "do not travel to other processes" in caplog.text
+    assert "are not passed to other processes" in caplog.text
     assert "instead: environment" in caplog.text
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")

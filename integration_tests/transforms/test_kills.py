@@ -161,8 +161,11 @@ def test_a_driver_that_is_killed_leaves_a_checkpoint(place: Place) -> None:
         place.finish()
 
 
-@pytest.mark.parametrize("is_group", [False, True], ids=["driver", "group"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    ("number", "is_group"),
+    [(signal.SIGTERM, True), (signal.SIGINT, False)],
+    ids=["SIGTERM-group", "SIGINT-driver"],
+)
 def test_a_signal_ends_it_in_order(place: Place, number: signal.Signals, is_group: bool) -> None:
     process = place.start()
     place.wait_for_items(30)

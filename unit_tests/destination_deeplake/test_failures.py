@@ -68,7 +68,7 @@ from lakebed.errors.stores import storage_error
         (
             errors.LockedException("branch 'main' is held by 12; wait, or open it with read_only=True"),
             FailureType.TRANSIENT,
-            "Branch 'main' is held by 12. Let the other writer end and run the sync again",
+            "Branch 'main' is held by 12. Wait until the other writer ends, then run the sync again",
         ),
         (errors.CommitFailed("lost the race"), FailureType.TRANSIENT, "lost the race"),
         (errors.FormatError("bad header"), FailureType.SYSTEM, "bad header"),

@@ -289,14 +289,14 @@ GROUPS = b"\x0b" * 1000
 CUT = [bytes([number << 3 | kind]) for number in range(1, 14) for kind in (0, 1, 2, 5)]
 """Values of which there is only what says what comes."""
 BROKEN = {
-    "too few values": (message([of(integer=1)]), "not as many values"),
-    "too many values": (message([of(integer=1)] * 3), "not as many values"),
+    "too few values": (message([of(integer=1)]), "more or fewer values"),
+    "too many values": (message([of(integer=1)] * 3), "more or fewer values"),
     "bad text": (delimited(b"\x0a\x0c\x12\x01s\x2a\x02\x18\x02\x2a\x03\x12\x01\xff"), "UTF-8"),
     "cut text": (delimited(b"\x0a\x0c\x12\x01s\x2a\x02\x18\x02\x2a\x03\x12\x01\xc3"), "UTF-8"),
-    "no JSON": (message([of(integer=1), of(json=b'{"a":')]), "no JSON"),
-    "two of JSON": (message([of(integer=1), of(json=b'1,"n":2')]), "no JSON"),
-    "a newline in JSON": (message([of(integer=1), of(json=b'"a\nb"')]), "no JSON"),
-    "empty JSON": (message([of(integer=1), of(json=b"")]), "no JSON"),
+    "no JSON": (message([of(integer=1), of(json=b'{"a":')]), "invalid JSON"),
+    "two of JSON": (message([of(integer=1), of(json=b'1,"n":2')]), "invalid JSON"),
+    "a newline in JSON": (message([of(integer=1), of(json=b'"a\nb"')]), "invalid JSON"),
+    "empty JSON": (message([of(integer=1), of(json=b"")]), "invalid JSON"),
     "a value that is longer than its record": (
         delimited(b"\x0a\x07\x12\x01s\x2a\x7f\x18\x02"),
         "Protocol Buffers",

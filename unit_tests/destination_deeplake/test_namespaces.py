@@ -204,7 +204,7 @@ def test_a_sync_writes_to_the_mapped_name_and_speaks_to_the_source_by_its_own(tm
     assert "complete: raw_public.shop_users 2 records" in dataset.commits[0]["message"]
     log = [message["log"]["message"] for message in out.said if message["type"] == "LOG"]
     assert any("'raw_public.shop_users' is complete" in line for line in log)
-    assert any("streams[1] ('users') is for no stream" in line for line in log)
+    assert any("streams[1] ('users') matches no stream" in line for line in log)
     assert not any("'public.users'" in line for line in log)
     letters = lakebed.load(str(tmp_path / "lake/_airbyte_dead_letters"), read_only=True)
     names = {(row["namespace"].numpy()[0], row["stream"].numpy()[0]) for row in letters}

@@ -163,7 +163,7 @@ def test_sigterm_publishes_acknowledges_and_commits_what_came(files: dict[str, s
         process.send_signal(signal.SIGTERM)
         messages = [json.loads(line) for line in process.stdout.read().splitlines()]
         assert process.wait(PATIENCE) == 143
-    assert "Stopped by SIGTERM; writing what came so far." in log_lines(messages)
+    assert "Stopped by SIGTERM; writing the records received so far." in log_lines(messages)
     assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [7]
     assert ids(files) == [1, 2]
     assert "incomplete" in commit_message(files)
@@ -178,7 +178,7 @@ def test_a_platform_that_hangs_up_does_not_cost_rows(files: dict[str, str]) -> N
         os.close(writer)
         _, stderr = process.communicate(record(1) + state(7), timeout=PATIENCE)
     assert process.returncode == 1
-    assert b"Nobody reads the output" in stderr
+    assert b"Standard output has no reader any more" in stderr
     assert ids(files) == [1]
 
 
@@ -437,7 +437,7 @@ def test_an_output_that_takes_nothing_is_told_on_standard_error(files: dict[str,
         )
 
     assert done.returncode == 1
-    assert "Standard output takes nothing any more (No space left on device)" in done.stderr.decode()
+    assert "Standard output cannot be written any more (No space left on device)" in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()
 
 

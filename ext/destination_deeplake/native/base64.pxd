@@ -1,8 +1,8 @@
 """The text of a JSON string -> the bytes that it spells in base64 (RFC 4648).
 
-Taken: the standard alphabet, the URL-safe one, both in one text; padding or none; white space anywhere; a `data:` URL
-(RFC 2397) around it. A text is decoded as it stands between its quotes: what a source escapes in base64 (`\\/`, `\\n`,
-`\\u003d`) stands for one symbol, so even a long one needs no second copy.
+Accepted: the standard alphabet, the URL-safe one, both in one text; padding or none; white space anywhere; a `data:`
+URL (RFC 2397) around the base64. A text is decoded with its JSON escapes: each escape that occurs in base64 (`\\/`,
+`\\n`, `\\u003d`) is one symbol, so that even a long text is not copied first.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -37,12 +37,12 @@ cdef enum:
 
 
 cdef inline size_t base64_room(const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Return the most bytes that `decode_base64` writes for [p, end)."""
+    """Return the maximum number of bytes that `decode_base64` writes for [p, end)."""
     return <size_t>(end - p) // 4 * 3 + 4
 
 
 cdef inline uint32_t next_letter(const uint8_t** at) noexcept nogil:
-    """Read one character of a validated string; NO_SYMBOL for one beyond ASCII."""
+    """Read one character of a validated string; NO_SYMBOL for an escaped character beyond ASCII."""
     cdef const uint8_t* p = at[0]
     cdef uint32_t code
     if p[0] != c"\\":
@@ -57,9 +57,9 @@ cdef inline uint32_t next_letter(const uint8_t** at) noexcept nogil:
 
 
 cdef inline const uint8_t* behind_data_url(const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Return where the base64 starts: behind the head of a `data:` URL if there is one; NULL if that has no base64."""
+    """Return the start of the base64: after the head of a `data:` URL, if any; NULL if the URL has no base64."""
     cdef const uint8_t* start = p
-    cdef uint64_t letters = 0  # the last eight, lower case
+    cdef uint64_t letters = 0  # the last eight letters, lower case
     cdef uint32_t letter = SPACE
     cdef int64_t n = 0
     while p < end and n < 5:
@@ -81,7 +81,7 @@ cdef inline const uint8_t* behind_data_url(const uint8_t* p, const uint8_t* end)
 
 
 cdef inline uint8_t* decode_base64(const uint8_t* p, const uint8_t* end, uint8_t* out) noexcept nogil:
-    """Decode the validated string text [p, end) and return the end of what was written; NULL if it is no base64.
+    """Decode the validated string text [p, end) and return the end of the written bytes; NULL if it is not base64.
 
     Writes at most `base64_room` bytes.
     """

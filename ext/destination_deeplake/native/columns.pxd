@@ -1,9 +1,8 @@
 """Column buffers under construction, one set per stream, in Arrow's layout.
 
-A row is begun, its values written at index `rows` of every column, and then finished, which makes it count,
-or dropped. Text begins at the end of the row before, so a dropped row leaves nothing to clean but its
-validity bits. A validity bitmap exists from the first null of a batch on and is born all ones: only nulls
-touch it.
+A row is begun, its values are written at index `rows` of every column, and it is then finished, which counts it, or
+dropped. Text begins at the end of the previous row's text, so only the validity bits of a dropped row must be
+restored. A validity bitmap is made, with all bits set, at the first null of a batch; only nulls change it.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -37,77 +36,77 @@ cdef enum Trouble:
 
 cdef enum:
     FIRST_ROWS = 256
-    MOST_ROWS = 50_000_000  # 36 bytes of record id each stay within int32 offsets
+    MOST_ROWS = 50_000_000  # the offsets of their record ids, 36 bytes each, fit in int32
     FIRST_TEXT = 4096
 
 
-cdef struct Column:  # three lines of the cache, of which a value that needs nothing special touches the first
+cdef struct Column:  # three cache lines; an ordinary value touches only the first one
     Buffer values
-    Buffer offsets  # variable kinds only, int32, in items
+    Buffer offsets  # only for variable kinds: int32, counted in items
     Buffer validity
-    uint64_t seen  # serial of the row that has a value
+    uint64_t seen  # serial of the last row with a value
     Kind kind
-    bint exact  # numbers and moments only: whether those that it may not hold to the last digit are kept as texts, too
+    bint exact  # numbers and moments only: whether values that it may have rounded are also kept as texts
     const uint8_t* name
     const uint8_t* key  # the name as most sources write it, with quotes and escapes
     uint32_t name_size
     uint32_t key_size
-    int32_t next  # the column that came after this one in an earlier record
-    int32_t parent  # the group whose object it is in
-    uint64_t failed  # serial of the row whose value was refused
-    uint64_t inexact  # serial of the row with a number that it may not hold to the last digit
-    const uint8_t* bad  # the value of `failed` and `inexact`
+    int32_t next  # the column that followed this one in an earlier record
+    int32_t parent  # the group to which the column belongs
+    uint64_t failed  # serial of the last row whose value was refused
+    uint64_t inexact  # serial of the last row with a number that may have been rounded
+    const uint8_t* bad  # the value of the row `failed` or `inexact`
     int64_t nulls
     const uint8_t* change  # the entry of `_airbyte_meta.changes` for a refused value
     size_t change_size
-    size_t hint  # bytes of values in the batch before
+    size_t hint  # expected number of bytes of values, from the previous batch
     const int64_t* shape  # FLOATS only; NULL: one dimension of any size
     int32_t dimensions
-    int32_t item  # bytes of what an offset counts
-    int32_t first  # of a group: the column inside that came first in an earlier record
-    int32_t own  # of a group: the column that keeps its whole value, or -1
-    int64_t misfits  # values that were refused, since the table was made
-    int64_t first_misfit  # number of the record with the first of them, from 1
+    int32_t item  # number of bytes of an item, which offsets count
+    int32_t first  # of a group: its column that came first in an earlier record
+    int32_t own  # of a group: the column that holds its whole value, or -1
+    int64_t misfits  # number of values refused since the table was made
+    int64_t first_misfit  # number of the record with the first refused value, from 1
 
 
-cdef struct Refusals:  # values that became null, or may have been rounded, kept for whoever asks
+cdef struct Refusals:  # values that became null, or may have been rounded, kept until the caller takes them
     bint wanted
     int64_t count
-    Buffer rows  # int64, of the batch
+    Buffer rows  # int64, row numbers in the batch
     Buffer lines  # int64
     Buffer columns  # int32
-    Buffer sizes  # int64, bytes of the whole text
+    Buffer sizes  # int64, numbers of bytes of the whole texts
     Buffer offsets  # int32
     Buffer texts
 
 
-cdef struct Field:  # of the stream's schema, in the order in which records without names have their values
-    const uint8_t* key  # its name as a string of JSON
+cdef struct Field:  # of the stream's schema, in the order of the values in records without names
+    const uint8_t* key  # the name as a JSON string
     size_t key_size
-    int32_t column  # or group; -1: it is not wanted
+    int32_t column  # number of its column or group; -1: the value is skipped
 
 
 cdef struct Table:
-    # `count` columns from the schema, then extraction time and meta, then groups: objects with columns inside. The
-    # extraction time stands for the data object itself, as the group around its fields.
+    # `count` columns from the schema, then extraction time and meta, then groups: objects whose members have columns.
+    # As the group of top-level fields, the entry of the extraction time represents the data object itself.
     Column* columns
-    void* allocated  # for them
+    void* allocated  # memory of the columns
     int32_t count
     int32_t groups
-    int32_t files  # the group of `record.file_reference`, the one of `record.file` behind it; 0: not wanted
+    int32_t files  # the group of `record.file_reference`, before that of `record.file`; 0: files are not read
     int32_t* slots  # hash table of column numbers, -1 empty
     uint32_t mask
     int64_t rows
     int64_t capacity
     int64_t row_hint
     uint64_t serial
-    int32_t present  # columns that have a value in this row
+    int32_t present  # number of columns that have a value in this row
     bint refused
     bint rounded  # a column has an inexact number in this row
     int64_t unknown
-    int32_t level  # objects around the current one, inside of data
-    int32_t whole  # the level from which on a column keeps everything, so that nothing is unknown; 0: none
-    const uint8_t* value  # where the current one starts
+    int32_t level  # number of objects of the data around the current value
+    int32_t whole  # from this level on, a column holds the whole value, so that no field is unknown; 0: none
+    const uint8_t* value  # start of the current value
     const uint8_t* meta  # of a row without changes, with slack; changes go in before its last two bytes
     size_t meta_size
     Buffer scratch
@@ -118,7 +117,7 @@ cdef struct Table:
     int64_t nulled
     int64_t rejected
     Refusals refusals
-    Refusals numbers  # the inexact ones
+    Refusals numbers  # numbers that may have been rounded
     Field* fields
     int32_t field_count
     bint partitioned  # whether the records of each partition are counted
@@ -126,7 +125,7 @@ cdef struct Table:
 
 
 cdef inline int width(Kind kind) noexcept nogil:
-    """Return bytes per fixed-size value; 0 for values with offsets and for bits."""
+    """Return the number of bytes of a fixed-size value; 0 for values with offsets and for bits."""
     if is_variable(kind) or kind == BOOL:
         return 0
     return 4 if kind == DATE else 8
@@ -138,12 +137,12 @@ cdef inline bint is_variable(Kind kind) noexcept nogil:
 
 
 cdef inline size_t bits(int64_t n) noexcept nogil:
-    """Return the bytes that n bits take."""
+    """Return the number of bytes that n bits take."""
     return <size_t>((n + 7) >> 3)
 
 
 cdef inline bint in_trouble(Table* table, Trouble trouble) noexcept nogil:
-    """Note why the row cannot be written and return False."""
+    """Record why the row cannot be written, and return False."""
     table.trouble = trouble
     return False
 
@@ -158,7 +157,7 @@ cdef inline bint grow_rows(Table* table) noexcept nogil:
     if rows == 0:
         rows = FIRST_ROWS if table.partitioned else max(<int64_t>FIRST_ROWS, table.row_hint)
     if rows < table.row_hint:
-        # Begun small beside a batch that was written; what that leaves is taken at once.
+        # The columns began small during the upload of a batch; its buffers are used as soon as they are free.
         column = &table.columns[table.count]
         if change_to_free(table.pool, &column.values, table.row_hint * width(column.kind), used * width(column.kind)):
             rows = table.row_hint
@@ -212,7 +211,7 @@ cdef inline bint grow_text(Table* table, Column* column, size_t used, size_t nee
 
 
 cdef inline uint8_t* reserve(Table* table, Column* column, size_t n) noexcept nogil:
-    """Return where the text of this row's value goes, with room for `n` bytes and slack, or NULL."""
+    """Return the address for the text of this row's value, with room for `n` bytes and slack, or NULL."""
     cdef size_t used = (<int32_t*>column.offsets.data)[table.rows]
     if used + n + SLACK > column.values.capacity and not grow_text(table, column, used, used + n):
         return NULL
@@ -220,7 +219,7 @@ cdef inline uint8_t* reserve(Table* table, Column* column, size_t n) noexcept no
 
 
 cdef inline void end_text(Table* table, Column* column, const uint8_t* end) noexcept nogil:
-    """Note where the text of this row's value ends."""
+    """Record the end of the text of this row's value."""
     (<int32_t*>column.offsets.data)[table.rows + 1] = <int32_t>(end - column.values.data)
 
 
@@ -243,7 +242,7 @@ cdef inline bint put_bytes(
 
 
 cdef inline void put_bit(Column* column, int64_t row, bint value) noexcept nogil:
-    """Write a boolean; the first of a byte clears the other seven."""
+    """Write a boolean; the first boolean of a byte clears the other bits."""
     if row & 7:
         column.values.data[row >> 3] &= ~(1 << (row & 7))
         column.values.data[row >> 3] |= value << (row & 7)
@@ -278,7 +277,7 @@ cdef inline bint put_int64(Table* table, Column* column, int64_t value) noexcept
 
 
 cdef inline void retract(Table* table, Column* column) noexcept nogil:
-    """Forget the value of this row: it did not count, or a later duplicate key replaces it."""
+    """Forget the value of this row, because it was invalid, or because a later duplicate key replaces it."""
     cdef int64_t row = table.rows
     column.failed = column.inexact = 0
     if column.validity.data != NULL and not column.validity.data[row >> 3] & (1 << (row & 7)):
@@ -287,7 +286,7 @@ cdef inline void retract(Table* table, Column* column) noexcept nogil:
 
 
 cdef inline void drop_row(Table* table) noexcept nogil:
-    """Leave the rows as they were before this one."""
+    """Restore the state before this row."""
     cdef int i
     for i in range(table.count + 2):
         retract(table, &table.columns[i])
@@ -310,7 +309,7 @@ cdef inline bint refuse(Table* table, Column* column) noexcept nogil:
 
 
 cdef inline void note_number(Table* table, Column* column) noexcept nogil:
-    """Remember that the column may not hold the number, date or time of this row to the last digit."""
+    """Remember that the column may have rounded the number, date or time of this row."""
     table.rounded = True
     column.inexact = table.serial
     column.bad = table.value

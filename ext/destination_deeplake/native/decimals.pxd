@@ -1,9 +1,9 @@
 """Decimal text -> int64 or the nearest double.
 
-One floating-point operation does where digits and power of ten are both exact doubles (Clinger 1990), else
-the 128-bit product of Lemire, "Number parsing at a gigabyte per second" (2021). It leaves a few numbers of
-more than 19 digits undecided; those go to `PyOS_string_to_double`, which needs the GIL and a copy. No locale
-counts.
+One floating-point operation suffices if digits and power of ten are both exact doubles (Clinger 1990); else the
+128-bit product of Lemire, "Number parsing at a gigabyte per second" (2021), is used. It leaves a few numbers of more
+than 19 digits undecided, which `PyOS_string_to_double` converts: this takes the GIL and a copy. The locale has no
+effect.
 """
 
 from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint64_t
@@ -84,10 +84,10 @@ cdef extern from "Python.h":
 
 
 cdef struct Decimal:
-    uint64_t digits  # the first 19 significant ones
+    uint64_t digits  # the first 19 significant digits
     int64_t exponent  # value = digits * 10**exponent
     bint negative
-    bint cut  # a digit other than 0 came after those 19
+    bint cut  # a digit other than 0 follows the 19 digits
 
 
 cdef inline void reread_digits(const uint8_t* p, const uint8_t* end, Decimal* out) noexcept nogil:
@@ -118,8 +118,8 @@ cdef inline void reread_digits(const uint8_t* p, const uint8_t* end, Decimal* ou
 cdef inline const uint8_t* read_decimal(const uint8_t* p, bint lenient, Decimal* out) noexcept nogil:
     """Read a number and return its end, or NULL if none starts at `p`.
 
-    Strict is the JSON grammar. Lenient also takes a plus sign, leading zeros, and a point with digits on one
-    side only, as number texts inside strings have them. Any byte that is no part of a number is a sentinel.
+    Strict is the JSON grammar. Lenient also accepts a plus sign, leading zeros, and a point with digits on one side
+    only, which occur in strings. Any byte that is not part of a number is a sentinel.
     """
     cdef const uint8_t* start
     cdef const uint8_t* point
@@ -171,7 +171,7 @@ cdef inline const uint8_t* read_decimal(const uint8_t* p, bint lenient, Decimal*
 
 
 cdef inline bint decimal_to_int64(const Decimal* number, int64_t* out) noexcept nogil:
-    """Convert a number that is whole and fits, whatever its spelling (`1.0`, `1e3`); else return False."""
+    """Convert an integer in the range, in any spelling (`1.0`, `1e3`); return False for other numbers."""
     cdef uint64_t digits = number.digits
     cdef int64_t exponent = number.exponent
     if digits == 0:
@@ -239,7 +239,7 @@ cdef inline double decimal_to_double(
 
 
 cdef inline int fill_powers() except -1:
-    """Compute the powers of five: cut from 5**0 on, rounded up below, as the proof of exactness asks."""
+    """Compute the powers of five: truncated from 5**0 on, rounded up below, as the proof of exactness requires."""
     cdef int q
     cdef object one = 1  # Python integers throughout: these have up to 2000 bits
     cdef object five, power, bits

@@ -1,9 +1,8 @@
 """One line -> one message.
 
-Nearly every line is a record whose stream is named before its data: `read_plain_record` reads it in one
-pass, the data straight into the columns, and gives up on anything unusual, errors included. `read_message`
-then judges the line from its start: it validates it whole, keeps the last of duplicate keys in any order,
-and only then acts.
+Nearly every line is a record whose stream is named before its data: `read_plain_record` reads it in one pass, the data
+straight into the columns, and gives up on anything unusual, errors included. Then `read_message` reads the line from
+its start: it validates the whole line, keeps the last of duplicate keys in any order, and only then acts.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -53,11 +52,11 @@ cdef enum Verdict:
     STATE
     STATUS
     IGNORED  # a message of another type
-    STRANGER  # a record of a stream not met before
+    STRANGER  # a record of an unknown stream that has not occurred before
     INVALID
     OUT_OF_MEMORY
     FULL
-    EMBEDDED  # a message of JSON in one of Protocol Buffers
+    EMBEDDED  # a JSON message inside a message of Protocol Buffers
 
 
 cdef struct Message:
@@ -66,7 +65,7 @@ cdef struct Message:
     Span stream  # of a record: name and namespace, without escapes
     Span space
     Span partition  # of a record that has one
-    Span body  # the object `state` or `trace`; what is embedded
+    Span body  # the object `state` or `trace`; the embedded message
 
 
 cdef inline bint plain_text(Span value, Span* text) noexcept nogil:
@@ -79,7 +78,7 @@ cdef inline bint plain_text(Span value, Span* text) noexcept nogil:
 
 
 cdef inline Span inside(Span value) noexcept nogil:
-    """Return what stands between the quotes of a string, as it is written; empty for anything else."""
+    """Return the text between the quotes of a string, with its escapes; empty for other values."""
     if is_string(value):
         value.start += 1
         value.end -= 1
@@ -89,7 +88,7 @@ cdef inline Span inside(Span value) noexcept nogil:
 
 
 cdef inline bint plain_namespace(Span value, Span* text) noexcept nogil:
-    """Take a namespace that has no escapes; absent and null are the empty one."""
+    """Take a namespace that has no escapes; an absent namespace and null become the empty text."""
     if value.start == NULL or value.start[0] == c"n":
         text.start = text.end = NO_TEXT
         return True
@@ -97,12 +96,12 @@ cdef inline bint plain_namespace(Span value, Span* text) noexcept nogil:
 
 
 cdef inline bint key_is(const Members* members, const char* name, size_t n) noexcept nogil:
-    """Tell whether the key of this step is written exactly so."""
+    """Tell whether the key of this step is written exactly like `name`."""
     return <size_t>(members.key.end - members.key.start) == n and memcmp(members.key.start, name, n) == 0
 
 
 cdef inline Span* member_slot(Record* record, const Members* members) noexcept nogil:
-    """Return where the value of this key of `record` goes, or NULL for a key without a meaning here."""
+    """Return the span for the value of this key of `record`, or NULL for a key that is not read."""
     if key_is(members, b"stream", 6):
         return &record.stream
     if key_is(members, b"emitted_at", 10):
@@ -123,7 +122,7 @@ cdef inline Span* member_slot(Record* record, const Members* members) noexcept n
 
 
 cdef inline bint expect_stream(Streams* streams, Record* record) noexcept nogil:
-    """Find the stream of a record whose data begin: its namespace may still follow."""
+    """Find the stream of a record before its data; the namespace may follow the data."""
     cdef Span space, name
     if not plain_text(record.stream, &name) or not plain_namespace(record.space, &space):
         return False
@@ -136,7 +135,7 @@ cdef inline bint expect_stream(Streams* streams, Record* record) noexcept nogil:
 cdef inline const uint8_t* read_plain_data(
     Streams* streams, Record* record, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Read the data of a record straight into its table, or past them if the stream is not wanted."""
+    """Read the data of a record straight into its table; skip the data of a stream without a table."""
     cdef Table* table
     if p[0] != c"{" or not expect_stream(streams, record):
         return NULL
@@ -238,7 +237,7 @@ cdef inline bint read_plain_record(
 
 
 cdef inline Span unescaped(Span value, uint8_t** scratch) noexcept nogil:
-    """Return the text of a string without its escapes, which needs as many bytes of `scratch` at most."""
+    """Return the text of a string with its escapes decoded, in at most as many bytes of `scratch`."""
     cdef bint lone
     cdef Span text
     if not plain_text(value, &text):
@@ -248,7 +247,7 @@ cdef inline Span unescaped(Span value, uint8_t** scratch) noexcept nogil:
 
 
 cdef inline Verdict refused(Message* message, const uint8_t* at, Reason reason) noexcept nogil:
-    """Record why the line is no message."""
+    """Record why the line is not a message."""
     fail(&message.fault, at, reason)
     return INVALID
 

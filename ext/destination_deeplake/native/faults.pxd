@@ -1,9 +1,9 @@
-"""What can be wrong with a line. A reason never quotes the line: it may hold anything."""
+"""Reasons for which a line is refused. A reason never quotes the line, which may contain secrets."""
 
 from libc.stdint cimport uint8_t
 
 
-cdef enum Reason:  # of JSON first, then of messages; the texts below are in the same order
+cdef enum Reason:  # faults of JSON, then of messages; the texts below are in the same order
     UNEXPECTED
     BAD_CONTROL
     BAD_ESCAPE
@@ -45,10 +45,10 @@ cdef extern from *:
         "STATE without an object `state`",
         "STATE of type STREAM without the name of a stream",
         "longer than 256 MiB",
-        "no message of Protocol Buffers",
-        "a text that is no UTF-8",
-        "a value that is no JSON",
-        "not as many values as the stream has fields"};
+        "invalid message of Protocol Buffers",
+        "invalid UTF-8 in a text",
+        "invalid JSON in a value",
+        "more or fewer values than the stream has fields"};
     """
     const char** dl_reasons
 

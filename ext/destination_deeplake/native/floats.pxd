@@ -1,8 +1,8 @@
 """JSON arrays of numbers -> flat values, in C order, with a check of their shape.
 
-Each number becomes the nearest double, and then the nearest float where the column keeps those. Read in one pass; what
-is not exactly an array of finite numbers of the column's shape does not fit, for whatever reason, and the caller finds
-out whether it is JSON at all.
+Each number becomes the nearest double, and then the nearest float if the column holds floats. The text is read in one
+pass. Anything but an array of finite numbers of the column's shape does not fit; the caller then determines whether it
+is valid JSON.
 """
 
 from libc.math cimport isfinite, isnan
@@ -27,7 +27,7 @@ cdef enum:
 cdef enum Fit:
     FITS
     NO_FIT
-    NO_SPACE  # the table is in trouble
+    NO_SPACE  # the table's `trouble` is set
 
 
 cdef inline Fit put_item(
@@ -57,7 +57,7 @@ cdef inline bint is_sized(Column* column, int axis) noexcept nogil:
 
 
 cdef inline Fit put_numbers(Table* table, Column* column, const uint8_t** text) noexcept nogil:
-    """Write the array whose bracket is `text`, which moves behind it if the array fits."""
+    """Write the array that begins at `text`, and move `text` to the end of the array if it fits."""
     cdef int64_t[MOST_DIMENSIONS] counts
     cdef int dimensions = column.dimensions
     cdef int depth = 0
@@ -91,7 +91,7 @@ cdef inline Fit put_numbers(Table* table, Column* column, const uint8_t** text) 
                 return fit
             at += 1
             counts[depth - 1] += 1
-        # A value ended here: close what closes, or go to the next value.
+        # A value ends here: close the arrays that end, or go to the next value.
         while True:
             p = skip_space(p)
             if p[0] == c",":

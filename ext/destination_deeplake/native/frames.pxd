@@ -1,4 +1,4 @@
-"""Blocks -> messages behind their lengths: one that lies in a block is read where it is, as lines are."""
+"""Blocks -> messages, each after its length. A message within one block is read in place, as lines are."""
 
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -39,7 +39,7 @@ cdef inline Found in_place(Lines* lines) noexcept nogil:
 
 
 cdef inline bint carry_bytes(Lines* lines, size_t n) noexcept nogil:
-    """Move bytes of the block to the message that is being put together."""
+    """Move bytes of the block to the message that is being assembled."""
     if not reserve_carry(lines, n):
         return False
     memcpy(lines.carry.data + lines.carried, lines.at, n)
@@ -49,7 +49,7 @@ cdef inline bint carry_bytes(Lines* lines, size_t n) noexcept nogil:
 
 
 cdef inline Found next_frame(Lines* lines) noexcept nogil:
-    """Find the next message, or use up the block; A_LONG_LINE for a length that nothing has."""
+    """Find the next message, or use up the block; return A_LONG_LINE for a length above the maximum."""
     cdef uint64_t size
     cdef size_t n
     cdef const uint8_t* start

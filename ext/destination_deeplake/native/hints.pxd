@@ -1,4 +1,4 @@
-"""What can still be told of a line that is no message: what it was to be, and of which stream."""
+"""Type and stream of a line that is not a valid message, as far as they can be read."""
 
 from libc.stdint cimport uint8_t
 from libc.string cimport memchr, memcmp
@@ -9,7 +9,7 @@ from destination_deeplake.native.members cimport Members, is_named, is_string, n
 
 
 cdef struct Hint:
-    Span type  # a string as written; absent: not told
+    Span type  # a string as written; absent: unknown
     Span name  # of the record's stream
     Span space
     bint ended  # the record was read to its end, so that no namespace can follow
@@ -17,7 +17,7 @@ cdef struct Hint:
 
 
 cdef inline const uint8_t* hint_at_stream(const uint8_t* p, const uint8_t* lim, Hint* hint) noexcept nogil:
-    """Read the record at `p` as far as it goes; NULL if that is not to its end."""
+    """Read the record at `p` as far as it is valid; return NULL if this is not to its end."""
     cdef Members members
     cdef Fault fault
     cdef Span value
@@ -40,7 +40,7 @@ cdef inline const uint8_t* hint_at_stream(const uint8_t* p, const uint8_t* lim, 
 
 
 cdef inline void hint_at(const uint8_t* p, const uint8_t* lim, Hint* hint) noexcept nogil:
-    """Read the line at `p` as far as it goes."""
+    """Read the line at `p` as far as it is valid."""
     cdef Members members
     cdef Fault fault
     cdef Span value
@@ -67,7 +67,7 @@ cdef inline void hint_at(const uint8_t* p, const uint8_t* lim, Hint* hint) noexc
 cdef inline const uint8_t* find_text(
     const uint8_t* p, const uint8_t* end, const char* text, Py_ssize_t n
 ) noexcept nogil:
-    """Return where `text`, of `n` bytes, begins in [p, end), or NULL."""
+    """Return the first position of `text`, of `n` bytes, in [p, end), or NULL."""
     while end - p >= n:
         p = <const uint8_t*>memchr(p, text[0], end - p - n + 1)
         if p == NULL or memcmp(p, text, n) == 0:
@@ -77,7 +77,7 @@ cdef inline const uint8_t* find_text(
 
 
 cdef inline bint mentions_state(const uint8_t* line, const uint8_t* end) noexcept nogil:
-    """Tell whether the text of a line has a STATE type somewhere."""
+    """Tell whether a STATE type occurs anywhere in a line."""
     cdef const uint8_t* p = find_text(line, end, b'STATE"', 6)
     cdef const uint8_t* back
     while p != NULL:
@@ -97,7 +97,7 @@ cdef inline bint mentions_state(const uint8_t* line, const uint8_t* end) noexcep
 
 
 cdef inline bint steers(const Hint* hint, const uint8_t* line, const uint8_t* end) noexcept nogil:
-    """Tell whether the line was to be a STATE or a stream status, which nothing makes up for."""
+    """Tell whether the line may be a STATE or a stream status, without which the sync must not continue."""
     if hint.type.start == NULL:
         return hint.stateful or mentions_state(line, end)
     if string_is(hint.type, b"TRACE", 5):

@@ -3,10 +3,10 @@
     digits       content
     8-4          milliseconds since 1970, 48 bits
     4            version 7, and 12 random bits
-    4-12         variant 10, and 62 bits: a random number below 2**61, plus the place in the batch
+    4-12         variant 10, and 62 bits: a random number below 2**61, plus the position in the batch
 
-Neighbours share all but a few digits, so that LZ4, which cannot make hexadecimal digits of chance any smaller, leaves a
-seventh of them.
+Consecutive ids share all but a few digits, so that LZ4, which cannot compress random hexadecimal digits, reduces them
+to a seventh.
 """
 
 from libc.stdint cimport uint8_t, uint64_t
@@ -35,7 +35,7 @@ cdef inline void put_digits(uint8_t* out, uint64_t value, int n) noexcept nogil:
 cdef inline void put_ids(
     uint8_t* out, uint64_t milliseconds, uint64_t chance, uint64_t first, Py_ssize_t n
 ) noexcept nogil:
-    """Write `n` ids of ID_BYTES each; `chance` has 12 random bits to give, `first` 61."""
+    """Write `n` ids of ID_BYTES each, with 12 random bits from `chance` and 61 from `first`."""
     cdef uint8_t[ID_BYTES] one
     cdef uint64_t count = (first & (((<uint64_t>1) << 61) - 1)) | (<uint64_t>1) << 63
     cdef Py_ssize_t i

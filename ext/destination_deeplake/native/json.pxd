@@ -1,10 +1,10 @@
 """Strict JSON (RFC 8259) over bytes: validate, skip, unescape, make compact.
 
-Every text that is read here ends with a sentinel: the newline of its line, which no rule below accepts inside
-a value, so a scan stops there without comparing against an end. `lim` is the end of the readable memory (one
-past the sentinel or later); only the 16-byte steps, which may look beyond the sentinel, compare with it.
+Every text ends with a sentinel: the newline of its line, which no rule below accepts inside a value, so a scan stops
+there without comparing with an end. `lim` is the end of the readable memory, at least one byte after the sentinel; only
+the 16-byte steps, which may read beyond the sentinel, compare with it.
 
-A function that returns a pointer returns the first byte after what it read, or NULL and a `Fault`.
+A function that returns a pointer returns the first byte after the part that it read, or NULL and a `Fault`.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -139,7 +139,7 @@ cdef extern from *:
 
 
 cdef enum:
-    MAX_DEPTH = 1000  # arrays and objects around one another in a line
+    MAX_DEPTH = 1000  # maximum depth of nested arrays and objects in a line
 
 
 cdef struct Span:
@@ -147,7 +147,7 @@ cdef struct Span:
     const uint8_t* end
 
 
-cdef struct Marks:  # what needs a look in the 64 bytes before `stop`, and was not met yet
+cdef struct Marks:  # special bytes (see `dl_plain_run`) in the 64 bytes before `stop` that were not reached yet
     const uint8_t* stop
     uint64_t bits
 
@@ -207,7 +207,7 @@ cdef inline const uint8_t* skip_special(const uint8_t* p, bint* escaped, Fault* 
 cdef inline const uint8_t* string_end(
     const uint8_t* p, const uint8_t* lim, bint* escaped, Fault* fault
 ) noexcept nogil:
-    """Return the closing quote of the string that begins at `p`; `escaped` tells of a backslash in it."""
+    """Return the closing quote of the string that begins at `p`; `escaped` becomes whether it has a backslash."""
     cdef int run
     escaped[0] = False
     while True:
@@ -229,7 +229,7 @@ cdef inline const uint8_t* string_end(
 cdef inline const uint8_t* next_string_end(
     const uint8_t* p, const uint8_t* lim, Marks* marks, Fault* fault
 ) noexcept nogil:
-    """Do the same as `string_end` for one string after the other."""
+    """Do the same as `string_end`, with marks that are reused for the next string."""
     cdef bint escaped
     cdef const uint8_t* mark
     while True:
@@ -281,7 +281,7 @@ cdef inline uint8_t* put_character(uint8_t* out, uint32_t code) noexcept nogil:
 
 
 cdef inline uint8_t* unescape(const uint8_t* p, const uint8_t* end, uint8_t* out, bint* lone) noexcept nogil:
-    """Write the validated string text [p, end) without its escapes and return the end of what was written.
+    """Write the validated string text [p, end) with its escapes decoded, and return the end of the written bytes.
 
     Writes at most `end - p` bytes. A surrogate without its partner is written as three bytes, as Python's
     `surrogatepass` does, and sets `lone`.
@@ -333,7 +333,7 @@ cdef inline uint8_t* put_escape(uint8_t* out, uint32_t code) noexcept nogil:
 
 
 cdef inline uint8_t* compact_escape(const uint8_t** at, const uint8_t* end, uint8_t* out) noexcept nogil:
-    """Write the escape sequence at `at` in its shortest form, and move `at` behind it."""
+    """Write the escape sequence at `at` in its shortest form, and move `at` to its end."""
     cdef const uint8_t* p = at[0]
     cdef uint32_t code, low
     cdef uint8_t letter = p[1]
@@ -374,10 +374,10 @@ cdef inline uint8_t* compact_escape(const uint8_t** at, const uint8_t* end, uint
 
 
 cdef inline uint8_t* compact(const uint8_t* p, const uint8_t* end, uint8_t* out) noexcept nogil:
-    """Write the validated value [p, end) without space between its parts and return the end of what was written.
+    """Write the validated value [p, end) without space between its parts, and return the end of the written bytes.
 
-    Writes at most `end - p` bytes. Numbers and the order of members stay as they are; strings escape what they must,
-    half a surrogate pair included, and nothing else.
+    Writes at most `end - p` bytes. Numbers and the order of members do not change; strings escape only the characters
+    that must be escaped, and lone surrogates.
     """
     cdef bint inside = False
     while p < end:
@@ -491,7 +491,7 @@ cdef inline const uint8_t* skip_nested(
             p = skip_scalar(p, lim, &marks, fault)
             if p == NULL:
                 return NULL
-        # A value ended here: close what closes, or go to the next value.
+        # A value ends here: close the arrays and objects that end, or go to the next value.
         while True:
             if top == depth:
                 return p

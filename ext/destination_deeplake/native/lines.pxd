@@ -1,4 +1,4 @@
-"""Blocks -> lines: one that lies in a block is read where it is, one that spans blocks is put together."""
+"""Blocks -> lines. A line within one block is read in place; a line that spans blocks is assembled in a buffer."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memchr, memcmp, memcpy
@@ -9,7 +9,7 @@ from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow, r
 cdef enum:
     MOST_LINE = 256 << 20  # the platform stops at 20,000,000 characters
     KEEP_CARRY = 4 << 20
-    LONG_SAMPLE = 1 << 20  # bytes kept at least of a line that is too long
+    LONG_SAMPLE = 1 << 20  # minimum number of bytes kept of a line that is too long
 
 
 cdef enum Found:
@@ -22,10 +22,10 @@ cdef enum Found:
 cdef struct Lines:
     const uint8_t* at  # the rest of the block
     const uint8_t* stop
-    Buffer carry  # a line whose end has not come yet, or the one that was put together last
+    Buffer carry  # the line whose end was not read yet, or the last assembled line
     size_t carried
-    bint assembled  # the line lies in `carry`
-    bint skipping  # the rest of a line that is too long
+    bint assembled  # the line is in `carry`
+    bint skipping  # the rest of a line that is too long is skipped
     const uint8_t* line
     const uint8_t* end  # its newline
     const uint8_t* lim  # the end of the readable memory, see `json`
@@ -34,14 +34,14 @@ cdef struct Lines:
 
 
 cdef inline bint reserve_carry(Lines* lines, size_t n) noexcept nogil:
-    """Make room for `n` more bytes of the line that is being put together."""
+    """Make room for `n` more bytes of the line that is being assembled."""
     return lines.carried + n + SLACK <= lines.carry.capacity or grow(
         lines.pool, &lines.carry, lines.carried + n + (lines.carried >> 1), lines.carried
     )
 
 
 cdef inline Found carry_on(Lines* lines, const uint8_t* stop) noexcept nogil:
-    """Move the bytes before `stop` to the line that is being put together."""
+    """Move the bytes before `stop` to the line that is being assembled."""
     cdef size_t n = stop - lines.at
     if lines.carried + n > MOST_LINE:
         return cut_line(lines, n)
@@ -54,7 +54,7 @@ cdef inline Found carry_on(Lines* lines, const uint8_t* stop) noexcept nogil:
 
 
 cdef inline Found cut_line(Lines* lines, size_t n) noexcept nogil:
-    """End a line that is too long, with what it begins with; the next step goes on behind it."""
+    """Return the beginning of a line that is too long as a line; the next call skips the rest."""
     if lines.carried < LONG_SAMPLE:
         n = min(n, LONG_SAMPLE - lines.carried)
         if not reserve_carry(lines, n):
@@ -67,7 +67,7 @@ cdef inline Found cut_line(Lines* lines, size_t n) noexcept nogil:
 
 
 cdef inline void end_carried(Lines* lines) noexcept nogil:
-    """Make what was carried on the next line."""
+    """Make the assembled bytes the current line."""
     lines.carry.data[lines.carried] = c"\n"  # within the slack
     lines.assembled = True
     lines.line = lines.carry.data
@@ -77,7 +77,7 @@ cdef inline void end_carried(Lines* lines) noexcept nogil:
 
 
 cdef inline void skip_rest(Lines* lines) noexcept nogil:
-    """Go on behind the end of a line that is too long, or use up the block."""
+    """Skip the rest of a line that is too long, or use up the block."""
     cdef const uint8_t* newline = NULL
     if lines.at != lines.stop:
         newline = <const uint8_t*>memchr(lines.at, c"\n", lines.stop - lines.at)
@@ -86,13 +86,13 @@ cdef inline void skip_rest(Lines* lines) noexcept nogil:
 
 
 cdef inline void skip_mark(Lines* lines) noexcept nogil:
-    """Skip the byte order mark that some programs put before the first line."""
+    """Skip the byte order mark that some programs write before the first line."""
     if lines.end - lines.line >= 3 and memcmp(lines.line, b"\xef\xbb\xbf", 3) == 0:
         lines.line += 3
 
 
 cdef inline void begin_next(Lines* lines) noexcept nogil:
-    """Let go of the line that was put together, which was read."""
+    """Release the assembled line, which was read."""
     if lines.assembled:
         lines.assembled = False
         lines.carried = 0
@@ -101,7 +101,7 @@ cdef inline void begin_next(Lines* lines) noexcept nogil:
 
 
 cdef inline Found next_line(Lines* lines, bint last) noexcept nogil:
-    """Find the next line, or use up the block; `last` says that the input ends with it."""
+    """Find the next line, or use up the block; `last` means that the input ends with the block."""
     cdef const uint8_t* newline = NULL
     cdef Found found
     begin_next(lines)

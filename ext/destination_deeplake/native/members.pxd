@@ -1,6 +1,6 @@
 """The members of JSON objects, by name.
 
-Names that this package looks for are short ASCII texts; a source may spell them with escapes.
+Names that this package reads are short ASCII texts; a source may spell them with escapes.
 """
 
 from libc.stdint cimport uint8_t
@@ -26,9 +26,9 @@ cdef inline void walk(Members* members, const uint8_t* brace) noexcept nogil:
 
 
 cdef inline int next_key(Members* members, const uint8_t* lim, Fault* fault) noexcept nogil:
-    """Step to the next key: 1 and `at` its value, 0 and `at` behind the closing brace, or -1 and a fault.
+    """Step to the next key: 1 with `at` at its value, 0 with `at` after the closing brace, or -1 with a fault.
 
-    Before the next step the caller moves `at` behind the value.
+    Before the next step the caller moves `at` to the end of the value.
     """
     cdef const uint8_t* p = members.at
     if not members.begun:
@@ -104,17 +104,17 @@ cdef inline bint string_is(Span value, const char* name, size_t n) noexcept nogi
 
 
 cdef inline bint is_object(Span value) noexcept nogil:
-    """Tell whether a value is there and is an object."""
+    """Tell whether a value is present and an object."""
     return value.start != NULL and value.start[0] == c"{"
 
 
 cdef inline bint is_string(Span value) noexcept nogil:
-    """Tell whether a value is there and is a string."""
+    """Tell whether a value is present and a string."""
     return value.start != NULL and value.start[0] == c'"'
 
 
 cdef inline Span member_of(Span value, const char* name, size_t n, const uint8_t* lim) noexcept nogil:
-    """Return the value of the last member called `name` of a valid value; absent if there is none."""
+    """Return the last member named `name` of a valid value; absent without such a member."""
     cdef Members members
     cdef Fault fault
     cdef Span found

@@ -1,8 +1,8 @@
-"""Buffers that grow, and the free list that hands used ones on to the next batch.
+"""Buffers that grow, and the free list of buffers for the next batch.
 
-The first touch of a fresh page costs more than parsing what is then written there. So a large buffer grows by
-moving its pages instead of copying them to new ones, and a buffer that an Arrow array let go is kept, up to
-`RECYCLED_BYTES` in all, oldest dropped first. The list has its own lock: columns grow without the GIL.
+The first access to a new page costs more than parsing the values written there. So a large buffer grows by moving its
+pages instead of copying them, and a buffer that an Arrow array released is kept: up to `RECYCLED_BYTES` in all, and
+the oldest buffers are dropped first. The list has its own lock, because columns grow without the GIL.
 """
 
 from cpython.pythread cimport PyThread_acquire_lock, PyThread_release_lock, PyThread_type_lock
@@ -59,7 +59,7 @@ cdef extern from *:
 cdef enum:
     RECYCLED_BYTES = 128 << 20
     RECYCLED_BUFFERS = 2048
-    SLACK = 64  # bytes behind the content that 16-byte steps may touch
+    SLACK = 64  # number of bytes after the content that 16-byte steps may touch
 
 
 cdef struct Buffer:
@@ -82,7 +82,7 @@ cdef inline void take_out(FreeList* pool, int index) noexcept nogil:
 
 
 cdef inline Buffer recycled(FreeList* pool, size_t n) noexcept nogil:
-    """Take the smallest free buffer that holds `n` bytes and not much over twice that; empty without one."""
+    """Take the smallest free buffer of at least `n` bytes and not much over 2 * `n`; return an empty one without it."""
     cdef Buffer found
     cdef int best = -1
     cdef int i
@@ -102,7 +102,7 @@ cdef inline Buffer recycled(FreeList* pool, size_t n) noexcept nogil:
 
 
 cdef inline void recycle(FreeList* pool, Buffer* buffer) noexcept nogil:
-    """Give a buffer back; it is empty afterwards."""
+    """Return a buffer to the list; it is empty afterwards."""
     if buffer.data == NULL:
         return
     if buffer.capacity > RECYCLED_BYTES:
@@ -126,7 +126,7 @@ cdef inline size_t with_slack(size_t n) noexcept nogil:
 
 
 cdef inline bint change_to_free(FreeList* pool, Buffer* buffer, size_t n, size_t used) noexcept nogil:
-    """Replace a buffer by a free one for `n` bytes, if there is one, keeping its first `used`."""
+    """Replace a buffer by a free one for `n` bytes, if any, and keep the first `used` bytes."""
     cdef Buffer larger = recycled(pool, with_slack(n))
     if larger.data == NULL:
         return False
@@ -138,7 +138,7 @@ cdef inline bint change_to_free(FreeList* pool, Buffer* buffer, size_t n, size_t
 
 
 cdef inline bint grow(FreeList* pool, Buffer* buffer, size_t n, size_t used) noexcept nogil:
-    """Give a buffer room for `n` bytes and `SLACK`, keeping its first `used`; False when memory is short."""
+    """Enlarge a buffer to `n` bytes and `SLACK`, and keep the first `used` bytes; False if memory is short."""
     cdef uint8_t* data
     if with_slack(n) <= buffer.capacity or change_to_free(pool, buffer, n, used):
         return True

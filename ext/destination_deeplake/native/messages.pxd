@@ -1,8 +1,8 @@
 """One message of Protocol Buffers -> a record in its table.
 
-The values of a record have no names: they stand in the order of the fields of their stream. A record is read in one
-pass, its values straight into the columns. If one of them needs the rules of JSON, the row is taken back and the whole
-record is spelled as JSON, which `rows` reads.
+The values of a record have no names: they are in the order of the fields of their stream. A record is read in one
+pass, its values straight into the columns. If a value needs the rules of JSON, the row is dropped and the whole record
+is written as JSON, which `rows` reads.
 
     AirbyteMessage    record = 1, airbyte_protocol_message = 2 (JSON of any other message), probe = 3
     record            stream_namespace = 1, stream_name = 2, emitted_at_ms = 3, partition_id = 4, data = 5, meta = 6
@@ -54,7 +54,7 @@ from destination_deeplake.native.typed cimport (
 )
 
 
-cdef enum Part:  # of a record, by number
+cdef enum Part:  # the field numbers of a record
     NAMESPACE = 1
     NAME
     EMITTED
@@ -81,19 +81,19 @@ cdef extern from *:
     const char** dl_reason_names
 
 
-cdef struct Typing:  # a record that is read
+cdef struct Typing:  # the record that is being read
     Span space
     Span name
     Span partition
-    Span meta  # the message, absent without one
+    Span meta  # the message `meta`, absent if the record has none
     uint64_t emitted
-    const uint8_t* data  # where the first value stands, or the end
+    const uint8_t* data  # start of the first value, or the end
     const uint8_t* end
     const uint8_t* lim
 
 
 cdef inline Span between(const uint8_t* start, const uint8_t* end) noexcept nogil:
-    """Return a span that is made here: to copy one right after it was written takes twice as long."""
+    """Return a new span: copying a span right after it was written takes twice as long."""
     cdef Span span
     span.start = start
     span.end = end
@@ -101,7 +101,7 @@ cdef inline Span between(const uint8_t* start, const uint8_t* end) noexcept nogi
 
 
 cdef inline bint read_head(const uint8_t* p, Typing* record, bint whole) noexcept nogil:
-    """Read the fields of a record up to its first value, or all of them; False if it is broken."""
+    """Read the fields of a record up to its first value, or all of them; False if the record is invalid."""
     cdef Field field
     cdef const uint8_t* start
     record.space.start = record.space.end = record.partition.start = record.partition.end = NO_TEXT
@@ -137,7 +137,7 @@ cdef inline bint read_head(const uint8_t* p, Typing* record, bint whole) noexcep
 
 
 cdef inline Cell read_values(Table* table, Typing* record, Buffer* room, Reason* reason) noexcept nogil:
-    """Read the values into the row that was begun; UNUSUAL if the record has to be read in another way."""
+    """Read the values into the row that was begun; UNUSUAL if the record must be read in another way."""
     cdef const uint8_t* p = record.data
     cdef const uint8_t* end
     cdef Field field
@@ -199,7 +199,7 @@ cdef inline Cell read_values(Table* table, Typing* record, Buffer* room, Reason*
 
 
 cdef inline bint spell_changes(Text* text, Span meta) noexcept nogil:
-    """Write the `meta` of a record as JSON; False if it is broken."""
+    """Write the `meta` of a record as JSON; False if it is invalid."""
     cdef const uint8_t* p = meta.start
     cdef const uint8_t* q
     cdef Field field, part
@@ -241,7 +241,7 @@ cdef inline bint spell_changes(Text* text, Span meta) noexcept nogil:
 
 
 cdef inline Cell spell_values(Table* table, Typing* record, Text* text, Reason* reason) noexcept nogil:
-    """Write the values of a record as an object of JSON; those of fields without a column are left out."""
+    """Write the values of a record as a JSON object, without the values of fields that have no column."""
     cdef const uint8_t* p = record.data
     cdef Field field
     cdef Value value
@@ -284,7 +284,7 @@ cdef inline Cell spell_values(Table* table, Typing* record, Text* text, Reason* 
 
 
 cdef inline Cell read_spelled(Table* table, Typing* record, Buffer* room, Span* meta, Reason* reason) noexcept nogil:
-    """Spell the record and its changes, and read the row from that; the text lies in `room` until the row is done."""
+    """Write the record and its changes as JSON into `room`, and read the row from it."""
     cdef Text text
     cdef Fault fault
     cdef size_t size
@@ -318,14 +318,14 @@ cdef inline Cell read_spelled(Table* table, Typing* record, Buffer* room, Span* 
 
 
 cdef inline Cell read_row(Table* table, Typing* record, Buffer* room, Span* meta, Reason* reason) noexcept nogil:
-    """Read a record into a row of its table, up to what `finish_row` adds."""
+    """Read a record into a row of its table; the caller finishes the row by `finish_row`."""
     cdef Cell cell
     if not begin_row(table):
         return IN_TROUBLE
     cell = read_values(table, record, room, reason)
     if cell == STORED and record.meta.start == NULL:
         return STORED
-    # The changes, too, have to be spelled; they are rare.
+    # The changes must be written as JSON, too; they are rare.
     drop_row(table)
     if cell != STORED and cell != UNUSUAL:
         return cell
@@ -333,7 +333,7 @@ cdef inline Cell read_row(Table* table, Typing* record, Buffer* room, Span* meta
 
 
 cdef inline Verdict refused(Message* message, Reason reason) noexcept nogil:
-    """Record why the bytes are no message."""
+    """Record why the bytes are not a message."""
     message.fault.at = NULL
     message.fault.reason = reason
     return INVALID
@@ -394,7 +394,7 @@ cdef inline Verdict read_typed_record(
 cdef inline Verdict read_frame(
     Streams* streams, const uint8_t* p, const uint8_t* end, const uint8_t* lim, Message* message
 ) noexcept nogil:
-    """Act on the message [p, end); JSON that it holds is left in `message.body`, with the verdict EMBEDDED."""
+    """Act on the message [p, end); a JSON message inside it is put into `message.body`, with the verdict EMBEDDED."""
     cdef Field field
     cdef Span record, text
     record.start = text.start = NULL
@@ -405,7 +405,7 @@ cdef inline Verdict read_frame(
             return refused(message, BAD_MESSAGE)
         if field.type != LENGTH or field.number > 3:
             continue
-        record.start = text.start = NULL  # of several the last one counts
+        record.start = text.start = NULL  # the last of several fields counts
         if field.number == 1:
             record = field.bytes
         elif field.number == 2:

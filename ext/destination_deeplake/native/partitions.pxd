@@ -1,4 +1,4 @@
-"""How many records of each partition a table has got: a state is given back once all of its partitions are published."""
+"""Number of records of each partition in a table. A state is acknowledged when all its partitions are published."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
@@ -17,10 +17,10 @@ cdef struct Partitions:
     Buffer texts
     size_t used
     Buffer items
-    Buffer slots  # hash table of numbers, int32, -1 empty; twice as many as items at least
+    Buffer slots  # hash table of numbers, int32, -1 empty; at least twice as many slots as items
     uint32_t mask
     int32_t count
-    int32_t last  # the one of the record before
+    int32_t last  # the partition of the previous record
 
 
 cdef inline uint32_t hash_id(Span id) noexcept nogil:
@@ -99,7 +99,7 @@ cdef inline bint count_record(FreeList* pool, Partitions* kept, Span id) noexcep
 
 
 cdef inline void forget_partitions(FreeList* pool, Partitions* kept) noexcept nogil:
-    """Give the memory back; nothing is counted then."""
+    """Free the memory, and forget the counts."""
     recycle(pool, &kept.texts)
     recycle(pool, &kept.items)
     recycle(pool, &kept.slots)

@@ -1,6 +1,6 @@
-"""Protocol Buffers over bytes: varints, fields, and those that nobody here knows.
+"""Protocol Buffers over bytes: varints, fields, and skipping unknown fields.
 
-Every length is compared with what is there before it is used. Source: protobuf.dev, "Encoding".
+Every length is compared with the number of bytes left before it is used. Source: protobuf.dev, "Encoding".
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -35,7 +35,7 @@ cdef extern from *:
 
 
 cdef enum:
-    MOST_GROUPS = 100  # groups around one another, which protobuf has given up
+    MOST_GROUPS = 100  # maximum depth of nested groups, which protobuf has deprecated
 
 
 cdef enum WireType:
@@ -72,7 +72,7 @@ cdef inline const uint8_t* read_varint(const uint8_t* p, const uint8_t* end, uin
 
 
 cdef inline const uint8_t* read_near_varint(const uint8_t* p, const uint8_t* end, uint64_t* value) noexcept nogil:
-    """Do the same where eight bytes can be read at `p`, whatever `end` is."""
+    """Do the same if eight bytes are readable at `p`, even beyond `end`."""
     cdef int size = dl_near_varint(p, value)
     if size == 0 or end - p < size:
         return read_varint(p, end, value)
@@ -80,12 +80,12 @@ cdef inline const uint8_t* read_near_varint(const uint8_t* p, const uint8_t* end
 
 
 cdef inline int64_t signed_of(uint64_t value) noexcept nogil:
-    """Return the number of a zigzag varint, which sint32 and sint64 are."""
+    """Return the number of a zigzag varint, the encoding of sint32 and sint64."""
     return <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
 
 
 cdef inline const uint8_t* skip_group(const uint8_t* p, const uint8_t* end, uint64_t number) noexcept nogil:
-    """Skip the fields of a group to its end; NULL if it has none, or is not well formed."""
+    """Skip the fields of a group to its end; NULL if the end is missing, or the group is invalid."""
     cdef uint64_t[MOST_GROUPS] open
     cdef uint64_t tag, value
     cdef int depth = 1
@@ -117,7 +117,7 @@ cdef inline const uint8_t* skip_group(const uint8_t* p, const uint8_t* end, uint
 
 
 cdef inline const uint8_t* read_field(const uint8_t* p, const uint8_t* end, Field* field) noexcept nogil:
-    """Read the field at `p` and return what follows; NULL if it is broken or longer than what is there."""
+    """Read the field at `p` and return its end; NULL if it is invalid or extends beyond `end`."""
     cdef uint64_t tag, size
     p = read_varint(p, end, &tag)
     if p == NULL or tag >> 3 == 0 or tag >> 3 > 0x1FFFFFFF:
@@ -161,7 +161,7 @@ cdef inline bint is_utf8(const uint8_t* p, const uint8_t* end) noexcept nogil:
             p = skip_character(p, &fault)
             if p == NULL:
                 return False
-        else:  # a character never ends behind the text
+        else:  # zeros, so that no character ends beyond the text
             memcpy(tail, b"\0\0\0\0\0\0\0\0", 8)
             memcpy(tail, p, end - p)
             after = skip_character(tail, &fault)

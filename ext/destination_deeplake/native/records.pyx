@@ -1,12 +1,12 @@
 # cython: auto_pickle=False
 """Airbyte messages as bytes -> Arrow buffers, without a Python object per record or per value.
 
-`Reader` sends each record to the `TableBuilder` of its stream; other messages stop it, so that the caller
-meets them exactly where they stand. The parts, from the byte up: `json` (grammar), `members` (objects),
-`decimals` and `temporal` (texts to numbers), `memory` (buffers), `columns`, `values`, `rows` (building),
-`base64` and `floats` (long values), `refusals` (values kept that did not fit), `streams`, `envelope` (messages),
-`hints` (what was to be a message), `lines` (blocks to lines), `states` (acknowledgement), `ids`. For messages of Protocol
-Buffers: `protobuf` (fields), `frames` (blocks to messages), `typed` and `spelled` (values), `messages`; `partitions`.
+`Reader` sends each record to the `TableBuilder` of its stream and stops at every other message, so that the caller gets
+it in its position. The parts, from the lowest level up: `json` (grammar), `members` (objects), `decimals` and
+`temporal` (texts to numbers), `memory` (buffers), `columns`, `values`, `rows` (building), `base64` and `floats` (long
+values), `refusals` (values kept that did not fit), `streams`, `envelope` (messages), `hints` (invalid messages),
+`lines` (blocks to lines), `states` (acknowledgement), `ids`. For messages of Protocol Buffers: `protobuf` (fields),
+`frames` (blocks to messages), `typed` and `spelled` (values), `messages`; `partitions`.
 
 The parsing runs without the GIL. A reader and its tables belong to one thread at a time.
 """
@@ -72,7 +72,7 @@ from destination_deeplake.native.typed cimport blank_newlines
 cdef enum:
     MOST_STRANGERS = 1000
     MOST_TALLIES = 100
-    MOST_REJECTED = 1 << 20  # bytes shown of a line that is no message
+    MOST_REJECTED = 1 << 20  # maximum number of bytes returned of a line that is not a message
 
 MESSAGE_STATE = <int>STATE
 MESSAGE_STATUS = <int>STATUS
@@ -87,7 +87,7 @@ dl_fill_base64()
 
 @cython.final
 cdef class Block:
-    """Memory of a taken batch, readable through the buffer protocol; used again once nobody holds it."""
+    """Memory of a taken batch, readable through the buffer protocol; reused once no object refers to it."""
 
     cdef Buffer buffer
     cdef Py_ssize_t size
@@ -113,7 +113,7 @@ cdef Block block_of(Buffer* buffer, Py_ssize_t size):
 
 
 cdef tuple record_ids(Py_ssize_t rows):
-    """Return offsets and values of as many fresh record ids, as blocks."""
+    """Return offsets and values of new record ids for the rows, as blocks."""
     cdef Buffer values, offsets
     cdef Py_ssize_t i
     cdef int32_t* edges
@@ -134,7 +134,7 @@ cdef tuple record_ids(Py_ssize_t rows):
 
 
 def repeated(int64_t value, Py_ssize_t rows):
-    """Return a block of `rows` times the same int64."""
+    """Return a block with `rows` copies of an int64."""
     cdef Buffer values
     cdef Py_ssize_t i
     values.data = NULL
@@ -153,29 +153,30 @@ cdef class TableBuilder:
     Parameters
     ----------
     columns
-        Per column the group that it is in; its name there, None if a group has that name, and its name as a JSON string
-        (UTF-8); a `Kind`; the JSON of its change entry; bytes per item; shape of its values (int64 each) or None.
+        For each column: the number of its group; its name in the group, None if a group has the same name, and its
+        name as a JSON string (UTF-8); a `Kind`; the JSON of its change entry; bytes per item; shape of its values
+        (int64 each) or None.
     groups
-        Objects with columns inside, from number 1 on; 0 is the data. Per group the smaller number of the group that it
-        is in; its name as above, None if it is in no other; the JSON of its change entry; the number of the column that
-        keeps it whole, or -1.
+        Objects whose members have columns, numbered from 1; group 0 is the data. For each group: the number of the
+        group that contains it, which is smaller; its name as above, None if it is in no other group; the JSON of its
+        change entry; the number of the column that holds the whole object, or -1.
     meta
         The `_airbyte_meta` text of a row without changes, which ends with `]}`.
     files
-        Number of the group of `record.file_reference`, the next one being of `record.file`; 0 without.
+        Number of the group of `record.file_reference`, which precedes the group of `record.file`; 0 without files.
     keep
-        Whether to keep values that did not fit for `take_refused`.
+        Whether values that do not fit are kept for `take_refused`.
     exact
-        Columns of numbers of which those that they may not hold to the last digit are kept for `take_numbers`.
+        Columns whose numbers are kept for `take_numbers` if they may have been rounded.
     fields
-        Fields of the schema in the order in which records without names have their values: the name as a JSON string
-        (UTF-8), and the number of its column, -1 for none; a group stands behind the columns and two more.
+        Fields of the schema in the order of the values in records without names: the name as a JSON string (UTF-8),
+        and the number of its column, or -1; the numbers of groups follow those of the columns and two more.
     partitioned
         Whether the records of each partition are counted, for `take_partitions`.
     """
 
     cdef Table table
-    cdef list texts  # keeps alive what the table points at
+    cdef list texts  # objects into which the table points
 
     def __cinit__(
         self,
@@ -260,11 +261,11 @@ cdef class TableBuilder:
             field.column = column
 
     cdef int32_t index_of(self, int group):
-        """Return where a group stands among the columns."""
+        """Return the index of a group among the columns."""
         return self.table.count if group == 0 else self.table.count + 1 + group
 
     cdef Column* describe(self, int index, int group, bytes name, bytes key, bytes change, dict last) except NULL:
-        """Describe a column or a group and, if it has a name, enter it; `last` is what came before it in each group."""
+        """Describe a column or a group; enter its name, if any. `last` has the last one described in each group."""
         cdef Column* column = &self.table.columns[index]
         cdef Column* around
         cdef uint32_t slot
@@ -307,28 +308,28 @@ cdef class TableBuilder:
 
     @property
     def rows(self):
-        """Rows in the table."""
+        """Number of rows in the table."""
         return self.table.rows
 
     @property
     def total_rows(self):
-        """Rows ever counted."""
+        """Number of rows since the table was made."""
         return self.table.total_rows
 
     @property
     def unknown_fields(self):
-        """Values whose field is no column."""
+        """Number of values whose field has no column."""
         return self.table.unknown_fields
 
     @property
     def nulled(self):
-        """Values that became a null and a change."""
+        """Number of values that became a null and a change entry."""
         return self.table.nulled
 
     def misfits(self):
-        """Return number, count of refused values and number of the first record with one, of columns that have any.
+        """Return the columns with refused values: number, count of refused values, number of the first such record.
 
-        Columns are counted as in `take`, the groups behind them; records from 1, since the table was made.
+        Columns are numbered as in `take`, groups after them; records from 1, since the table was made.
         """
         cdef Column* column
         cdef int i
@@ -341,16 +342,16 @@ cdef class TableBuilder:
 
     @property
     def rejected(self):
-        """Lines of the stream that were no message."""
+        """Number of lines of the stream that were not valid messages."""
         return self.table.rejected
 
     def reject(self):
-        """Count a line of the stream that was no message."""
+        """Count a line of the stream that was not a valid message."""
         self.table.rejected += 1
 
     @property
     def nbytes(self):
-        """Bytes that the rows take, record ids and generation included."""
+        """Number of bytes of the rows, record ids and generation included."""
         cdef int64_t rows = self.table.rows
         cdef int64_t total = rows * (ID_BYTES + 4 + 8) + 4
         cdef Column* column
@@ -369,7 +370,7 @@ cdef class TableBuilder:
         return total
 
     cdef tuple take_column(self, Column* column):
-        """Move one column out: null count, then validity, offsets and values as blocks or None."""
+        """Move out a column: null count, then validity, offsets and values as blocks or None."""
         cdef int64_t rows = self.table.rows
         cdef size_t size
         validity = offsets = None
@@ -395,14 +396,14 @@ cdef class TableBuilder:
         Returns
         -------
         tuple
-            Per column, the extraction time and the meta text after the others: null count, validity, offsets,
-            values. Last the record ids in the same form. None when there are no rows.
+            For each column, with the extraction time and the meta text after the others: null count, validity, offsets,
+            values. Then the record ids in the same form. None if there are no rows.
         """
         cdef int i
         if self.table.rows == 0:
             return None
         for i in range(self.table.count + 2):
-            # Arrow takes no buffer at address 0, which a column without any text has until here.
+            # Arrow rejects a buffer at address 0, which a column without any text has until now.
             if not grow(&pool, &self.table.columns[i].values, 0, 0):
                 raise MemoryError
         offsets, values = record_ids(self.table.rows)
@@ -419,17 +420,17 @@ cdef class TableBuilder:
         Returns
         -------
         tuple
-            How many; then blocks: row in the batch, line number, column or group (int32), bytes of the value, offsets of
-            the texts, and the texts, cut where they are long. None when there are none.
+            Number of values; then blocks: row in the batch, line number, column or group (int32), number of bytes of
+            the value, offsets of the texts, and the texts, of which long ones are truncated. None if there are none.
         """
         return take_kept(&self.table.refusals)
 
     def take_numbers(self):
-        """Move out, in the same form, whole, the numbers that a column may not hold to the last digit."""
+        """Move out the numbers that may have been rounded, in the form of `take_refused`, but never truncated."""
         return take_kept(&self.table.numbers)
 
     def take_partitions(self):
-        """Move out how many rows of each partition the table has got since the last time, by its id (UTF-8)."""
+        """Move out the number of new rows of each partition since the last call, by partition id (UTF-8)."""
         cdef Partition* one
         cdef const char* texts = <const char*>self.table.partitions.texts.data
         cdef int i
@@ -442,12 +443,12 @@ cdef class TableBuilder:
 
 
 cdef int64_t kept_bytes(const Refusals* kept) noexcept:
-    """Return the bytes that kept values take."""
+    """Return the number of bytes of kept values."""
     return 32 * kept.count + 4 + (<int32_t*>kept.offsets.data)[kept.count] if kept.count else 0
 
 
 cdef void free_kept(Refusals* kept) noexcept:
-    """Give the memory of kept values back."""
+    """Free the memory of kept values."""
     recycle(&pool, &kept.rows)
     recycle(&pool, &kept.lines)
     recycle(&pool, &kept.columns)
@@ -457,7 +458,7 @@ cdef void free_kept(Refusals* kept) noexcept:
 
 
 cdef tuple take_kept(Refusals* kept):
-    """Move kept values out; None when there are none."""
+    """Move kept values out; None if there are none."""
     cdef Py_ssize_t n = kept.count
     cdef Py_ssize_t size
     if n == 0:
@@ -477,14 +478,14 @@ cdef tuple take_kept(Refusals* kept):
 
 @cython.final
 cdef class Reader:
-    """Reads blocks of messages into tables, up to the next message that is no record.
+    """Reads blocks of messages into tables, up to the next message that is not a record.
 
     Parameters
     ----------
     tables
         Namespace (empty for none), stream name (both UTF-8), and the table for the records of that stream.
     protobuf
-        Whether the messages are those of Protocol Buffers, each behind its length, and not lines of JSON.
+        Whether the messages are Protocol Buffers, each after its length, instead of lines of JSON.
     """
 
     cdef Streams streams
@@ -498,9 +499,9 @@ cdef class Reader:
     cdef int64_t other_strangers
     cdef readonly int64_t source_errors
     cdef bint protobuf
-    cdef bint embedded  # the line of `lines` is JSON that a message of Protocol Buffers held
-    cdef Buffer text  # that line
-    cdef bint ended  # the input, inside of a message
+    cdef bint embedded  # the line of `lines` is JSON from a message of Protocol Buffers
+    cdef Buffer text  # the embedded line
+    cdef bint ended  # the input ended inside a message
 
     def __cinit__(self, tables, bint protobuf=False):
         memset(&self.streams, 0, sizeof(Streams))
@@ -524,7 +525,7 @@ cdef class Reader:
             PyBuffer_Release(&self.view)
 
     cdef Stream* register(self, Span space, Span name, TableBuilder table) except NULL:
-        """Register a stream; without a table its records are counted only."""
+        """Register a stream; without a table, its records are only counted."""
         cdef Stream* stream = add_stream(&self.streams, space, name, NULL if table is None else &table.table)
         if stream == NULL:
             raise MemoryError
@@ -538,21 +539,21 @@ cdef class Reader:
     def attach(self, block):
         """Take the next block; it must stay unchanged until `detach`."""
         if self.attached:
-            raise RuntimeError("the block before was not read to its end")
+            raise RuntimeError("the previous block was not read to its end")
         PyObject_GetBuffer(block, &self.view, PyBUF_SIMPLE)
         self.attached = True
         self.lines.at = <const uint8_t*>self.view.buf
         self.lines.stop = self.lines.at + self.view.len
 
     def detach(self):
-        """Let go of the block."""
+        """Release the block."""
         if self.attached:
             self.lines.at = self.lines.stop = NULL
             self.attached = False
             PyBuffer_Release(&self.view)
 
     cdef Verdict run(self, bint last) noexcept nogil:
-        """Read records until the block is used up (DONE) or a line needs more than that."""
+        """Read records until the block is used up (DONE) or a line needs another action."""
         cdef Lines* lines = &self.lines
         cdef Verdict verdict
         cdef Found found
@@ -603,17 +604,17 @@ cdef class Reader:
                 return verdict
 
     def advance(self, bint last=False):
-        """Read on to the next message that is no record.
+        """Read up to the next message that is not a record.
 
         Parameters
         ----------
         last
-            Whether the input ends with what is there, so that a line without a newline counts.
+            Whether the input ends with the block, so that a line without a newline counts.
 
         Returns
         -------
         int
-            MESSAGE_STATE, MESSAGE_STATUS or MESSAGE_INVALID; 0 when the block is used up.
+            MESSAGE_STATE, MESSAGE_STATUS or MESSAGE_INVALID; 0 if the block is used up.
 
         Raises
         ------
@@ -646,7 +647,7 @@ cdef class Reader:
         return member_of(status, name, n, self.lines.lim)
 
     cdef bint read_status(self) noexcept:
-        """Read whom a stream status is about; False if it is malformed."""
+        """Read the stream of a stream status; False if the status is malformed."""
         return is_string(self.status_member(b"status", 6)) and describe(
             self.status_member(b"stream_descriptor", 17), self.lines.lim, &self.about
         )
@@ -659,7 +660,7 @@ cdef class Reader:
             self.other_strangers += 1
 
     cdef ignore(self):
-        """Count a message of a type that is not acted on."""
+        """Count a message of a type that is ignored."""
         kind = text_of(self.message.type)
         if kind == "TRACE":
             kind = f"TRACE {text_of(member_of(self.message.body, b'type', 4, self.lines.lim)) or ''}".rstrip()
@@ -672,7 +673,7 @@ cdef class Reader:
         self.tally[what] = self.tally.get(what, 0) + 1
 
     def strangers(self):
-        """Return how many records came of which stream without a table, and of those beyond MOST_STRANGERS."""
+        """Return the number of records of each stream without a table, and of those beyond MOST_STRANGERS."""
         cdef Stream* stream
         counts = {}
         if self.streams.strangers:
@@ -684,7 +685,7 @@ cdef class Reader:
         return counts, self.other_strangers
 
     def ignored(self):
-        """Return how many records of which streams and messages of which types had no use."""
+        """Return the numbers of ignored records by stream, and of ignored messages by type."""
         counts = dict(self.tally)
         strangers, others = self.strangers()
         for key, records in strangers.items():
@@ -694,7 +695,7 @@ cdef class Reader:
         return counts
 
     def reason(self):
-        """Return what is wrong with the line of MESSAGE_INVALID, without its content."""
+        """Return why the line of MESSAGE_INVALID is invalid, without its content."""
         cdef Fault* fault = &self.message.fault
         if self.ended:
             return "ends inside a message"
@@ -706,14 +707,14 @@ cdef class Reader:
         return f"{text} at byte {fault.at - self.lines.line}"
 
     def rejected(self):
-        """Return what can be told of the line of MESSAGE_INVALID.
+        """Return what is known about the line of MESSAGE_INVALID.
 
         Returns
         -------
         tuple
-            Whether it was to be a STATE or a stream status; its type; name of the stream and namespace ("" for null),
-            None where the line does not say; whether the record was read to its end, and whether records have their
-            namespace behind their data; how the line begins; how many bytes it has, so far as it was read.
+            Whether it may be a STATE or a stream status; its type; name of the stream and namespace ("" for null),
+            None if unknown; whether the record was read to its end, and whether records have their namespace after
+            their data; the beginning of the line; the number of bytes that were read of it.
         """
         cdef Hint hint
         cdef Span line
@@ -739,9 +740,9 @@ cdef class Reader:
     cdef tuple rejected_record(self, Span bytes):
         """Do the same for a message of Protocol Buffers."""
         cdef Message* message = &self.message
-        if self.ended or message.fault.reason == TOO_LONG:  # nobody knows where the next message begins
+        if self.ended or message.fault.reason == TOO_LONG:  # the start of the next message is unknown
             return True, None, None, None, False, False, b"", 0
-        # Whatever does not begin as a record may have been a STATE.
+        # A message that does not begin like a record may have been a STATE.
         steering = bytes.start == bytes.end or bytes.start[0] != c"\n"
         name = space = None
         if message.stream.start != NULL and is_utf8(message.stream.start, message.stream.end):
@@ -753,21 +754,21 @@ cdef class Reader:
         return steering, "RECORD", name, space, True, False, bytes_of(bytes), size
 
     def partition(self):
-        """Return the partition of the record of MESSAGE_INVALID, as far as it is known; None where it is not."""
+        """Return the partition of the record of MESSAGE_INVALID; None if it is unknown."""
         cdef Message* message = &self.message
         if not self.protobuf or self.embedded or self.ended or message.stream.start == NULL:
             return None
         return bytes_of(message.partition)
 
     def state(self):
-        """Return the line of MESSAGE_STATE, its scope, and how to put counts into it.
+        """Return the line of MESSAGE_STATE, its scope, and the positions for counts in it.
 
         Returns
         -------
         tuple
-            Line; scope (0 stream, 1 global, 2 legacy); namespace; name; start and end of what the count
-            replaces; what to write before and after the count; start and end of a count of rejected records
-            that is there already, -1 without one.
+            Line; scope (0 stream, 1 global, 2 legacy); namespace; name; start and end of the part that the count
+            replaces; the texts to write before and after the count; start and end of the existing count of rejected
+            records, -1 without one.
         """
         cdef Splice splice = count_splice(self.message.body, self.lines.lim)
         cdef Span rejected = rejected_count(self.message.body, self.lines.lim)

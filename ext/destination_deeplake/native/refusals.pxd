@@ -1,4 +1,4 @@
-"""Values that their column could not hold, or not to the last digit, kept as their source wrote them."""
+"""Values that did not fit their column, or may have been rounded, kept as the source wrote them."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -17,18 +17,18 @@ from destination_deeplake.native.memory cimport FreeList, grow
 
 
 cdef enum:
-    MOST_VALUE = 64 << 10  # bytes kept of one value
+    MOST_VALUE = 64 << 10  # maximum number of bytes kept of a value
 
 
 cdef inline bint room_for(FreeList* pool, Buffer* buffer, size_t used, size_t more) noexcept nogil:
-    """Give a buffer room for more than it uses, with some in advance."""
+    """Enlarge a buffer by `more` bytes, and some in advance."""
     return used + more <= buffer.capacity or grow(pool, buffer, used + more + (used >> 1) + 256, used)
 
 
 cdef inline bint keep_value(
     Table* table, Refusals* kept, size_t most, int32_t index, const uint8_t* value, const uint8_t* lim, int64_t line
 ) noexcept nogil:
-    """Keep `most` bytes of the validated JSON value at `value`, which column `index` has in this row."""
+    """Keep at most `most` bytes of the validated JSON value at `value`, which belongs to column `index` in this row."""
     cdef Fault fault
     cdef size_t n = kept.count
     cdef size_t size = skip_value(value, lim, 0, &fault) - value
@@ -36,7 +36,7 @@ cdef inline bint keep_value(
     cdef size_t used = (<int32_t*>kept.offsets.data)[n] if n else 0
     if taken > most:
         taken = most
-        while value[taken] & 0xC0 == 0x80:  # not inside of a character
+        while value[taken] & 0xC0 == 0x80:  # never cut inside a character
             taken -= 1
     if used + taken > INT32_MAX:
         return in_trouble(table, TOO_LARGE)

@@ -1,10 +1,11 @@
 """The `data` object of a record -> one row.
 
-Records of one stream name their fields in the same order, so the key that followed this one last time is
-compared first, then the one after that (an optional field is missing), and only then the hash table is asked.
+Records of one stream usually have their fields in the same order. So a key is compared with the key that came next in
+the last record, then with the one after it (if an optional field is missing), and only then looked up in the hash
+table.
 
-An object with columns inside is a group: its members are read by the same loop, one level further down, with keys of
-their own. Groups may be nested as deep as a column's path is long.
+An object whose members have columns is a group: its members are read by the same loop, one level deeper, with their
+own keys. Groups may be nested as deep as a column's path is long.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -55,7 +56,7 @@ cdef struct Record:  # the values of its members as written
     Span file
     Span partition  # the text of its id
     int32_t index  # of its stream
-    Table* table  # holds the row that was begun
+    Table* table  # contains the row that was begun
 
 
 cdef inline uint32_t hash_text(const uint8_t* p, size_t n) noexcept nogil:
@@ -96,14 +97,14 @@ cdef inline int32_t find_column(
 
 
 cdef inline bint has_key(const Column* column, const uint8_t* p, const uint8_t* lim) noexcept nogil:
-    """Tell whether the key of this column, as most sources write it, stands at `p`."""
+    """Tell whether the key of this column, as most sources write it, is at `p`."""
     return lim - p >= <Py_ssize_t>column.key_size and dl_same(p, column.key, column.key_size)
 
 
 cdef inline int32_t look_up_key(
     Table* table, int32_t group, const uint8_t** at, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Read any key and return its column; `at` moves behind the closing quote."""
+    """Read any key and return its column; `at` moves to the byte after the closing quote."""
     cdef bint escaped, lone
     cdef const uint8_t* name = at[0] + 1
     cdef const uint8_t* end = string_end(name, lim, &escaped, fault)
@@ -154,13 +155,13 @@ cdef inline const uint8_t* read_field(
 cdef inline const uint8_t* skip_unknown(
     Table* table, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Skip the value of a field that is no column."""
+    """Skip the value of a field that has no column."""
     table.unknown += table.whole == 0
     return skip_value(p, lim, DATA_DEPTH + table.level, fault)
 
 
 cdef inline void forget_group(Table* table, int32_t group) noexcept nogil:
-    """Forget what an earlier value of a group has put into its columns: the last of duplicate keys counts."""
+    """Forget the values that an earlier value of a group put into its columns: the last of duplicate keys counts."""
     cdef Column* column
     cdef int32_t around
     cdef int32_t i
@@ -169,7 +170,7 @@ cdef inline void forget_group(Table* table, int32_t group) noexcept nogil:
         if column.seen != table.serial:
             continue
         around = column.parent
-        while around > group:  # the groups around a group have smaller numbers
+        while around > group:  # the groups that contain a group have smaller numbers
             around = table.columns[around].parent
         if around == group:
             retract(table, column)
@@ -180,7 +181,7 @@ cdef inline void forget_group(Table* table, int32_t group) noexcept nogil:
 cdef inline const uint8_t* read_group(
     Table* table, int32_t index, const uint8_t* p, const uint8_t* lim, bint* inside, Fault* fault
 ) noexcept nogil:
-    """Read the value of a group at `p`; `inside` says that its members come next, at the brace that is returned."""
+    """Read the value of a group at `p`; `inside` becomes True if its members come next, at the returned brace."""
     cdef Column* group = &table.columns[index]
     cdef const uint8_t* end
     if group.seen == table.serial:
@@ -204,7 +205,7 @@ cdef inline const uint8_t* read_group(
 cdef inline const uint8_t* read_members(
     Table* table, int32_t top, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Read the object at `p`, the one of group `top`, into the row just begun and return what follows, or NULL."""
+    """Read the object at `p`, which is that of group `top`, into the row just begun; return its end, or NULL."""
     cdef int32_t group = top
     cdef int32_t* guess = &table.columns[top].first
     cdef int32_t index
@@ -244,7 +245,7 @@ cdef inline const uint8_t* read_members(
                     continue
         if p == NULL:
             return NULL
-        # A value ended here: close the objects that close, or go to the next key.
+        # A value ends here: close the objects that end, or go to the next key.
         while p[0] != c",":
             p = skip_space(p)
             if p[0] == c",":
@@ -265,14 +266,14 @@ cdef inline const uint8_t* read_members(
 cdef inline const uint8_t* read_data(
     Table* table, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Read the data object at `p` into the row just begun and return what follows it, or NULL."""
+    """Read the data object at `p` into the row just begun; return its end, or NULL."""
     table.level = 0
     table.whole = 0
     return read_members(table, table.count, p, lim, fault)
 
 
 cdef inline bint read_reference(Table* table, const Record* record, const uint8_t* lim) noexcept nogil:
-    """Read the file of a validated record, in the present form or the older one; False when memory is short."""
+    """Read the file of a validated record, in the current form or the older one; False if memory is short."""
     cdef Fault fault
     cdef int32_t group = table.files
     cdef Span value = record.reference
@@ -283,7 +284,7 @@ cdef inline bint read_reference(Table* table, const Record* record, const uint8_
         return True
     if value.start[0] == c"{":
         table.level = 0
-        table.whole = -1  # what else is in it concerns nobody
+        table.whole = -1  # other members are not counted as unknown
         return read_members(table, group, value.start, lim, &fault) != NULL
     table.refused = True
     table.columns[group].failed = table.serial
@@ -350,7 +351,7 @@ cdef inline bint put_meta(Table* table, Span changes, const uint8_t* lim, int64_
 
 
 cdef inline bint keep_numbers(Table* table, const uint8_t* lim, int64_t line) noexcept nogil:
-    """Keep the numbers of this row that their columns may have rounded; False when memory is short."""
+    """Keep the numbers of this row that may have been rounded; False if memory is short."""
     cdef int32_t i
     for i in range(table.count):
         if table.columns[i].inexact == table.serial and not keep_value(
@@ -363,7 +364,7 @@ cdef inline bint keep_numbers(Table* table, const uint8_t* lim, int64_t line) no
 cdef inline bint finish_row(
     Table* table, bint timed, int64_t extracted, const Record* record, const uint8_t* lim, int64_t line
 ) noexcept nogil:
-    """Fill what the record of line number `line` left out and count the row; False when memory is short."""
+    """Fill the columns missing in the record of line number `line`, and count the row; False if memory is short."""
     cdef int i
     cdef bint done = table.files == 0 or read_reference(table, record, lim)
     if table.present != table.count:

@@ -1,14 +1,15 @@
-"""Typed values -> JSON, for those that need the rules of the other channel: rare ones, and those that fit no column.
+"""Typed values -> JSON, for values that need the rules of JSON messages: rare values, and values that do not fit.
 
     boolean         true, false
-    integer, big    digits                     a big one that is no number: a string
+    integer, big    digits                     a big integer that is not a number: a string
     number          the shortest digits that become the same double, `2.0`; "NaN", "Infinity", "-Infinity"
     date            "2024-05-06"               years beyond four digits with a sign, as ISO 8601 has them
-    time            "07:08:09.123456789"       the zeros at the end left out; with a zone "+02:00" or "Z"
-    moment          "2024-05-06T07:08:09Z"     the time of the place where it has an offset
-    json            as it is
+    time            "07:08:09.123456789"       without zeros at the end; with a zone "+02:00" or "Z"
+    moment          "2024-05-06T07:08:09Z"     local time if it has an offset
+    json            unchanged
 
-What no calendar has (a nanosecond of the day beyond the day) is spelled so that no column of moments takes it.
+Impossible moments (such as a nanosecond of the day that exceeds the day) are written as a text that does not fit a
+column of moments.
 """
 
 from libc.math cimport isfinite, isnan
@@ -42,7 +43,7 @@ from destination_deeplake.native.typed cimport (
 cdef enum:
     LONGEST_SCALAR = 96
     LAST_SECOND = 36_028_797_018_963_968  # 2 ** 55
-    LAST_DAY = 400_000_000_000  # from 1970, either way: years of nine digits and more
+    LAST_DAY = 400_000_000_000  # before or after 1970: years of nine digits and more
 
 
 cdef struct Text:
@@ -53,7 +54,7 @@ cdef struct Text:
 
 
 cdef inline uint8_t* more(Text* text, size_t n) noexcept nogil:
-    """Return where `n` more bytes go, and the newline behind them; NULL when memory is short."""
+    """Return the address for `n` more bytes and a newline after them; NULL if memory is short."""
     if text.size + n + 1 > text.room.capacity and not grow(
         text.pool, text.room, text.size + n + 1 + (text.size >> 1), text.size
     ):
@@ -76,7 +77,7 @@ cdef inline void add_word(Text* text, const char* word) noexcept nogil:
 
 
 cdef inline void add_string(Text* text, Span value) noexcept nogil:
-    """Write a string of JSON."""
+    """Write a JSON string."""
     cdef uint8_t* out = more(text, 6 * (value.end - value.start) + 2)
     cdef const uint8_t* p = value.start
     if out == NULL:
@@ -122,7 +123,7 @@ cdef inline void add_double(Text* text, double value) noexcept nogil:
 
 
 cdef inline int spell_date(char* out, int64_t days) noexcept nogil:
-    """Write a day since 1970 as a date of the proleptic Gregorian calendar; return how many letters."""
+    """Write a day since 1970 as a date of the proleptic Gregorian calendar; return the number of letters."""
     cdef int64_t shifted = days + 719468  # March 1 of year 0
     cdef int64_t era = (shifted if shifted >= 0 else shifted - 146096) // 146097
     cdef int64_t day = shifted - era * 146097
@@ -138,7 +139,7 @@ cdef inline int spell_date(char* out, int64_t days) noexcept nogil:
 
 
 cdef inline int spell_clock(char* out, uint64_t nanos) noexcept nogil:
-    """Write a nanosecond of the day as a time; return how many letters."""
+    """Write a nanosecond of the day as a time; return the number of letters."""
     cdef uint64_t seconds = nanos // NANOS_PER_SECOND
     cdef int n = snprintf(
         out,
@@ -155,7 +156,7 @@ cdef inline int spell_clock(char* out, uint64_t nanos) noexcept nogil:
 
 
 cdef inline int spell_offset(char* out, int64_t offset) noexcept nogil:
-    """Write an offset from UTC; return how many letters."""
+    """Write an offset from UTC; return the number of letters."""
     cdef int seconds = <int>(offset if offset >= 0 else -offset)
     cdef int sign = c"+" if offset >= 0 else c"-"
     if offset == 0:
@@ -211,7 +212,7 @@ cdef inline void add_moment(Text* text, const Value* value) noexcept nogil:
 
 
 cdef inline bint add_json(Text* text, Span value) noexcept nogil:
-    """Write a value that is JSON; False if it is none, or several."""
+    """Write a text of JSON; False if it is not exactly one valid value."""
     cdef Fault fault
     cdef size_t start = text.size
     cdef uint8_t* p
@@ -227,7 +228,7 @@ cdef inline bint add_json(Text* text, Span value) noexcept nogil:
 
 
 cdef inline bint add_value(Text* text, const Value* value) noexcept nogil:
-    """Write a value; False if it is to be JSON and is not."""
+    """Write a value; False if it is a JSON value with an invalid text."""
     cdef char[LONGEST_SCALAR] room
     cdef size_t size = text.size
     if value.kind == STRING:

@@ -1,7 +1,7 @@
-"""STATE and stream-status messages: whom they are about, and where a state takes its record count.
+"""STATE and stream-status messages: their streams, and the position of the record count in a state.
 
-The acknowledged state is the original line with one insertion or replacement, so that numbers, key order and
-keys that nobody here knows (the platform's `id`) come back byte for byte.
+The acknowledged state is the original line with one insertion or replacement, so that numbers, key order and unknown
+keys (such as the platform's `id`) are returned byte for byte.
 """
 
 from libc.stdint cimport uint8_t
@@ -38,7 +38,7 @@ cdef inline bint describe(Span descriptor, const uint8_t* lim, About* about) noe
 
 
 cdef inline bint read_scope(Span state, const uint8_t* lim, About* about) noexcept nogil:
-    """Read the scope of a valid state; False if it is a stream's and names none."""
+    """Read the scope of a valid state; False if it is the state of a stream but names no stream."""
     cdef Span kind = member_of(state, b"type", 4, lim)
     cdef bint is_named
     about.name.start = about.name.end = about.space.start = about.space.end = NULL
@@ -69,7 +69,7 @@ cdef inline Splice before_brace(
 
 
 cdef inline Splice count_splice(Span state, const uint8_t* lim) noexcept nogil:
-    """Return what to change in a valid state so that `destinationStats.recordCount` is there."""
+    """Return the change that adds `destinationStats.recordCount` to a valid state."""
     cdef Splice splice
     cdef Span stats = member_of(state, b"destinationStats", 16, lim)
     if stats.start == NULL:

@@ -1,4 +1,4 @@
-"""The streams that records name: those with a table, and strangers met on the way, which are only counted."""
+"""The streams that records name: streams with a table, and unknown streams (strangers), which are only counted."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
@@ -25,8 +25,8 @@ cdef struct Streams:
     int32_t* slots  # hash table of stream numbers, -1 empty
     uint32_t mask
     int32_t last  # the stream of the previous record, -1 none
-    bint late  # which named its namespace after its data
-    int64_t line  # number of the line that is read
+    bint late  # the previous record had its namespace after its data
+    int64_t line  # number of the line that is being read
     Buffer scratch
     FreeList* pool
 
@@ -63,7 +63,7 @@ cdef inline uint32_t hash_names(Span space, Span name) noexcept nogil:
 
 
 cdef inline int32_t find_stream(Streams* streams, Span space, Span name) noexcept nogil:
-    """Return the number of a stream, or -1 for one not met before."""
+    """Return the number of a stream, or -1 for a new stream."""
     cdef uint32_t slot
     cdef int32_t index = streams.last
     if index >= 0 and is_stream(&streams.items[index], space, name):
@@ -91,7 +91,7 @@ cdef inline void enter(Streams* streams, int32_t index) noexcept nogil:
 
 
 cdef inline bint make_room(Streams* streams) noexcept nogil:
-    """Double the hash table and what it points at; False when memory is short."""
+    """Double the hash table and the array of streams; False if memory is short."""
     cdef uint32_t size = 2 * (streams.mask + 1) if streams.count else 8
     cdef int32_t* slots
     cdef Stream* items = <Stream*>realloc(streams.items, size // 2 * sizeof(Stream))
@@ -135,7 +135,7 @@ cdef inline Stream* add_stream(Streams* streams, Span space, Span name, Table* t
 
 
 cdef inline void free_streams(Streams* streams) noexcept nogil:
-    """Free what was registered; the tables belong to others."""
+    """Free the registered streams, but not their tables, which other objects own."""
     cdef int32_t i
     for i in range(streams.count):
         free(streams.items[i].text)

@@ -8,10 +8,10 @@
     moment     date [T or space, time [offset]] [" BC" or " AD"]
     clock      time [offset]
 
-In the last two forms of a date the month may also be the first three letters of its English name, in any case. They
-are tried once the first one did not fit. The year always comes first: which of 05/06 is the month, nobody can tell.
-Second 60 counts as the first moment of the next minute, its fraction dropped. Hour 24, February 30, a signed
-year or year 0 with an era, two-digit years, other names of zones than UTC and GMT are no date.
+In the last two forms of a date the month may also be the first three letters of its English name, in any case. These
+forms are tried if the first one does not fit. The year always comes first, because 05/06 is ambiguous. Second 60 counts
+as the first moment of the next minute, without its fraction. Hour 24, February 30, a signed year or year 0 with an era,
+two-digit years, and names of zones other than UTC and GMT are not accepted.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -42,9 +42,9 @@ cdef struct Moment:
     int day
     bint signed_year
     int64_t days
-    int64_t micros  # of the day; a second 60 may make it the length of a day
+    int64_t micros  # microseconds of the day; with a second 60, they may equal the length of the day
     int64_t offset  # seconds east of UTC
-    bint finer  # digits were cut that are not zero
+    bint finer  # nonzero digits were truncated
 
 
 cdef inline int two_digits(const uint8_t* p) noexcept nogil:
@@ -101,7 +101,7 @@ cdef inline const uint8_t* month_name(const uint8_t* p, int* month) noexcept nog
 
 
 cdef inline const uint8_t* month_or_day(const uint8_t* p, bint separated, int* value) noexcept nogil:
-    """Read two digits, or also one where a separator tells its end."""
+    """Read two digits; if `separated`, one digit is accepted, too."""
     if separated:
         return one_or_two_digits(p, value)
     value[0] = two_digits(p)

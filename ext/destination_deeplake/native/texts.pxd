@@ -1,4 +1,4 @@
-"""Spans <-> Python strings, for the few messages that become objects."""
+"""Spans <-> Python strings, for the few messages that become Python objects."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
@@ -8,7 +8,7 @@ from destination_deeplake.native.members cimport is_string
 
 
 cdef inline str text_of(Span value):
-    """Return a validated string value, lone surrogates included; None if it is absent or no string."""
+    """Return a validated string value, lone surrogates included; None if it is absent or not a string."""
     cdef bytes buffer
     cdef uint8_t* out
     cdef bint lone

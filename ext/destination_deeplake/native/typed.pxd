@@ -1,8 +1,8 @@
 """One typed value of a record in Protocol Buffers -> one cell of a column.
 
-A value is a message with one field set; of several the last one counts, as everywhere in protobuf. What a column holds
-as it comes is written here. Anything else (a number for a column of texts, a date that does not fit) is left to
-`spelled`, which writes the value as JSON, so that it meets the very rules of the other channel.
+A value is a message with one field; the last of several fields counts, as everywhere in protobuf. Values that a column
+holds without conversion are written here. Other values (a number for a column of texts, a date that does not fit) are
+left to `spelled`, which writes them as JSON, so that the rules of JSON messages apply.
 """
 
 from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -73,7 +73,7 @@ cdef extern from *:
     bint dl_copy_ascii(uint8_t* out, const uint8_t* p, size_t n) noexcept nogil
 
 
-cdef enum Typed:  # the numbers of its fields
+cdef enum Typed:  # the field numbers of a value
     UNSET
     BOOLEAN
     STRING
@@ -92,10 +92,10 @@ cdef enum Typed:  # the numbers of its fields
 
 cdef enum Cell:
     STORED
-    UNUSUAL  # to be spelled
-    SCATTERED  # as is a record whose head stands behind values
-    BROKEN  # no message; the reason tells why
-    IN_TROUBLE  # the table is
+    UNUSUAL  # the record must be written as JSON
+    SCATTERED  # so must a record with fields of its head after values
+    BROKEN  # not a valid message; `reason` is set
+    IN_TROUBLE  # the table's `trouble` is set
 
 
 cdef enum:
@@ -103,14 +103,14 @@ cdef enum:
     NANOS_PER_SECOND = 1_000_000_000
     NANOS_PER_DAY = 86_400_000_000_000
     MICROS_IN_DAY = 86_400_000_000
-    FAR = 192  # bytes of a short value, and of the steps in which it is read
+    FAR = 192  # number of bytes of a short value, and of the steps in which it is read
 
 
 cdef struct Value:
     Typed kind
     int64_t number  # BOOLEAN, INTEGER; days of DATE_ and MOMENT_WITHOUT_ZONE, seconds since 1970 of MOMENT_WITH_ZONE
     double real
-    uint64_t nanos  # of the day, of the second of MOMENT_WITH_ZONE
+    uint64_t nanos  # nanoseconds of the day; of the second for MOMENT_WITH_ZONE
     int64_t offset  # seconds east of UTC
     Span bytes
 
@@ -123,7 +123,7 @@ cdef inline bint read_parts(Span message, Value* value) noexcept nogil:
     value.number = value.offset = 0
     value.nanos = 0
     while p < message.end:
-        if p[0] in (1 << 3, 2 << 3, 3 << 3):  # as nearly all are: a varint, of a number in one byte
+        if p[0] in (1 << 3, 2 << 3, 3 << 3):  # nearly all fields: a varint whose field number is one byte
             field.number = p[0] >> 3
             p = read_varint(p + 1, message.end, &field.value)
             field.type = VARINT
@@ -143,7 +143,7 @@ cdef inline bint read_parts(Span message, Value* value) noexcept nogil:
 
 
 cdef inline bint read_typed(const uint8_t* p, const uint8_t* end, Value* value) noexcept nogil:
-    """Read a value; False if it is broken."""
+    """Read a value; False if it is invalid."""
     cdef Field field
     value.kind = UNSET
     value.number = value.offset = 0
@@ -173,9 +173,9 @@ cdef inline bint read_typed(const uint8_t* p, const uint8_t* end, Value* value) 
 
 
 cdef inline const uint8_t* sentinelled(Table* table, Buffer* room, Span text) noexcept nogil:
-    """Copy a text to where a newline ends it, as everything that reads JSON expects; NULL when memory is short.
+    """Copy a text and add the newline that all functions on JSON expect at its end; NULL if memory is short.
 
-    Newlines between values become blanks, and those in a string, which JSON has not, stay: none of them ends anything.
+    Newlines between values become blanks; newlines in strings, which are invalid JSON, become a control character.
     """
     cdef size_t n = text.end - text.start
     cdef uint8_t* p
@@ -206,7 +206,7 @@ cdef inline void blank_newlines(uint8_t* p, const uint8_t* end) noexcept nogil:
 
 
 cdef inline Cell put_document(Table* table, Column* column, Span text, Reason* reason) noexcept nogil:
-    """Write a value that is JSON into a column of such: it is checked where it lies in the end."""
+    """Write a JSON value into a column of JSON; it is validated in the column's buffer."""
     cdef Fault fault
     cdef size_t n = text.end - text.start
     cdef uint8_t* out = reserve(table, column, n)
@@ -233,7 +233,7 @@ cdef inline Cell put_document(Table* table, Column* column, Span text, Reason* r
 
 
 cdef inline Cell put_json(Table* table, Column* column, Buffer* room, Span text, Reason* reason) noexcept nogil:
-    """Write a value that is JSON."""
+    """Write a JSON value."""
     cdef Fault fault
     cdef const uint8_t* p = sentinelled(table, room, text)
     cdef const uint8_t* end
@@ -251,7 +251,7 @@ cdef inline Cell put_json(Table* table, Column* column, Buffer* room, Span text,
 
 
 cdef inline Cell put_digits_of(Table* table, Column* column, const Value* value) noexcept nogil:
-    """Write a number that is spelled."""
+    """Write a number that the source spelled as digits."""
     cdef uint8_t[LONGEST_DIGITS + 16] text
     cdef Decimal number
     cdef size_t n = value.bytes.end - value.bytes.start
@@ -265,7 +265,7 @@ cdef inline Cell put_digits_of(Table* table, Column* column, const Value* value)
 
 
 cdef inline Cell put_text(Table* table, Column* column, const Value* value, const uint8_t* lim, Reason* reason) noexcept nogil:
-    """Write a string where it needs no conversion."""
+    """Write a string if the column needs no conversion."""
     cdef const uint8_t* p = value.bytes.start
     cdef size_t n = value.bytes.end - p
     if column.kind == TEXT:
@@ -279,7 +279,7 @@ cdef inline Cell put_text(Table* table, Column* column, const Value* value, cons
 
 
 cdef inline Cell put_moment(Table* table, Column* column, const Value* value) noexcept nogil:
-    """Write a date, time or moment that its column holds to the last digit, or is not asked to."""
+    """Write a date, time or moment, unless it would be rounded and its column must keep rounded values."""
     cdef int64_t micros = value.nanos // 1000
     if value.kind != DATE_ and column.exact and value.nanos % 1000:
         return UNUSUAL
@@ -311,12 +311,12 @@ cdef inline Cell put_moment(Table* table, Column* column, const Value* value) no
 cdef inline bint put_plain(
     Table* table, Column* column, const uint8_t* p, const uint8_t* end, const uint8_t* lim, Reason* reason
 ) noexcept nogil:
-    """Write a value of the usual form, one field that its column holds as it is; False leaves it to the rest."""
+    """Write a value of the usual form: one field that its column holds without conversion; else return False."""
     cdef uint64_t bits, nanos = 0
     cdef size_t used, n
     cdef uint8_t* out
     cdef Span text
-    if lim - p < FAR:  # what is read below may stand behind a value that is cut off
+    if lim - p < FAR:  # the reads below may extend beyond a truncated value
         return False
     if p[0] == STRING << 3 | LENGTH:
         n = p[1]
@@ -368,7 +368,7 @@ cdef inline bint put_plain(
 cdef inline Cell put_typed(
     Table* table, Column* column, const Value* value, Buffer* room, const uint8_t* lim, Reason* reason
 ) noexcept nogil:
-    """Write a value as it is, if its column holds such values."""
+    """Write a value without conversion, if its column holds such values."""
     if value.kind == UNSET or value.kind == NULL_:
         return STORED if put_null(table, column) else IN_TROUBLE
     if value.kind == STRING:

@@ -1,7 +1,7 @@
 """One JSON value -> one cell of a column.
 
-A value that its column cannot hold becomes a null and an entry of `_airbyte_meta.changes`; a JSON null is a
-null without one. Numbers may come as strings and whole numbers as floats, because real sources send both.
+A value that its column cannot hold becomes a null and an entry of `_airbyte_meta.changes`; a JSON null becomes a null
+without an entry. Numbers may be strings, and integers may be floats, because real sources send both.
 """
 
 from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, rint
@@ -53,7 +53,7 @@ from destination_deeplake.native.temporal cimport Moment, dl_instant, read_clock
 
 
 cdef enum:
-    DATA_DEPTH = 3  # containers around a value of record.data
+    DATA_DEPTH = 3  # number of containers around a value of record.data
     MICROS_PER_DAY = 86_400_000_000
     FIFTEEN_DIGITS = 1_000_000_000_000_000
 
@@ -69,7 +69,7 @@ cdef inline bint put_double(Table* table, Column* column, double value) noexcept
 
 
 cdef inline bint is_surely_held(const Decimal* number, double value) noexcept nogil:
-    """Tell whether a number is known to be the shortest one that becomes its double: fifteen digits always are."""
+    """Tell whether a number is surely the shortest one that becomes its double, as with at most fifteen digits."""
     if number.cut or not isfinite(value):
         return False
     if number.digits < FIFTEEN_DIGITS:
@@ -177,7 +177,7 @@ cdef inline bint put_moment_text(
 
 
 cdef inline void blank_line_ends(uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Turn newlines into blanks: inside of JSON in a string they are no end of a line."""
+    """Turn newlines into blanks, because inside of JSON in a string they do not end a line."""
     while p < end:
         if p[0] == c"\n":
             p[0] = c" "
@@ -212,9 +212,9 @@ cdef inline bint put_base64(Table* table, Column* column, const uint8_t* p, cons
 cdef inline bint put_from_text(
     Table* table, Column* column, const uint8_t* p, const uint8_t* end
 ) noexcept nogil:
-    """Convert the text [p, end) of a string for a column that holds no text; spaces around it do not count.
+    """Convert the text [p, end) of a string for a column that does not hold text; spaces around it are ignored.
 
-    After `end` come spaces and then a byte that no number, date or time contains.
+    `end` must be followed by spaces and then by a byte that no number, date or time contains.
     """
     while p < end and p[0] == c" ":
         p += 1
@@ -238,7 +238,7 @@ cdef inline bint put_from_text(
 cdef inline bint put_unescaped(
     Table* table, Column* column, const uint8_t* p, const uint8_t* end
 ) noexcept nogil:
-    """Write a string that has escapes; one with a lone surrogate has no UTF-8 form and is refused."""
+    """Write a string that has escapes; a lone surrogate, which has no UTF-8 form, is refused."""
     cdef bint lone
     cdef uint8_t* out = reserve(table, column, end - p)
     if out == NULL:
@@ -315,7 +315,7 @@ cdef inline const uint8_t* put_number(
 cdef inline const uint8_t* put_array(
     Table* table, Column* column, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Write the array at `p` as numbers; one that is not all numbers, or of another shape, is refused."""
+    """Write the array at `p` as numbers; an array with other elements, or of another shape, is refused."""
     cdef const uint8_t* end = p
     cdef Fit fit = put_numbers(table, column, &end)
     if fit == NO_FIT:
@@ -328,7 +328,7 @@ cdef inline const uint8_t* put_array(
 
 
 cdef inline bint put_compact(Table* table, Column* column, const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Write the array or object [p, end) as text, the way other destinations of Airbyte do."""
+    """Write the array or object [p, end) as text, like other destinations of Airbyte."""
     cdef uint8_t* out = reserve(table, column, end - p)
     if out == NULL:
         return False
@@ -339,7 +339,7 @@ cdef inline bint put_compact(Table* table, Column* column, const uint8_t* p, con
 cdef inline const uint8_t* put_value(
     Table* table, Column* column, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Write the value at `p` and return what follows; NULL when it is no JSON or the table is in trouble."""
+    """Write the value at `p` and return its end; NULL if it is invalid JSON or the table's `trouble` is set."""
     cdef const uint8_t* end
     cdef uint8_t c = p[0]
     cdef bint done
@@ -372,7 +372,7 @@ cdef inline const uint8_t* put_value(
 cdef inline bint extraction_time(Span value, int64_t* micros) noexcept nogil:
     """Convert `record.emitted_at`, milliseconds, to microseconds.
 
-    Tolerated: a fraction, a number in a string, a date-time in a string. False if it is none of these.
+    Also accepted: a fraction, a number in a string, a date-time in a string. False for other values.
     """
     cdef Decimal number, thousandfold
     cdef Moment moment

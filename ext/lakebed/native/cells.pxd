@@ -8,10 +8,10 @@
     BYTES         32-bit offsets, bytes     2**32 + length, then 7 bytes each, the last ones filled up with zeros
     WIDE_BYTES    64-bit offsets, bytes     the same
     any           null                      0
-    any           a number in its place     1, then its text like BYTES
+    any           a number replaces it      1, then its text like BYTES
 
-The first words tell how many follow, so different rows of the same columns are different sequences of words. Data need
-not be aligned: columns may be views into files.
+The first word determines how many words follow, so different rows of the same columns are different sequences of words.
+Data need not be aligned: columns may be views of files.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -33,9 +33,9 @@ cdef enum Layout:
 cdef struct Cells:
     int layout
     Py_ssize_t rows
-    Py_ssize_t offset  # cells before the first, in every buffer
+    Py_ssize_t offset  # number of cells before the first one, in every buffer
     const uint8_t* validity  # NULL: no nulls
-    const uint8_t* offsets  # of layouts of bytes
+    const uint8_t* offsets  # only for the layouts BYTES and WIDE_BYTES
     const uint8_t* data
 
 
@@ -85,7 +85,7 @@ cdef inline Span span(const Cells* cells, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline uint64_t one_spelling(uint64_t bits) noexcept nogil:
-    """Return the bits of a float such that equal ones are the same, NaNs too."""
+    """Return the bits of a float, the same bits for equal floats and for all NaNs."""
     cdef double value = real(bits)
     if value == 0:
         return 0
@@ -136,13 +136,13 @@ cdef inline void absorb_cell(uint64_t* hash, const uint64_t* points, const Cells
 
 
 cdef inline void absorb_number(uint64_t* hash, const uint64_t* points, const Cells* texts, Py_ssize_t row) noexcept nogil:
-    """Add the words of a number that stands in the place of a cell."""
+    """Add the words of a number that replaces a cell."""
     absorb(&hash[0], &hash[1], points, 1)
     absorb_span(hash, points, span(texts, row))
 
 
 cdef inline int compared(const Cells* left, Py_ssize_t i, const Cells* right, Py_ssize_t j) noexcept nogil:
-    """Return -1, 0 or 1: nulls and NaNs are lowest and equal, texts go by their bytes, which is by code point."""
+    """Return -1, 0 or 1: nulls and NaNs are lowest and equal, texts are compared by bytes, that is, by code point."""
     cdef bint no_left = is_null(left, i), no_right = is_null(right, j)
     cdef uint64_t p, q
     cdef Span s, t

@@ -1,7 +1,7 @@
 """Hot loops over chunks: header emit and parse, row tables, gather, lookup (FORMAT.md 4.1, 5.1).
 
 Every function takes typed memoryviews, checks every index against the end of its buffer before it is used, and
-loops without the GIL. The oracle of each is plain NumPy in unit_tests/lakebed/native.
+loops without the GIL. Tests in unit_tests/lakebed/native compare each function with plain NumPy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -10,7 +10,7 @@ from libc.string cimport memcmp, memcpy
 import numpy as np
 
 
-# Where the pointer to an empty buffer points: C forbids copying even no bytes from or to NULL.
+# Target of the pointer to an empty buffer, because C forbids NULL even for copies of no bytes.
 cdef uint8_t nothing = 0
 
 
@@ -80,7 +80,7 @@ def parse_header(const uint8_t[::1] buffer):
     Raises
     ------
     ValueError
-        If the buffer is too short for what its counts promise.
+        If the buffer is shorter than its counts require.
     """
     cdef uint64_t n = <uint64_t> buffer.shape[0], at, shapes_at, positions_at
     cdef int64_t rows, columns, positions
@@ -114,7 +114,7 @@ def last_column(const uint8_t[::1] buffer, Py_ssize_t at, Py_ssize_t rows, Py_ss
     Raises
     ------
     ValueError
-        If the table leaves the buffer or a value does not exceed the one before it.
+        If the table extends beyond the buffer, or a value does not exceed the previous value.
     """
     if at < 0 or at > buffer.shape[0] or rows < 0 or columns < 1 or columns > 256:
         raise ValueError("the table leaves the buffer")
@@ -145,7 +145,7 @@ ctypedef fused offset_t:
 
 cdef Py_ssize_t _expand(const uint8_t* p, Py_ssize_t rows, offset_t* out, Py_ssize_t count,
                         uint64_t data_len) noexcept nogil:
-    """Fill count + 1 offsets; return -1, or the row that is damaged."""
+    """Fill count + 1 offsets; return -1, or the number of a damaged row."""
     cdef uint64_t at = 0, nbytes
     cdef Py_ssize_t r, i = 0, last
     out[0] = 0
@@ -230,7 +230,7 @@ def gather_fixed(const uint8_t[::1] source, Py_ssize_t item, const int64_t[::1] 
 
 def gather_variable(const uint8_t[::1] source, const int64_t[::1] offsets, const int64_t[::1] rows,
                     uint8_t[::1] out):
-    """Copy variable-length items at the given row numbers into ``out``, back to back; return the bytes written.
+    """Copy variable-length items at the given row numbers into ``out``, back to back; return the number of bytes.
 
     Raises
     ------
@@ -264,11 +264,11 @@ def gather_variable(const uint8_t[::1] source, const int64_t[::1] offsets, const
 
 def fill_variable(const uint8_t[::1] source, const int64_t[::1] offsets, const uint8_t[::1] gone,
                   const uint8_t[::1] filler, uint8_t[::1] out):
-    """Copy variable-length items into ``out``, back to back, with ``filler`` for those that are gone.
+    """Copy variable-length items into ``out``, back to back; items with a nonzero ``gone`` become ``filler``.
 
     Returns
     -------
-    The bytes written.
+    The number of bytes written.
 
     Raises
     ------
@@ -334,9 +334,9 @@ def scatter_fixed(const uint8_t[::1] source, Py_ssize_t item, const uint8_t[::1]
 
 
 def locate_rows(const uint64_t[::1] last, const int64_t[::1] rows, int64_t[::1] ordinal, int64_t[::1] local):
-    """Find for each row the first table entry with ``last >= row`` and the row's place in it (FORMAT.md 4.1).
+    """Find for each row the first table entry with ``last >= row`` and the row's position in it (FORMAT.md 4.1).
 
-    Ascending neighbours are found without a new search, so a scan costs one comparison per row.
+    Rows that follow each other are found without a new search, so a scan costs one comparison per row.
 
     Raises
     ------

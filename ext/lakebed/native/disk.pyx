@@ -1,9 +1,8 @@
-"""Read, make, or force to disk, many files in one call.
+"""Create many files, or force them to disk, in one call.
 
-Calling ``os.fsync`` from several threads passes the interpreter lock around for every file, which costs more processor
-time than the calls themselves; here a thread gives the lock up once for all its files. Reading thousands of small files
-into one buffer, or making a hundred in new folders, saves the memory, and the steps of the interpreter, that each would
-take by itself.
+If several threads call ``os.fsync``, the interpreter lock changes hands for every file, which costs more processor time
+than the calls themselves; here a thread releases the lock once for all its files. Creating a hundred files in new
+folders in one call saves the steps of the interpreter for each file.
 """
 
 cimport cython
@@ -26,9 +25,9 @@ cdef extern from "lakebed/native/stream_copy.h" nogil:
     const int SLOW_BYTES
     void steady_copy(unsigned char *out, const unsigned char *source, size_t size)
 
-# Linux alone can be told to begin writing a file without waiting for it. Where its own tables fail, ext4 then drops what
-# it has found no place for, and no later call tells it again. Other numbers say that it cannot be done so, as for folders,
-# or that nothing was done: a forced write then tells.
+# Only Linux can begin to write a file to disk without waiting for it. If this fails, ext4 drops the data for which it
+# found no space, and no later call reports the failure again: the error numbers in `is_told_once`. Other error numbers
+# mean that the call is impossible, as for folders, or did nothing: then a later fsync reports failures.
 cdef extern from *:
     """
     #if defined(__linux__)
@@ -49,8 +48,8 @@ cdef extern from *:
     bint is_told_once(int number) nogil
     int begin_writing(int fd) nogil
 
-# Linux alone tells of syncfs(2) what could not be written. The file systems are those of which it is known that nothing
-# is left out, and that it waits for no more than fsync(2) does beside what others have written: ext4 and XFS.
+# Only on Linux does syncfs(2) report failed writes. It is used on ext4 and XFS, where it is known to write everything,
+# and to take no longer than fsync(2) except for data that other programs have written.
 cdef extern from *:
     """
     #if defined(__linux__)
@@ -77,7 +76,7 @@ cdef extern from *:
     bint on_one_disk(const int *files, Py_ssize_t n) nogil
     int sync_whole_disk(int fd) nogil
 
-# A file system of this kind counts and maps what is written block by block, unless it is told before how much will come.
+# ext4 allocates the blocks of a file one by one during writes, unless the length of the file is announced before.
 cdef extern from *:
     """
     #if defined(__linux__)
@@ -97,7 +96,7 @@ cdef extern from *:
     """
     int reserve_blocks(int fd, long long size) nogil
 
-# Elsewhere all counts as resident: then nothing is read past the cache.
+# On other systems all pages count as resident, so that no read bypasses the cache.
 cdef extern from *:
     """
     #if defined(__linux__)
@@ -141,9 +140,9 @@ cdef extern from "sys/stat.h" nogil:
 
 
 def fsync_all(const int[::1] descriptors, int[::1] errors):
-    """Call fsync(2) for each descriptor; ``errors`` (same length) gets its error number, 0 where it went well.
+    """Call fsync(2) for each descriptor; ``errors`` (same length) receives the error numbers, 0 for success.
 
-    The disk is told of all of them before the first one is waited for: their writes then share commits of the journal.
+    Writing of all files begins before the first wait, so that the writes share commits of the journal.
     """
     cdef Py_ssize_t i, n = descriptors.shape[0]
     if errors.shape[0] != n:
@@ -165,12 +164,12 @@ cdef Py_ssize_t _held = 0
 
 @cython.auto_pickle(False)
 cdef class Descriptor:
-    """An open file that is closed with this object: by no code of Python, in which a Ctrl-C could be lost.
+    """An open file that is closed when this object is freed, without Python code, which could swallow a Ctrl-C.
 
     Parameters
     ----------
     number
-        Its descriptor.
+        Descriptor of the file.
     """
 
     cdef readonly int number
@@ -187,19 +186,19 @@ cdef class Descriptor:
 
     @staticmethod
     def held():
-        """Return how many there are in this process."""
+        """Return the number of these objects in this process."""
         return _held
 
 
 def reserve(int fd, long long size):
-    """Tell the file system how long an empty file will be, where that makes writing it cheaper: on ext4 by a quarter.
+    """Reserve the blocks of an empty file on ext4, where this makes writing the file a quarter cheaper.
 
-    The length of the file stays what it is, so that what is cut off while it is written looks cut off.
+    The length of the file does not change, so that a file whose writing was interrupted looks truncated.
 
     Returns
     -------
     int
-        ENOSPC or EDQUOT if there is no room; else 0, whatever the file system says: writing will tell.
+        ENOSPC or EDQUOT if the disk is full; else 0, because writing the file reports other errors.
     """
     cdef int found
     with nogil:
@@ -208,12 +207,14 @@ def reserve(int fd, long long size):
 
 
 def slow_bytes(list pieces):
-    """Return how many bytes of a file to be the system would copy slowly, from where its pieces lie: see `stream_copy.h`.
+    """Return the number of bytes of a future file that the system would copy slowly, by the addresses of its pieces.
+
+    `stream_copy.h` explains why.
 
     Parameters
     ----------
     pieces
-        Contiguous buffers, which the file holds back to back.
+        Contiguous buffers that will be in the file back to back.
     """
     cdef Py_buffer view
     cdef long long at = 0, slow = 0, beyond
@@ -228,12 +229,12 @@ def slow_bytes(list pieces):
 
 
 def fill(unsigned char[::1] buffer, list pieces):
-    """Copy contiguous buffers into one, back to back, and return how many bytes they have.
+    """Copy contiguous buffers into one buffer, back to back, and return their total number of bytes.
 
     Raises
     ------
     ValueError
-        If they do not fit; those that do were copied.
+        If they do not fit; the first buffers, as many as fit, were copied then.
     """
     cdef Py_buffer view
     cdef long long done = 0
@@ -252,22 +253,22 @@ def fill(unsigned char[::1] buffer, list pieces):
 
 
 def sync_disk(const int[::1] descriptors):
-    """Force everything to disk that is on the file system of some open files, as each fsync(2) would do for its file.
+    """Force all data on the file system of some open files to disk by one syncfs(2).
 
-    Each file is begun by itself: places on the disk are given out there, and where that fails the one call for all is
-    not told.
+    Writing of each file is begun by a separate call first: it allocates space on the disk, and syncfs does not report
+    if that fails.
 
     Parameters
     ----------
     descriptors
-        At least one. Errors are told that came up since the first was opened, for whatever file.
+        At least one. Errors of any file of the file system since the first descriptor was opened are reported.
 
     Returns
     -------
     int
-        1 if all is on the disk; 0 if that is not certain, as they lie on several file systems, or on one that is not
-        known to keep that promise; else the error number, negative: then nobody knows what is on the disk, and forcing
-        the files one by one does not tell.
+        1 if all data is on the disk; 0 if this is not certain, because the files are on several file systems, or on a
+        file system without this guarantee; else the negative error number: then it is unknown which data is on the
+        disk, and forcing the files one by one does not show it.
     """
     cdef int found
     if descriptors.shape[0] == 0:
@@ -293,12 +294,12 @@ cdef int _sync_disk(const int[::1] descriptors) noexcept nogil:
 
 
 def make_folders(list paths):
-    """Make folders, given as text, in the order given, until one cannot be made.
+    """Create folders, given as text, in the order given, until one cannot be created.
 
     Returns
     -------
     tuple of int
-        How many were made, and the error number that ended it: 0 if all were.
+        The number of created folders, and the error number of the failed one: 0 if all folders were created.
     """
     cdef Py_ssize_t n = len(paths), done = 0
     cdef int problem = 0
@@ -317,23 +318,24 @@ def make_folders(list paths):
 
 
 def write_new_files(list paths, list pieces, const int[::1] counts, int[::1] descriptors):
-    """Make files that are not there yet, and fill them, until one cannot be made or written: nothing of that is left.
+    """Create and fill new files until one cannot be created or written; the failed file is removed.
 
     Parameters
     ----------
     paths
         Absolute or relative paths, as text.
     pieces
-        What the files are to hold, one after the other: contiguous buffers.
+        Contents of the files, one file after the other: contiguous buffers.
     counts
-        How many pieces each file has.
+        Number of pieces of each file.
     descriptors
-        As long as `paths`: gets those of the open files, to be forced to disk and closed. Empty: they are closed here.
+        As long as `paths`: receives the descriptors of the open files, which the caller forces to disk and closes. If
+        empty, the files are closed.
 
     Returns
     -------
     tuple of int
-        How many were written, and the error number that ended it: 0 if all were.
+        The number of written files, and the error number of the failed file: 0 if all files were written.
     """
     cdef Py_ssize_t i, n = len(paths), parts = len(pieces), total = 0, held = 0, done = 0, at = 0
     cdef bint keep = descriptors.shape[0] > 0
@@ -345,7 +347,7 @@ def write_new_files(list paths, list pieces, const int[::1] counts, int[::1] des
             raise ValueError("a count is negative")
         total += counts[i]
     if counts.shape[0] != n or total != parts or (keep and descriptors.shape[0] != n):
-        raise ValueError("there must be a count, and a descriptor or none, for each path, and as many pieces as counted")
+        raise ValueError("counts and descriptors (if any) must be as many as paths, and pieces as many as counted")
     cdef list encoded = _encoded(paths)
     names = _names(encoded)
     buffers = <Py_buffer *> calloc(parts + 1, sizeof(Py_buffer))
@@ -377,7 +379,7 @@ def write_new_files(list paths, list pieces, const int[::1] counts, int[::1] des
 
 
 cdef int _write_new(const char *path, Py_buffer *pieces, Py_ssize_t count, int *problem) noexcept nogil:
-    """Return the descriptor of a new file; -1 on an error (its number), and then there is no file."""
+    """Return the descriptor of a new file; on an error -1, with the error number in ``problem`` and without a file."""
     cdef Py_ssize_t i, at
     cdef ssize_t got
     cdef int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o666)
@@ -399,12 +401,12 @@ cdef int _write_new(const char *path, Py_buffer *pieces, Py_ssize_t count, int *
 
 
 cdef list _encoded(list paths):
-    """Return paths as the system has them: bytes."""
+    """Return paths as bytes, in the encoding of the file system."""
     return [PyUnicode_EncodeFSDefault(<str?> path) for path in paths]
 
 
 cdef const char **_names(list paths) except NULL:
-    """Return the paths as C has them, to be freed; they live as long as the list is not changed."""
+    """Return an array of C strings, which the caller frees; it is valid as long as the list is not changed."""
     cdef Py_ssize_t i, n = len(paths)
     cdef bytes path
     cdef const char **names = <const char **> malloc((n + 1) * sizeof(char *))
@@ -423,9 +425,9 @@ cdef const char **_names(list paths) except NULL:
 
 
 def resident(int fd, long long size):
-    """Return which part of the first ``size`` bytes of a file the system has in memory, from 0 to 1.
+    """Return the share of the first ``size`` bytes of a file that is in the system's cache, from 0 to 1.
 
-    1 where it does not tell: it is asked with mincore(2), which answers those who might write to the file.
+    Returns 1 if the system does not report it: mincore(2) answers only users who may write to the file.
     """
     cdef long long pages, found
     cdef unsigned char *seen

@@ -1,8 +1,8 @@
-"""Which integers are equal: numbers for them, the rows of each, and pairs of rows, for groups and joins of queries.
+"""Equal integers: consecutive numbers for distinct keys, the rows of each key, and pairs of rows, for groups and joins.
 
-Where the keys lie close together they are looked up in an array, else in a hash table with open addressing. Both number
-them as they first appear, so that the seed of the hash changes no result: it keeps keys that someone chose from all
-falling into one place. The oracle is NumPy in unit_tests/lakebed/native.
+Keys in a narrow range are looked up in an array, other keys in a hash table with open addressing. Both number the keys
+in the order of their first appearance, so the seed of the hash changes no result; it prevents keys that an attacker
+chose from colliding. Tests in unit_tests/lakebed/native compare the results with NumPy.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -14,20 +14,20 @@ cdef extern from "lakebed/native/stream_copy.h" nogil:
     void prefetch_line(const uint8_t *place)
 
 cdef enum:
-    SPARSE = 8  # places of the array for each key; more of them are mostly empty
+    SPARSE = 8  # maximum number of array entries per key; a larger array would be mostly empty
     LEAST_SPAN = 65536
     FIRST_BITS = 12
-    AHEAD = 16  # keys whose places in memory are asked for before they are looked at
-    PIECE = 1048576  # keys, or pairs, between two calls of `tick`
+    AHEAD = 16  # number of keys whose slots are prefetched before they are read
+    PIECE = 1048576  # number of keys, or pairs, between two calls of `tick`
 
 
 cdef struct Slot:
     int64_t key
-    int64_t number  # from 1; 0 where there is none
+    int64_t number  # from 1; 0 for an empty slot
 
 
 cdef struct Table:
-    int64_t* array  # number of a key less `low`, from 1; NULL where there is a hash table
+    int64_t* array  # number of key - `low`, from 1; NULL if a hash table is used
     Slot* slots
     uint64_t low, span, seed
     int64_t count
@@ -42,7 +42,7 @@ cdef inline uint64_t place(const Table* table, int64_t key) noexcept nogil:
 
 
 cdef inline Slot* slot_of(const Table* table, int64_t key) noexcept nogil:
-    """Return the place of a key, or the empty one where it belongs; there is always one."""
+    """Return the slot of a key, or the empty slot for it; the table is never full."""
     cdef uint64_t mask = (<uint64_t> 1 << table.bits) - 1, at = place(table, key)
     while table.slots[at].number != 0 and table.slots[at].key != key:
         at = (at + 1) & mask
@@ -50,7 +50,7 @@ cdef inline Slot* slot_of(const Table* table, int64_t key) noexcept nogil:
 
 
 cdef int prepare(Table* table, const int64_t* keys, Py_ssize_t n, uint64_t seed) noexcept nogil:
-    """Make an empty table for keys; -1 if there is no memory."""
+    """Make an empty table for keys; return -1 if memory is short."""
     cdef int64_t low = keys[0], high = keys[0]
     cdef Py_ssize_t i
     table.array, table.slots, table.count, table.seed, table.bits = NULL, NULL, 0, seed, FIRST_BITS
@@ -66,7 +66,7 @@ cdef int prepare(Table* table, const int64_t* keys, Py_ssize_t n, uint64_t seed)
 
 
 cdef int grow(Table* table) noexcept nogil:
-    """Make twice as many places; -1 if there is no memory."""
+    """Double the number of slots; return -1 if memory is short."""
     cdef Slot* old = table.slots
     cdef size_t size = <size_t> 1 << table.bits, i
     cdef Slot* made = <Slot*> calloc(size * 2, sizeof(Slot))
@@ -82,7 +82,7 @@ cdef int grow(Table* table) noexcept nogil:
 
 
 cdef int number(Table* table, const int64_t* keys, Py_ssize_t n, int64_t* numbers) noexcept nogil:
-    """Give each key a number from 0, as they first appear; -1 if there is no memory."""
+    """Number keys from 0 in the order of their first appearance; return -1 if memory is short."""
     cdef Py_ssize_t i
     cdef int64_t* known
     cdef Slot* slot
@@ -110,7 +110,7 @@ cdef int number(Table* table, const int64_t* keys, Py_ssize_t n, int64_t* number
 
 
 cdef void find(const Table* table, const int64_t* keys, Py_ssize_t n, int64_t* numbers) noexcept nogil:
-    """Return the number of each key, -1 for one that has none."""
+    """Write the number of each key into ``numbers``, -1 for a key without a number."""
     cdef Py_ssize_t i
     cdef uint64_t at
     if table.array != NULL:
@@ -125,7 +125,7 @@ cdef void find(const Table* table, const int64_t* keys, Py_ssize_t n, int64_t* n
 
 
 cdef int number_all(Table* table, const int64_t[::1] keys, int64_t[::1] numbers, object tick) except -2:
-    """Give each key a number, piece by piece; -1 if there is no memory."""
+    """Number keys, and call ``tick`` after each piece; return -1 if memory is short."""
     cdef Py_ssize_t n = keys.shape[0], at = 0, size
     cdef int told = 0
     while at < n and told == 0:
@@ -139,14 +139,14 @@ cdef int number_all(Table* table, const int64_t[::1] keys, int64_t[::1] numbers,
 
 
 def numbered(const int64_t[::1] keys, uint64_t seed, tick=None):
-    """Number keys from 0, as they first appear.
+    """Number keys from 0 in the order of their first appearance.
 
     Parameters
     ----------
     seed
-        Any number that who chose the keys does not know.
+        Any number that the author of the keys does not know.
     tick
-        Called again and again; what it raises ends this.
+        Function that is called repeatedly; its error ends the call.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def numbered(const int64_t[::1] keys, uint64_t seed, tick=None):
     Raises
     ------
     MemoryError
-        If there is not enough.
+        If memory is short.
     """
     cdef Py_ssize_t n = keys.shape[0], i
     cdef Table table
@@ -188,17 +188,17 @@ def numbered(const int64_t[::1] keys, uint64_t seed, tick=None):
 
 
 def matched(const int64_t[::1] keys, const int64_t[::1] asked, uint64_t seed, tick=None):
-    """Number keys as :func:`numbered` does, and find others among them; `seed` and `tick` are as there.
+    """Number keys as :func:`numbered` does, and look up other keys; `seed` and `tick` as in :func:`numbered`.
 
     Returns
     -------
-    The number of each row of ``keys``, that of each row of ``asked``, -1 where it is none of the keys: int64 both; and
-    how many numbers there are.
+    The number of each row of ``keys``, int64; the number of each row of ``asked``, int64, -1 if ``keys`` lack it; and
+    the number of distinct keys.
 
     Raises
     ------
     MemoryError
-        If there is not enough.
+        If memory is short.
     """
     cdef Py_ssize_t n = keys.shape[0], m = asked.shape[0], at = 0, size
     cdef Table table
@@ -228,16 +228,16 @@ def matched(const int64_t[::1] keys, const int64_t[::1] asked, uint64_t seed, ti
 
 
 def gathered(const int64_t[::1] numbers, int64_t count, tick=None):
-    """Return the rows of each number, in order, one number behind the other; rows with a number below 0 are left out.
+    """Return the rows sorted by their number, without rows whose number is negative.
 
     Parameters
     ----------
     tick
-        Called again and again; what it raises ends this.
+        Function that is called repeatedly; its error ends the call.
 
     Returns
     -------
-    The rows, int64; and where each number's begin, and the end of the last's: int64, shape (count + 1,).
+    The rows, int64; and the start of the rows of each number, followed by the end: int64, shape (count + 1,).
 
     Raises
     ------
@@ -254,9 +254,9 @@ def gathered(const int64_t[::1] numbers, int64_t count, tick=None):
         for i in range(n):
             high = numbers[i] if numbers[i] > high else high
     if high >= count:
-        raise IndexError(f"there are {count} numbers, and {high} is another one")
+        raise IndexError(f"number {high} is not below {count}")
     with nogil:
-        # Two places on: while rows are put down, ends[x + 1] goes from the begin of x to its end.
+        # Count number x in ends[x + 2]: ends[x + 1] then moves from the start of x to its end while rows are written.
         for i in range(n):
             if numbers[i] >= 0:
                 ends[numbers[i] + 2] += 1
@@ -280,51 +280,53 @@ def gathered(const int64_t[::1] numbers, int64_t count, tick=None):
 
 
 cdef int64_t pair_count(const int64_t[::1] numbers, Py_ssize_t rows, const int64_t[::1] ends) except -1:
-    """Return how many pairs there are; everything that leads outside is refused."""
+    """Return the number of pairs; refuse numbers and ends that are out of range."""
     cdef Py_ssize_t i, n = numbers.shape[0]
     cdef int64_t total = 0, most = ends.shape[0] - 1, x
     for i in range(ends.shape[0]):
         if ends[i] < (ends[i - 1] if i else 0) or ends[i] > rows:
-            raise IndexError(f"end {i} lies outside of {rows} rows, or before the one before")
+            raise IndexError(f"end {i} is outside of {rows} rows, or less than the previous end")
     for i in range(n):
         x = numbers[i]
         if x < 0:
             continue
         if x >= most:
-            raise IndexError(f"there are {most} numbers, and row {i} has another one")
+            raise IndexError(f"row {i} has the number {x}, which is not below {most}")
         total += ends[x + 1] - ends[x]
     return total
 
 
 def count_pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64_t[::1] ends):
-    """Return how many pairs :func:`pairs` makes.
+    """Return the number of pairs that :func:`pairs` makes.
 
     Raises
     ------
     IndexError
-        If a number has no rows, or these are not there.
+        If a number is not below ``len(ends) - 1``, or ``ends`` exceed the rows.
     """
     return pair_count(numbers, rows.shape[0], ends)
 
 
 def pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64_t[::1] ends, tick=None):
-    """Pair each row with all rows of its number, as :func:`gathered` has put them side by side.
+    """Pair each row with all rows of its number in a result of :func:`gathered`.
 
     Parameters
     ----------
     numbers
-        Of each row; those below 0 have no partner.
+        Number of each row; rows with a negative number have no partner.
+    rows, ends
+        The result of :func:`gathered`.
     tick
-        Called again and again; what it raises ends this.
+        Function that is called repeatedly; its error ends the call.
 
     Returns
     -------
-    The rows of ``numbers`` in order, and the other row of each pair: int64 both.
+    The row of ``numbers``, ascending, and the other row of each pair: int64 both.
 
     Raises
     ------
     IndexError
-        If a number has no rows, or these are not there.
+        If a number is not below ``len(ends) - 1``, or ``ends`` exceed the rows.
     """
     cdef Py_ssize_t i = 0, n = numbers.shape[0]
     cdef int64_t total = pair_count(numbers, rows.shape[0], ends), x, j = -1, stop, end, at = 0
@@ -338,7 +340,7 @@ def pairs(const int64_t[::1] numbers, const int64_t[::1] rows, const int64_t[::1
                 if x < 0:
                     i += 1
                     continue
-                if j < 0:  # else the row goes on where the piece before ended
+                if j < 0:  # otherwise the previous piece ended within the pairs of this row
                     j = ends[x]
                 stop = min(ends[x + 1], j + end - at)
                 while j < stop:

@@ -1,4 +1,4 @@
-"""Many arrays put back to back: of one dtype and rank (FORMAT.md 5.3), or of one size. Its oracle is plain NumPy."""
+"""Many arrays copied back to back: of one dtype and rank (FORMAT.md 5.3), or of one size. Tests compare with NumPy."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -25,12 +25,12 @@ def gather_arrays(list values, object dtype, int ndim):
     values
         Arrays, or None for empty samples.
     dtype, ndim
-        What all of them must have.
+        Required dtype and rank of all arrays.
 
     Returns
     -------
     The bytes (uint8), the shapes (uint32, shape (samples, ndim)), zeros for None, and the sizes in bytes (uint32).
-    None if a value is anything else than a C-contiguous array of that dtype and rank: then nothing was copied.
+    None, without a copy, if a value is neither None nor a C-contiguous array of that dtype and rank.
     """
     cdef Py_ssize_t n = len(values), i
     cdef int64_t total = 0
@@ -92,23 +92,23 @@ cdef void _copy(Py_buffer* views, Py_ssize_t n, uint8_t[::1] out):
 
 
 def copy_samples(list sources, const int64_t[::1] starts, uint8_t[:, ::1] out, bint streamed):
-    """Copy samples of one size to neighbouring places.
+    """Copy samples of one size to the rows of an array.
 
     Parameters
     ----------
     sources
-        For each sample a contiguous buffer that holds it.
+        For each sample a contiguous buffer that contains it.
     starts
         First byte of each sample in its buffer: int64, shape (samples,).
     out
-        Where they go: uint8, shape (samples, bytes).
+        Target: uint8, shape (samples, bytes).
     streamed
-        Write past the cache: for more than it holds, or what is not read soon.
+        Bypass the processor's cache: for samples that are larger than the cache, or are not read soon.
 
     Raises
     ------
     ValueError
-        If there are not as many sources and starts as places, or a sample leaves its buffer; nothing was copied then.
+        If the numbers of sources, starts and rows differ, or a sample extends beyond its buffer; nothing was copied.
     """
     cdef Py_ssize_t n = out.shape[0], size = out.shape[1], i
     cdef Py_buffer* views
@@ -143,14 +143,14 @@ def copy_samples(list sources, const int64_t[::1] starts, uint8_t[:, ::1] out, b
 
 
 def copy_bytes(uint8_t[::1] out, source):
-    """Copy all bytes of a contiguous buffer to the start of another, which stays in the cache.
+    """Copy all bytes of a contiguous buffer to the start of another, through the processor's cache.
 
-    NumPy's own copies take up to seven times as long where the target lies a few bytes beyond the source, modulo 4096.
+    NumPy's own copies take up to seven times as long if the target is a few bytes beyond the source, modulo 4096.
 
     Raises
     ------
     ValueError
-        If the target is shorter; nothing was copied then.
+        If the target is shorter; nothing was copied.
     """
     cdef Py_buffer view
     PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
@@ -164,7 +164,7 @@ def copy_bytes(uint8_t[::1] out, source):
         PyBuffer_Release(&view)
 
 
-# Rows of which the places are looked up, and their memory asked for, before the first of them is copied.
+# Before the first of some rows is copied, AHEAD rows are located, and LINES_AHEAD cache lines of each are prefetched.
 cdef enum:
     AHEAD = 32
     LINES_AHEAD = 8
@@ -172,16 +172,16 @@ cdef enum:
 
 @cython.auto_pickle(False)
 cdef class RowSources:
-    """Where the rows of a tensor lie whose samples all have one size: in which buffer, and which blocks are verified.
+    """Locations of the rows of a tensor whose samples all have one size: buffers of chunks, and their verified blocks.
 
     Parameters
     ----------
     last
         Last row of each chunk: uint64, shape (chunks,).
     item
-        Bytes of a sample, at least 1.
+        Number of bytes of a sample, at least 1.
     block
-        Bytes that one checksum is of.
+        Number of bytes that one checksum covers.
 
     Raises
     ------
@@ -201,7 +201,7 @@ cdef class RowSources:
         cdef Py_ssize_t i
         for i in range(1, last.shape[0]):
             if last[i] < last[i - 1]:
-                raise ValueError(f"the last row of chunk {i} is before that of the one before")
+                raise ValueError(f"the last row of chunk {i} is less than that of the previous chunk")
         self.last, self.item, self.block, self.count = last, item, block, last.shape[0]
         self.data = <Py_buffer*> calloc(self.count + 1, sizeof(Py_buffer))
         self.seen = <Py_buffer*> calloc(self.count + 1, sizeof(Py_buffer))
@@ -209,7 +209,7 @@ cdef class RowSources:
         if self.data == NULL or self.seen == NULL or self.start == NULL:
             raise MemoryError()
         for i in range(self.count):
-            self.start[i] = -1  # not there
+            self.start[i] = -1  # the chunk was not added
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -223,26 +223,26 @@ cdef class RowSources:
         free(self.start)
 
     def has(self, Py_ssize_t chunk):
-        """Whether a chunk was put in."""
+        """Return whether a chunk was added."""
         return 0 <= chunk < self.count and self.start[chunk] >= 0
 
     def put(self, Py_ssize_t chunk, object data, Py_ssize_t start, object seen):
-        """Put in the file of a chunk, whose samples begin at byte ``start``.
+        """Add the file of a chunk, whose samples begin at byte ``start``.
 
         Parameters
         ----------
         seen
-            One byte per block, not 0 when it is verified; empty if nothing is to be verified.
+            One byte per block, nonzero if the block is verified; empty if blocks need not be verified.
 
         Raises
         ------
         ValueError
-            If there is no such chunk, it was put in before, or its samples leave the buffer.
+            If the chunk does not exist or was added before, or its samples extend beyond the buffer.
         """
         cdef Py_buffer found, blocks
         cdef uint64_t rows
         if not 0 <= chunk < self.count or self.start[chunk] >= 0:
-            raise ValueError(f"chunk {chunk} of {self.count} is not there, or was put in before")
+            raise ValueError(f"chunk {chunk} of {self.count} does not exist, or was added before")
         rows = self.last[chunk] + 1 if chunk == 0 else self.last[chunk] - self.last[chunk - 1]
         PyObject_GetBuffer(data, &found, PyBUF_SIMPLE)
         try:
@@ -258,16 +258,16 @@ cdef class RowSources:
         self.data[chunk], self.seen[chunk], self.start[chunk] = found, blocks, start
 
     def take(self, const int64_t[::1] rows, uint8_t[::1] out, Py_ssize_t done):
-        """Copy samples into ``out``, back to back, as far as their chunks are there and verified.
+        """Copy samples into ``out``, back to back, up to the first whose chunk is missing or whose block is unverified.
 
         Parameters
         ----------
         done
-            How many samples are there already.
+            Number of samples that were copied by earlier calls.
 
         Returns
         -------
-        How many are there now: less than all if the next one's chunk is not there, or a block of it is not verified.
+        The number of samples copied so far; if some remain, the caller adds or verifies the chunk of the next sample.
 
         Raises
         ------
@@ -302,7 +302,7 @@ cdef class RowSources:
         return i
 
     cdef const uint8_t* _find(self, uint64_t row) noexcept nogil:
-        """Find a row of the tensor; NULL if its chunk is not there or not verified."""
+        """Return the address of a row of the tensor; NULL if its chunk is missing or its block is unverified."""
         cdef Py_ssize_t low = 0, size = self.count, half, start, block
         cdef const uint8_t* seen
         while size > 1:

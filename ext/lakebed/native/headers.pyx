@@ -1,7 +1,7 @@
 """Headers of JPEG (ITU-T T.81, annex B) and PNG (W3C PNG, section 5) files: extents, channels, depth, EXIF or not.
 
-Every read is checked against the end of its buffer first. A batch costs one loop without Python per file; what a file
-may still hide from a header is found out by its decoder.
+Every read is checked against the end of its buffer first. A batch is read by one loop, without Python code per file;
+damage behind the header is found by the decoder.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -11,9 +11,9 @@ from libc.string cimport memcmp
 import numpy as np
 
 # Flags of a header.
-EXIF = 1      # there is EXIF in it
-PLAIN = 2     # 8 bits per channel of the usual kinds: the array is uint8 of the shape that the header says
-DAMAGED = 4   # no header of the kind
+EXIF = 1      # the file has EXIF data
+PLAIN = 2     # 8 bits per channel and a common colour type: the array is uint8 with the shape in the header
+DAMAGED = 4   # the file has no valid header
 
 cdef enum:
     F_EXIF = 1
@@ -55,7 +55,7 @@ cdef void read_jpeg(const uint8_t* p, int64_t n, Header* h) noexcept nogil:
         fail(h, "it does not start with FF D8")
         return
     while True:
-        while at < n and p[at] != 0xFF:     # decoders skip what lies between segments
+        while at < n and p[at] != 0xFF:     # decoders skip bytes between segments
             at += 1
         while at < n and p[at] == 0xFF:
             at += 1
@@ -100,7 +100,7 @@ cdef void read_jpeg(const uint8_t* p, int64_t n, Header* h) noexcept nogil:
 
 
 cdef inline uint32_t png_channels(uint32_t kind, uint32_t depth) noexcept nogil:
-    """Return the channels of a colour type, 0 if the depth does not go with it (PNG 11.2.1)."""
+    """Return the number of channels of a colour type, 0 if it does not allow the depth (PNG 11.2.1)."""
     cdef bint any_depth = depth == 1 or depth == 2 or depth == 4 or depth == 8
     if kind == 0:
         return 1 if any_depth or depth == 16 else 0
@@ -116,7 +116,7 @@ cdef inline uint32_t png_channels(uint32_t kind, uint32_t depth) noexcept nogil:
 
 
 cdef void read_png(const uint8_t* p, int64_t n, Header* h) noexcept nogil:
-    """Read IHDR; look through the other chunks for EXIF."""
+    """Read IHDR, and search the other chunks for EXIF data."""
     cdef int64_t at = 33
     cdef uint32_t length
     h.height = h.width = h.channels = h.depth = h.kind = h.flags = 0

@@ -1,23 +1,23 @@
 # cython: auto_pickle=False
-"""Objects in long arrays of JSON text (RFC 8259): where each one lies, what its members are, and members as columns.
+"""Objects in long arrays of JSON text (RFC 8259): the position of each object, its members, and members as columns.
 
-An array is gone through once, by :class:`ArrayScanner`, which makes no object of what it finds: of an element it notes
-where it begins and ends, and its *shape*, which is the keys of its members and of what kind each value is. Most
-elements of an array have the same few shapes. Members of any elements are read later, by their number in the shape:
-as columns of numbers (:func:`columns`), or as Python has them (:func:`values`).
+:class:`ArrayScanner` reads an array once and makes no Python object of its elements. Of each element it records the
+start, the end and the *shape*: the keys of its members, and the kind of each value. Most elements of an array have one
+of a few shapes. Members are read later, by their number in the shape: as columns of numbers (:func:`columns`), or as
+Python values (:func:`values`).
 
     kind    value
     n       null, true, false
     i       an integer
-    f       another number; NaN and the infinities, too, as Python's json has them
+    f       another number; also NaN and the infinities, which Python's json accepts
     s       a string
     o       an object
     I       an array of integers, not empty
     F       an array of numbers, not empty
     A       any other array
 
-Text is taken as Python's json takes it. Numbers become the nearest double: those of up to 15 digits or so by one
-exact division or multiplication, others by Python's own function.
+The same texts are accepted as by Python's json. Numbers become the nearest double: numbers of up to about 15 digits by
+one exact division or multiplication, other numbers by Python's own function.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -34,7 +34,7 @@ import numpy as np
 cdef extern from *:
     """
     #include <float.h>
-    /* Whether a product of two doubles is rounded once, as it is not where they are computed with more digits. */
+    /* Whether a product of two doubles is rounded only once; not so if the processor computes with more digits. */
     #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD == 0
     #define LB_ROUNDS_ONCE 1
     #else
@@ -47,8 +47,8 @@ cdef extern from *:
     const double[23] lb_powers
 
 cdef enum:
-    MOST_DEPTH = 300        # arrays and objects around one another
-    MOST_TEXT = 800         # bytes of a number, after which nothing says more about the nearest double
+    MOST_DEPTH = 300        # maximum depth of nested arrays and objects
+    MOST_TEXT = 800         # number of bytes of a number that suffice to determine the nearest double
     MOST_EXPONENT = 100_000
     MOST_SHAPES = 1 << 20
 
@@ -67,7 +67,7 @@ FAULTS = {
     CUT: "the end is missing",
     NO_VALUE: "a value was expected",
     BAD_STRING: "a string holds a control character or a wrong escape",
-    BAD_NUMBER: "this is no number",
+    BAD_NUMBER: "this is not a number",
     NO_COLON: "':' was expected",
     NO_COMMA: "',' or the end of an array or an object was expected",
     NO_KEY: "a key was expected",
@@ -76,7 +76,7 @@ FAULTS = {
 
 
 class JsonTextError(ValueError):
-    """Text that is no JSON: ``at`` is the byte, ``what`` says what is wrong."""
+    """Text that is not JSON: ``at`` is the position of the error in bytes, ``what`` its description."""
 
     def __init__(self, at, what):
         super().__init__(f"no JSON at byte {at:,}: {what}")
@@ -86,17 +86,17 @@ class JsonTextError(ValueError):
 cdef struct Text:
     const uint8_t* begin
     const uint8_t* end
-    const uint8_t* wrong    # where the fault is
+    const uint8_t* wrong    # position of the fault
     Fault fault
 
 
 cdef struct Number:
     const uint8_t* begin
     const uint8_t* end
-    uint64_t digits         # all of them, as far as 19 go
-    int64_t exponent        # of ten
+    uint64_t digits         # the first 19 significant digits
+    int64_t exponent        # power of ten
     bint is_integer
-    bint is_exact           # whether the digits are all
+    bint is_exact           # whether `digits` has all digits
     bint is_negative
     uint8_t special         # N for NaN, I for infinity
 
@@ -118,7 +118,7 @@ cdef inline bint is_hex(uint8_t c) noexcept nogil:
 
 
 cdef const uint8_t* string(Text* text, const uint8_t* p) noexcept nogil:
-    """Return what is behind the string that begins at a quote."""
+    """Read a string from its first quote on; return the position after it."""
     cdef const uint8_t* end = text.end
     cdef uint8_t c
     p += 1
@@ -158,10 +158,10 @@ cdef inline bint is_digit(uint8_t c) noexcept nogil:
 
 
 cdef const uint8_t* number(Text* text, const uint8_t* p, Number* found) noexcept nogil:
-    """Read a number; what is behind it is for the caller to look at."""
+    """Read a number; return the position after it, whose byte the caller must check."""
     cdef const uint8_t* end = text.end
     cdef const uint8_t* first
-    cdef int kept = 0       # digits that are in the number, without zeros before them
+    cdef int kept = 0       # number of digits in the result, without leading zeros
     cdef int64_t exponent = 0
     cdef bint is_small
     found.begin = p
@@ -224,7 +224,7 @@ cdef const uint8_t* number(Text* text, const uint8_t* p, Number* found) noexcept
 
 
 cdef const uint8_t* value(Text* text, const uint8_t* p, int depth, uint8_t* kind) noexcept nogil:
-    """Go over a value, and tell its kind; return what is behind it."""
+    """Skip a value and determine its kind; return the position after it."""
     cdef const uint8_t* end = text.end
     cdef Number found
     if p == end:
@@ -250,7 +250,7 @@ cdef const uint8_t* value(Text* text, const uint8_t* p, int depth, uint8_t* kind
 
 
 cdef const uint8_t* elements(Text* text, const uint8_t* p, int depth, uint8_t* kind) noexcept nogil:
-    """Go over an array from its bracket on."""
+    """Skip an array from its bracket on, and determine its kind."""
     cdef const uint8_t* end = text.end
     cdef uint8_t of = 0
     if depth > MOST_DEPTH:
@@ -279,7 +279,7 @@ cdef const uint8_t* elements(Text* text, const uint8_t* p, int depth, uint8_t* k
 
 
 cdef inline const uint8_t* key(Text* text, const uint8_t* p) noexcept nogil:
-    """Go over a key and its colon, to its value."""
+    """Skip a key and its colon; return the position of its value."""
     cdef const uint8_t* end = text.end
     if p == end:
         return fail(text, p, CUT)
@@ -297,7 +297,7 @@ cdef inline const uint8_t* key(Text* text, const uint8_t* p) noexcept nogil:
 
 
 cdef inline const uint8_t* after_member(Text* text, const uint8_t* p, bint* is_last) noexcept nogil:
-    """Go to the key of the next member, or behind the object."""
+    """Return the position of the next member's key, or the position after the object."""
     cdef const uint8_t* end = text.end
     p = space(p, end)
     if p == end:
@@ -311,14 +311,14 @@ cdef inline const uint8_t* after_member(Text* text, const uint8_t* p, bint* is_l
 
 
 cdef inline const uint8_t* first_member(Text* text, const uint8_t* p, bint* is_empty) noexcept nogil:
-    """Go from the brace of an object to its first key, or behind an object without any."""
+    """Return the position of an object's first key, or the position after an empty object."""
     p = space(p + 1, text.end)
     is_empty[0] = p < text.end and p[0] == c"}"
     return p + 1 if is_empty[0] else p
 
 
 cdef const uint8_t* members(Text* text, const uint8_t* p, int depth) noexcept nogil:
-    """Go over an object from its brace on."""
+    """Skip an object from its brace on."""
     cdef bint is_last = False
     cdef uint8_t of = 0
     if depth > MOST_DEPTH:
@@ -339,7 +339,7 @@ cdef const uint8_t* members(Text* text, const uint8_t* p, int depth) noexcept no
 
 
 cdef inline bint as_integer(const Number* found, int64_t* to) noexcept nogil:
-    """Tell whether a number is an integer of 64 bits, and give it."""
+    """Tell whether a number is an integer of 64 bits, and write it to ``to``."""
     cdef uint64_t most = <uint64_t> 1 << 63
     if not found.is_integer or not found.is_exact:
         return False
@@ -353,7 +353,7 @@ cdef inline bint as_integer(const Number* found, int64_t* to) noexcept nogil:
 
 
 cdef inline int as_double(const Number* found, double* to) except -1 nogil:
-    """Give the nearest double; return 0 for integers beyond all doubles, which Python refuses."""
+    """Write the nearest double to ``to``; return 0 for integers beyond the largest double, which Python refuses."""
     cdef double digits = <double> found.digits
     if (
         LB_ROUNDS_ONCE
@@ -363,7 +363,7 @@ cdef inline int as_double(const Number* found, double* to) except -1 nogil:
         and -22 <= found.exponent <= 22
     ):
         digits = digits / lb_powers[-found.exponent] if found.exponent < 0 else digits * lb_powers[found.exponent]
-        # As Python has it, the integer -0 is 0, and -0.0 is not.
+        # As in Python, the integer -0 is 0, but -0.0 keeps its sign.
         to[0] = -digits if found.is_negative and (found.digits or not found.is_integer) else digits
         return 1
     return slow_double(found, to)
@@ -383,7 +383,7 @@ cdef int slow_double(const Number* found, double* to) except -1 with gil:
     return 1
 
 
-# -- bytes that grow -----------------------------------------------------------------------------------------------
+# -- growing buffers -----------------------------------------------------------------------------------------------
 
 
 cdef struct Grown:
@@ -430,7 +430,7 @@ cdef array_of(const Grown* of, dtype):
 
 
 cdef class _Held:
-    """A buffer that is held while it is looked through."""
+    """A buffer that is held while it is read."""
 
     cdef Py_buffer buffer
     cdef Text text
@@ -448,23 +448,23 @@ cdef class _Held:
         return JsonTextError(self.text.wrong - self.text.begin, FAULTS[self.text.fault])
 
 
-# -- an array, once ------------------------------------------------------------------------------------------------
+# -- scanning of an array ------------------------------------------------------------------------------------------
 
 
 def value_span(data, Py_ssize_t at):
-    """Return where the next value begins and ends, spaces aside.
+    """Return the start and the end of the next value, without the spaces around it.
 
     Parameters
     ----------
     data
         A contiguous buffer of UTF-8.
     at
-        Byte from which on it is looked for.
+        Byte at which the search begins.
 
     Raises
     ------
     JsonTextError
-        If there is none.
+        If no valid value follows.
     """
     cdef _Held held = _Held(data)
     if not 0 <= at <= held.buffer.len:
@@ -478,28 +478,28 @@ def value_span(data, Py_ssize_t at):
 
 
 cdef class ArrayScanner:
-    """Goes through an array of objects.
+    """A scanner of an array of objects.
 
     Parameters
     ----------
     data
-        A contiguous buffer of UTF-8, which must not change meanwhile.
+        A contiguous buffer of UTF-8, which must not change during the scan.
     at
         Byte of the opening bracket.
     wanted
-        Keys of members whose places are told.
+        Keys of members whose positions are reported.
 
     Attributes
     ----------
     at
-        Byte of the next element; at the end, the one behind the array.
+        Byte of the next element; at the end, the byte after the array.
     is_over
-        Whether there is no further element.
+        Whether no further element follows.
     shapes
-        (keys, kinds) by number: keys of the members, of keys that come again only the last one, and a letter for the
-        kind of each. Of what is no object, None.
+        (keys, kinds) of each shape: the distinct keys of the members, and a letter for the kind of each; of repeated
+        keys the last one counts. None for elements that are not objects.
     members
-        By shape the number in the text of each of its keys, as :func:`columns` takes it.
+        For each shape, the number in the text of each of its keys, which :func:`columns` needs.
     """
 
     cdef _Held held
@@ -509,8 +509,8 @@ cdef class ArrayScanner:
     cdef readonly list shapes
     cdef readonly list members
     cdef dict known             # signature -> number of the shape
-    cdef list wanted_at         # by shape: the member of each key that is wanted; -1 for none
-    cdef bytes last             # signature of the element before, and its shape
+    cdef list wanted_at         # for each shape, the member of each wanted key; -1 if the shape lacks it
+    cdef bytes last             # signature of the previous element, and its shape
     cdef int last_shape
     cdef Grown signature, inner, starts, ends, numbers, spans
 
@@ -539,23 +539,24 @@ cdef class ArrayScanner:
         return self.position
 
     def next(self, Py_ssize_t most):
-        """Return what there is of the next elements.
+        """Scan the next elements.
 
         Parameters
         ----------
         most
-            How many at most.
+            Maximum number of elements.
 
         Returns
         -------
         tuple
-            Where they begin and end: int64, shape (elements,). The number of the shape of each: int64. Where values of
-            wanted keys begin and end, -1 where there are none: int64, shape (elements, keys, 2).
+            The starts, and the ends, of the elements: int64, shape (elements,) each. The number of each element's
+            shape: int64. The start and end of the value of each wanted key, -1 if missing: int64, shape (elements,
+            keys, 2).
 
         Raises
         ------
         JsonTextError
-            If the text is no JSON.
+            If the text is not JSON.
         """
         cdef Text* text = &self.held.text
         cdef const uint8_t* p = text.begin + self.position
@@ -591,7 +592,7 @@ cdef class ArrayScanner:
         )
 
     cdef const uint8_t* element(self, const uint8_t* p) except? NULL:
-        """Go over an element; note the places of its values, and in the signature its keys and kinds."""
+        """Skip an element; record the positions of its values, and its keys and kinds in the signature."""
         cdef Text* text = &self.held.text
         cdef const uint8_t* begin
         cdef bint is_last = False
@@ -620,7 +621,7 @@ cdef class ArrayScanner:
         return p
 
     cdef int element_shape(self) except -1:
-        """Return the number of the shape of the element that was gone over."""
+        """Return the number of the shape of the last element."""
         cdef Py_ssize_t size = self.signature.size
         if self.last is not None and len(self.last) == size:
             if size == 0 or memcmp(<const char*> self.last, self.signature.data, size) == 0:
@@ -632,7 +633,7 @@ cdef class ArrayScanner:
         return self.last_shape
 
     cdef int new_shape(self, bytes signature) except -1:
-        """Take in a shape that was not there before; its keys stand in it as in the text."""
+        """Add a new shape and return its number; the signature has the keys as they are in the text."""
         cdef int number = len(self.shapes)
         if number >= MOST_SHAPES:
             raise JsonTextError(self.position, f"objects have more than {MOST_SHAPES:,} kinds of keys")
@@ -657,19 +658,19 @@ cdef class ArrayScanner:
 
 
 def values(data, const int64_t[::1] starts, const int64_t[::1] ends):
-    """Return values as Python's json has them; None where a place is negative.
+    """Return values as Python's json parses them; None for a negative position.
 
     Parameters
     ----------
     data
         A contiguous buffer of UTF-8.
     starts, ends
-        Where each value begins and ends: int64, shape (values,).
+        Start and end of each value: int64, shape (values,).
 
     Raises
     ------
     ValueError
-        If there is no value, or a text is no UTF-8.
+        If a position is not that of a value, or a text is not UTF-8.
     """
     cdef _Held held = _Held(data)
     cdef Py_ssize_t i, count = starts.shape[0], size
@@ -699,14 +700,14 @@ def values(data, const int64_t[::1] starts, const int64_t[::1] ends):
 
 cdef struct Field:
     uint8_t kind
-    Grown values    # numbers, or beginnings and ends
-    Grown parts     # numbers of each part
-    Grown counts    # numbers or parts of each element
+    Grown values    # numbers, or starts and ends of values
+    Grown parts     # count of numbers in each inner array
+    Grown counts    # count of numbers, or of inner arrays, in each element
     Py_ssize_t[3] before
 
 
 cdef class _Fields:
-    """What columns grow in."""
+    """The buffers of the columns while they grow."""
 
     cdef Field* fields
     cdef int count
@@ -745,7 +746,7 @@ cdef class _Fields:
             self.fields[i].counts.size = self.fields[i].before[2]
 
     cdef int add_nothing(self, int i) except -1 nogil:
-        """Let an element have nothing in a column; numbers are 0."""
+        """Add an element without a value to a column; a number becomes 0."""
         cdef Field* field = &self.fields[i]
         if field.kind == c"i" or field.kind == c"f":
             return add_integer(&field.values, 0)
@@ -788,24 +789,24 @@ def columns(
     data
         A contiguous buffer of UTF-8.
     starts, ends
-        Where the objects begin and end, as a scanner told: int64, shape (objects,).
+        Start and end of each object, from a scanner: int64, shape (objects,).
     shapes
-        The number of the shape of each: int64, shape (objects,).
+        The number of each object's shape: int64, shape (objects,).
     members
-        By shape the number of the member that goes into each column, -1 for none: int64, shape (shapes, columns).
+        For each shape, the number of the member for each column, -1 for none: int64, shape (shapes, columns).
     kinds
-        What each column holds: ``i`` integers, ``f`` numbers, ``I`` and ``F`` arrays of these, ``P`` arrays of arrays
-        of pairs of numbers, ``v`` places of values.
+        Type of each column: ``i`` integers, ``f`` numbers, ``I`` and ``F`` arrays of integers or numbers, ``P`` arrays
+        of arrays of pairs of numbers, ``v`` positions of values.
 
     Returns
     -------
     tuple
-        A list of the columns; and whether an object fits none of what is asked for, bool, shape (objects,): of such an
-        object columns have zeros, empty arrays, and no places.
+        A list of the columns; and a mask of the objects of which a value does not fit its column: bool, shape
+        (objects,). In all columns, such objects have zeros, empty arrays, or the positions -1.
 
-        ``i``: int64, shape (objects,); ``f``: float64. ``I``, ``F``: all values, and how many of them each object has.
-        ``P``: all values, how many each inner array has, and how many of these each object has; an object that has
-        something else than an array there, or lacks the member, has none. ``v``: int64, shape (objects, 2).
+        ``i``: int64, shape (objects,); ``f``: float64. ``I``, ``F``: all values, and the number of values of each
+        object. ``P``: all values, their number in each inner array, and the number of inner arrays of each object,
+        which is 0 if the member is missing or not an array. ``v``: start and end, int64, shape (objects, 2).
     """
     cdef Py_ssize_t i, count = starts.shape[0]
     cdef _Held held = _Held(data)
@@ -813,7 +814,7 @@ def columns(
     cdef Text text = held.text
     cdef int given
     if ends.shape[0] != count or shapes.shape[0] != count or members.shape[1] != fields.count:
-        raise ValueError("columns are asked for of as many beginnings, ends and shapes of objects")
+        raise ValueError("the numbers of starts, ends and shapes of objects differ")
     for i in range(fields.count):
         if kinds[i] not in b"ifIFPv":
             raise ValueError(f"no column is of the kind {kinds[i:i + 1]!r}")
@@ -837,7 +838,7 @@ def columns(
 cdef int take(
     Text* text, const uint8_t* whole, Py_ssize_t start, _Fields fields, const int64_t[::1] members
 ) except -1 nogil:
-    """Put members of an object into columns; return whether all of them fit."""
+    """Add the members of an object to the columns; return whether all of them fit."""
     cdef const uint8_t* p = whole + start
     cdef bint is_last = False
     cdef uint8_t kind = 0
@@ -876,7 +877,7 @@ cdef int take(
 
 
 cdef int put(Text* text, const uint8_t* whole, const uint8_t** at, Field* field) except -1 nogil:
-    """Put a value into a column, and go behind it; return whether it fits."""
+    """Add a value to a column, and move ``at`` to the position after it; return whether it fits."""
     cdef const uint8_t* p = at[0]
     cdef uint8_t kind = 0
     cdef int64_t parts = 0, numbers = 0
@@ -923,7 +924,7 @@ cdef int put(Text* text, const uint8_t* whole, const uint8_t** at, Field* field)
 
 
 cdef int put_numbers(Text* text, const uint8_t** at, Field* field, int64_t* count) except -1 nogil:
-    """Put an array of numbers into a column; return whether it is one."""
+    """Add the numbers of an array to a column; return whether the value is an array of numbers."""
     cdef const uint8_t* p = at[0]
     count[0] = 0
     if p == text.end or p[0] != c"[":

@@ -1,8 +1,8 @@
 # cython: auto_pickle=False
 """Keys of rows: hashes of Arrow columns, tables and filters of hashes, the newest row of each key; numbers as texts.
 
-Hashes are rows of two 64-bit words. They hold for one process: the points of the polynomials are drawn at random. The
-oracle of everything here is plain Python in unit_tests. Objects are for one thread at a time.
+Hashes are rows of two 64-bit words. They are valid in one process only, because the points of the polynomials are drawn
+at random. Tests compare all functions with plain Python. Objects are not thread-safe.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -33,8 +33,8 @@ LAYOUT_BYTES = BYTES
 LAYOUT_WIDE_BYTES = WIDE_BYTES
 
 cdef enum:
-    AHEAD = 32  # rows whose memory is asked for before it is used
-    BLOCK_WORDS = 8  # of a filter: one cache line
+    AHEAD = 32  # number of rows whose memory is prefetched
+    BLOCK_WORDS = 8  # words per block of a filter: one cache line
 
 
 cdef class Values:
@@ -45,9 +45,9 @@ cdef class Values:
     layout
         One of LAYOUT_*.
     rows, offset
-        Cells, and cells before the first in every buffer.
+        Number of cells, and number of cells before the first one in every buffer.
     validity, offsets, data
-        The array's buffers; None for those that it has not.
+        The array's buffers; None for a buffer that the array lacks.
 
     Raises
     ------
@@ -87,7 +87,7 @@ cdef class Values:
             PyBuffer_Release(&self.views[i])
 
     cdef const uint8_t* _hold(self, object buffer, Py_ssize_t need) except? NULL:
-        """Take hold of a buffer of at least `need` bytes."""
+        """Acquire a buffer, which must have at least `need` bytes."""
         if buffer is None:
             if need:
                 raise ValueError("a buffer is missing")
@@ -103,7 +103,7 @@ cdef class Values:
 
 
 cdef bint _in_order(const Cells* cells, int64_t size) noexcept nogil:
-    """Tell whether all offsets lie within `size` bytes and never fall."""
+    """Tell whether all offsets are within `size` bytes and never decrease."""
     cdef Py_ssize_t row
     cdef int64_t here, before = offset_at(cells, cells.offset)
     if before < 0:
@@ -167,7 +167,7 @@ def hash_rows(object columns, tuple points, object numbers=None):
     points
         Two integers in [2, 2**61 - 1), drawn at random once per process.
     numbers
-        None, or for each column None or `Values` of texts: one that is not null stands in the place of the cell.
+        None, or for each column None or `Values` of texts: a text that is not null replaces the cell.
 
     Returns
     -------
@@ -212,14 +212,14 @@ def hash_rows(object columns, tuple points, object numbers=None):
 
 
 def numerals(Values texts not None, bint order, bint quoted=False):
-    """Return numbers in one spelling for each value, or as texts that sort like the values.
+    """Return numbers as texts: in one spelling for each value, or such that the texts sort like the values.
 
     Parameters
     ----------
     texts
-        Texts of numbers. Other texts stay as they are, or have no order: null.
+        Texts of numbers. Other texts are returned unchanged; with ``order``, they become null.
     order
-        Whether to return texts that sort.
+        Whether to return texts that sort like the values.
     quoted
         Whether numbers may stand in quotes, with blanks around them.
 
@@ -230,7 +230,7 @@ def numerals(Values texts not None, bint order, bint quoted=False):
     Raises
     ------
     OverflowError
-        If the texts take 2 GiB.
+        If the texts need 2 GiB or more.
     """
     cdef const Cells* cells = &texts.cells
     cdef Py_ssize_t row, used = 0, room = 0, nulls = 0
@@ -305,14 +305,14 @@ cdef inline Span bare(Span text) noexcept nogil:
 
 
 cdef bytes far_numeral(Span text, bint order):
-    """Return what `numerals` does for a number whose exponent is beyond 64 bits."""
+    """Return the result of `numerals` for a number whose exponent is beyond 64 bits."""
     mantissa, _, power = (<bytes> text.data[:text.size]).decode("ascii").lower().partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.lstrip("+-").partition(".")
     whole = whole.lstrip("0")
     shift = len(whole) if whole else -(len(fraction) - len(fraction.lstrip("0")))
     digits = (whole + fraction).strip("0")
-    # Integers of more than 4300 digits are none for Python.
+    # Use Decimal, because Python refuses to parse integers of more than 4300 digits.
     exponent = Context(prec=len(power) + 30, Emax=_MAX_EMAX).add(Decimal(power), Decimal(shift if order else shift - 1))
     magnitude = f"{exponent.copy_abs():f}"
     if not order:
@@ -328,14 +328,14 @@ cdef bytes far_numeral(Span text, bint order):
 
 
 def newest(const int32_t[::1] slots, Py_ssize_t count, object order):
-    """Return for each of `count` slots the newest of the rows that have it; of equal ones the last.
+    """Return for each of `count` slots its newest row; of equally new rows, the last.
 
     Parameters
     ----------
     slots
-        Slot of every row, -1 for rows that do not take part.
+        Slot of every row, -1 for rows to ignore.
     order
-        `Values` that tell newer rows (greater) from older ones, the most significant first.
+        `Values` that are greater in newer rows, the most significant first.
 
     Returns
     -------
@@ -365,14 +365,14 @@ def newest(const int32_t[::1] slots, Py_ssize_t count, object order):
 
 
 def not_older(object left, const int64_t[::1] left_rows, object right, const int64_t[::1] right_rows):
-    """Tell for pairs of rows of two tables whether the left one is as new as the right one, or newer.
+    """Tell for pairs of rows of two tables whether the left row is as new as the right row, or newer.
 
     Parameters
     ----------
     left, right
         `Values` as in `newest`, of the same layouts.
     left_rows, right_rows
-        The pairs.
+        Row numbers of the pairs in each table.
 
     Returns
     -------
@@ -406,9 +406,9 @@ def not_older(object left, const int64_t[::1] left_rows, object right, const int
 
 
 cdef class KeyTable:
-    """Hashes -> slots, which number different keys in the order of their first appearance.
+    """Hashes -> slots, which number distinct keys in the order of their first appearance.
 
-    Open addressing: a place is empty or holds a slot and half of the hash's first word, so that a miss rarely looks at a
+    Open addressing: an entry is empty, or holds a slot and half of the hash's first word, so that a miss rarely reads a
     whole hash.
     """
 
@@ -438,7 +438,7 @@ cdef class KeyTable:
         return self.size * sizeof(uint64_t) + self.room * 2 * sizeof(uint64_t)
 
     cdef inline uint64_t* place(self, uint64_t a, uint64_t b) noexcept nogil:
-        """Return the place of a key, or the empty one where it would go."""
+        """Return the entry of a key, or the empty entry for it."""
         cdef uint64_t mask = <uint64_t> self.size - 1, at = a & mask, tag = a >> 32, held
         cdef uint64_t* key
         while True:
@@ -452,7 +452,7 @@ cdef class KeyTable:
             at = (at + 1) & mask
 
     cdef bint _grow(self) noexcept nogil:
-        """Double the places; False when memory is short, or slots would run out."""
+        """Double the number of entries; return False if memory is short, or 32-bit slots do not suffice."""
         cdef uint64_t* places
         cdef uint64_t* keys
         cdef Py_ssize_t slot
@@ -502,7 +502,7 @@ cdef class KeyTable:
         return result
 
     def find(self, const uint64_t[:, ::1] hashes not None):
-        """Return the slot of each key, -1 for unknown ones: an int32 array of shape (rows,)."""
+        """Return the slot of each key, -1 for unknown keys: an int32 array of shape (rows,)."""
         cdef Py_ssize_t row, rows = _checked(hashes)
         result = np.empty(rows, dtype=np.int32)
         cdef int32_t[::1] slots = result
@@ -515,14 +515,14 @@ cdef class KeyTable:
 
 
 cdef class BloomFilter:
-    """Hashes of which it is known which ones are surely not among them; every key touches one cache line.
+    """A set of hashes that recognises most hashes that are not in it; each test reads one cache line.
 
     Parameters
     ----------
     capacity
-        Keys that it is made for; more only make it say "perhaps" more often.
+        Expected number of keys; with more keys, more unknown keys seem to be in the set.
     bits
-        Bits per key; with 16 about 0.2 % of unknown keys look known when it is full.
+        Bits per key; with 16 bits, about 0.2 % of unknown keys seem to be in a full set.
 
     Source: Bloom, "Space/time trade-offs in hash coding with allowable errors"; Putze and others, "Cache-, hash- and
     space-efficient Bloom filters".

@@ -1,6 +1,6 @@
-"""LZ4 blocks, decoded into memory that is there: no bytes are made anew, and copied, for each block.
+"""LZ4 blocks, decoded into existing memory, so that no block needs a new bytes object and a copy.
 
-The C half lies in ``lz4_block.h``. Python's lock is released where a block takes longer than that.
+The C code is in ``lz4_block.h``. The GIL is released for large blocks.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -12,7 +12,7 @@ cdef extern from "lakebed/native/lz4_block.h" nogil:
     cdef enum:
         LZ4_DONE, LZ4_ENDS, LZ4_LONG, LZ4_SHORT, LZ4_DISTANCE
 
-# Bytes below which the lock is kept.
+# The GIL is kept for blocks with fewer bytes, because releasing it would take longer.
 cdef Py_ssize_t SMALL = 1 << 14
 
 
@@ -37,7 +37,7 @@ def decompress(block, Py_ssize_t size):
 
 
 def decompress_into(block, out):
-    """Decode a block into all of a writable contiguous buffer; what is there is undefined after an error.
+    """Decode a block into all of a writable contiguous buffer, whose content is undefined after an error.
 
     Raises
     ------

@@ -1,19 +1,19 @@
-"""Samples of a chunk that give way to others: the loops behind bulk updates and removals (FORMAT.md 5.1).
+"""Replacement of samples of a chunk: the loops of bulk updates and removals (FORMAT.md 5.1).
 
 Every function checks each row and each offset against the end of its buffer before it is used, and loops without the
-GIL. The oracle is plain Python in unit_tests/lakebed/native/test_merge.py.
+GIL. Tests in unit_tests/lakebed/native/test_merge.py compare with plain Python.
 """
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
 
-# Where the pointer to an empty buffer points: C forbids copying even no bytes from or to NULL.
+# Target of the pointer to an empty buffer, because C forbids NULL even for copies of no bytes.
 cdef uint8_t nothing = 0
 
 
 def same_fixed(const uint8_t[::1] source, Py_ssize_t item, const int64_t[::1] rows, const uint8_t[::1] new):
-    """Tell whether the items of ``item`` bytes at the rows are those of ``new``, one each.
+    """Tell whether the items at the rows, each of ``item`` bytes, equal the items of ``new``, one for each row.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def same_fixed(const uint8_t[::1] source, Py_ssize_t item, const int64_t[::1] ro
 
 
 def put_fixed(uint8_t[::1] out, Py_ssize_t item, const int64_t[::1] rows, const uint8_t[::1] new):
-    """Write items of ``item`` bytes over those at the rows.
+    """Overwrite the items at the rows, each of ``item`` bytes, by the items of ``new``.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def put_fixed(uint8_t[::1] out, Py_ssize_t item, const int64_t[::1] rows, const 
 
 def same_items(const uint8_t[::1] source, const int64_t[::1] offsets, const int64_t[::1] rows,
                const uint8_t[::1] new, const int64_t[::1] new_offsets):
-    """Tell whether the variable-length items at the rows are those of ``new``, one each.
+    """Tell whether the variable-length items at the rows equal the items of ``new``, one for each row.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def same_items(const uint8_t[::1] source, const int64_t[::1] offsets, const int6
 
 def replace_items(const uint8_t[::1] source, const int64_t[::1] offsets, const int64_t[::1] rows,
                   const uint8_t[::1] new, const int64_t[::1] new_offsets, uint8_t[::1] out):
-    """Copy variable-length items into ``out``, back to back, those of ``new`` in the place of those at the rows.
+    """Copy variable-length items into ``out``, back to back; the items at the rows are replaced by those of ``new``.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def replace_items(const uint8_t[::1] source, const int64_t[::1] offsets, const i
 
     Returns
     -------
-    The bytes written.
+    The number of bytes written.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def replace_items(const uint8_t[::1] source, const int64_t[::1] offsets, const i
                 if row < done or row > count or (i < n and row == count):
                     ok = False
                     break
-                # What lies between the row before and this one stays together.
+                # Copy the items between the previous row and this row together.
                 start, stop = offsets[done], offsets[row]
                 if start < 0 or stop < start or stop > length or stop - start > room - at:
                     ok = False

@@ -1,13 +1,13 @@
 """Numbers as they are written -> one spelling for each value, and texts that sort like the values. Nothing is rounded.
 
-A number is a sign, its significant digits (the first and the last are not 0) and the place of its point: 0.DIGITS times
-10 to the power of `point`. Zero has no digits, and no sign.
+A number is a sign, its significant digits (the first and the last are not 0) and the position of its point: 0.DIGITS
+times 10 to the power of `point`. Zero has no digits, and no sign.
 
     one spelling, for  0 < point <= 40     123, 120, 1.5          digits filled up with zeros, or a point among them
                       -6 < point <= 0      0.00015
-                       any other           1.5e-7, 1e41           what JSON takes, too
-    order    sign 3 - negative, 4 zero, 5 positive; point + 5 * 10**18 in 19 digits; digits. Behind the sign of a negative
-             number all digits are their complements to 9, and a colon, which is above them, ends the text.
+                       any other           1.5e-7, 1e41           valid in JSON, too
+    order    sign 3 - negative, 4 zero, 5 positive; point + 5 * 10**18 in 19 digits; digits. After the sign of a
+             negative number all digits are complements to 9, and a colon, which sorts after digits, ends the text.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -16,7 +16,7 @@ from libc.string cimport memcpy, memset
 
 cdef enum:
     MOST_ZEROS = 40
-    ROOM = 64  # bytes of a spelling, or of an order, beyond its digits
+    ROOM = 64  # maximum number of bytes of a spelling, or of a text that sorts, in addition to its digits
 
 
 cdef extern from *:
@@ -36,17 +36,17 @@ cdef enum Reading:
 
 cdef struct Numeral:
     bint negative
-    const uint8_t* digits  # from the first significant one, a point among them
-    const uint8_t* end  # behind the last one
+    const uint8_t* digits  # the first significant digit; a point may follow between the digits
+    const uint8_t* end  # after the last significant digit
     int64_t count
     int64_t point
 
 
 cdef inline Reading read_numeral(const uint8_t* p, const uint8_t* end, Numeral* out) noexcept nogil:
-    """Read the number that is the text [p, end): as JSON has it, or with a plus, leading zeros, or a bare point."""
+    """Read a number from the text [p, end): as in JSON, or with a plus, leading zeros, or a bare point."""
     cdef int64_t power = 0
-    cdef int64_t whole = 0  # digits before the point, from the first significant one
-    cdef int64_t zeros = 0  # between the point and the first significant digit
+    cdef int64_t whole = 0  # number of digits before the point, from the first significant digit
+    cdef int64_t zeros = 0  # number of zeros between the point and the first significant digit
     cdef int64_t found = 0
     cdef bint point = False, down = False, far = False
     out.negative = False
@@ -128,7 +128,7 @@ cdef inline uint8_t* put_whole(uint8_t* out, int64_t value, int least) noexcept 
 
 
 cdef inline uint8_t* spell(uint8_t* out, const Numeral* number) noexcept nogil:
-    """Write the one spelling of a number: `ROOM` bytes and its digits at most."""
+    """Write the one spelling of a number: at most its digits and `ROOM` bytes more."""
     cdef int64_t power
     if number.digits == NULL:
         out[0] = c"0"
@@ -161,7 +161,7 @@ cdef inline uint8_t* spell(uint8_t* out, const Numeral* number) noexcept nogil:
 
 
 cdef inline uint8_t* put_order(uint8_t* out, const Numeral* number) noexcept nogil:
-    """Write the text that sorts like a number: `ROOM` bytes and its digits at most."""
+    """Write the text that sorts like a number: at most its digits and `ROOM` bytes more."""
     cdef uint8_t* start
     if number.digits == NULL:
         out[0] = c"4"

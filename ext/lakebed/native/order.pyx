@@ -1,14 +1,15 @@
-"""Permutations and numbers that follow from a key, and the samples of an epoch by position (lakebed.loaders.order).
+"""Permutations and random numbers computed from a key, and the samples of an epoch by position (lakebed.loaders.order).
 
 The permutation of 0 ... n - 1 is a Feistel network over pairs (l, r) with l < a, r < b, for the smallest near-square:
 a = ceil(sqrt(n)), b = ceil(n / a); number x is l * b + r. An even round i adds scale(mix(key + i * GOLDEN ^ r), a) to
-l, modulo a; an odd one adds likewise to r. There are 8 rounds, and 16 for n below 64, as sides of two or three mix little
-in one. scale(h, a) is (h >> 32) * a >> 32; GOLDEN and mix are those of SplitMix64 (lakebed.loaders.draws). A result of n
-or more goes through the network again until it is below n (Black and Rogaway 2002).
+l, modulo a; an odd round likewise adds to r. There are 8 rounds, or 16 for n below 64, because one round mixes little
+if a side has two or three values. scale(h, a) is (h >> 32) * a >> 32; GOLDEN and mix are those of SplitMix64
+(lakebed.loaders.draws). A result of n or more passes through the network again until it is below n (Black and Rogaway
+2002).
 
-If the keys of rounds differed in low bits only, each round would be the one before rearranged, and permutations of a
-hundred numbers 10 % off even. The oracle is plain Python in unit_tests/lakebed/native; recorded values there keep the
-functions as they are.
+If the keys of the rounds differed in low bits only, each round would be a rearrangement of the previous one, and
+permutations of a hundred numbers would deviate by 10 % from uniform. Tests in unit_tests/lakebed/native compare with
+plain Python, and with recorded values, so that the functions never change their results.
 """
 
 from libc.math cimport ceil, sqrt
@@ -73,7 +74,7 @@ cdef inline int64_t image(const Network* network, int64_t x) noexcept nogil:
 
 
 cdef inline Py_ssize_t last_not_above(const int64_t[::1] ends, Py_ssize_t low, Py_ssize_t high, int64_t x) noexcept nogil:
-    """The last i of low <= i < high with ends[i] <= x; ends[low] is."""
+    """Return the last i of low <= i < high with ends[i] <= x, which holds for i = low."""
     cdef Py_ssize_t half
     while high - low > 1:
         half = (low + high) >> 1
@@ -87,7 +88,7 @@ cdef inline Py_ssize_t last_not_above(const int64_t[::1] ends, Py_ssize_t low, P
 cdef inline Py_ssize_t near(
     const int64_t[::1] ends, Py_ssize_t low, Py_ssize_t high, double slope, int64_t x
 ) noexcept nogil:
-    """The same, looked for around the place where it would be if the ends rose evenly by 1 / slope."""
+    """Return the same as `last_not_above`; begin the search where i would be if ends rose evenly by 1 / slope."""
     cdef Py_ssize_t middle = low + <Py_ssize_t> (<double> (x - ends[low]) * slope), step = 8
     if middle >= high:
         middle = high - 1
@@ -117,10 +118,10 @@ def permuted(int64_t n, uint64_t key):
 
 
 def distinct(Py_ssize_t n, uint64_t start, uint64_t key):
-    """Return numbers no two of which are alike, and which look random: uint64, shape (n,).
+    """Return distinct numbers that look random: uint64, shape (n,).
 
-    Number i is mix(mix(start + i * GOLDEN) ^ key): mix takes no two numbers to one, and two keys make two sequences that
-    have no more in common than chance, wherever they start.
+    Number i is mix(mix(start + i * GOLDEN) ^ key): mix maps distinct numbers to distinct numbers, and sequences with
+    two keys have common numbers only by chance, wherever the sequences start.
     """
     out = np.empty(n, dtype=np.uint64)
     cdef uint64_t[::1] numbers = out
@@ -147,21 +148,22 @@ def samples_at(
     Parameters
     ----------
     positions
-        Below the number of samples.
+        Positions in the epoch, below the number of samples.
     lanes
-        How many lanes the sequence is cut into; position p is number p div lanes of lane p mod lanes.
+        Number of lanes, which are consecutive parts of the sequence of samples; position p of the epoch is number
+        p div lanes of lane p mod lanes.
     blocks
-        Where the blocks of the sequence begin, and how long it is: shape (blocks + 1,).
+        Start of each block of the sequence, followed by the length of the sequence: shape (blocks + 1,).
     keys
-        Of the permutation of each block; none at all if samples come as they are.
+        Key of the permutation of each block; empty if samples are not permuted.
     places
-        Which place of the sequence each block begins in: shape (blocks + 1,).
+        Number of the span of the sequence in which each block begins: shape (blocks + 1,).
     starts
-        Where the places of the sequence begin, and how long it is: shape (spans + 1,).
+        Start of each span in the sequence, followed by the length of the sequence: shape (spans + 1,).
     slots
-        Which span lies at each place.
+        For each span in the order of the sequence, its number in ``first``.
     first
-        First sample of each span.
+        First sample of each span, a run of consecutive samples.
 
     Returns
     -------
@@ -173,7 +175,7 @@ def samples_at(
     cdef double slope = <double> slots.shape[0] / total if total else 0
     cdef Network network
     out = np.empty(n, dtype=np.int64)
-    held = np.full(lanes, -1, dtype=np.int64)  # the block that each lane was in last
+    held = np.full(lanes, -1, dtype=np.int64)  # the last block of each lane, where the next search begins
     cdef int64_t[::1] samples = out
     cdef int64_t[::1] current = held
     short_ = total // lanes

@@ -1,8 +1,9 @@
-"""Regions of images, resized straight into a batch without the GIL: of JPEG files, decoded as far as needed, and of arrays.
+"""Regions of images, resized straight into a batch without the GIL: of JPEG files, decoded as needed, and of arrays.
 
-A sample's box of its image becomes ``resized`` pixels, of which the window at ``offset`` with the size of the sample's
-room is written; what of the window lies outside becomes 0. libjpeg-turbo is bound at run time (:func:`bind`). The C
-half lies in the headers beside this file: the interface of the library, the resampling, the loop.
+The box of an image is resized to ``resized`` pixels. Of these, the window that begins at ``offset`` and has the size of
+the sample's target is written; pixels of the window outside of the resized box become 0. The target of each sample is
+called its room. libjpeg-turbo is bound at run time (:func:`bind`). The C code is in the headers beside this file: the
+interface of the library, the resampling, the loop.
 """
 
 cimport cython
@@ -37,14 +38,14 @@ cdef extern from "lakebed/native/regions.h" nogil:
 
 # Statuses of a sample.
 DONE = 0
-BOX = REGION_BOX            # the box leaves the image, or it shrinks more than 249 times
-OTHER = REGION_OTHER        # a JPEG file of another kind or shape than given
-DAMAGED = REGION_DAMAGED    # the library complains about the data
+BOX = REGION_BOX            # the box extends beyond the image, or is reduced by a factor above 249
+OTHER = REGION_OTHER        # the JPEG file has another type or shape than the caller passed
+DAMAGED = REGION_DAMAGED    # the library reports damage
 ENDS = REGION_ENDS          # the file ends without an end-of-image marker
 MEMORY = REGION_MEMORY
 LIBRARY = REGION_LIBRARY    # no library is bound
 
-# Of processors; all give the same values.
+# Variants for processors; all compute the same values.
 PLAIN = 0
 SSE41 = 1
 AVX2 = 2
@@ -60,7 +61,7 @@ def bind(path):
     Raises
     ------
     OSError
-        If it is no libjpeg-turbo of version 6.2 or 8 of the interface; the message says what is wrong.
+        If it is not libjpeg-turbo with version 6.2 or 8 of the interface; the message gives the reason.
     """
     global bound_library, is_bound
     cdef char message[512]
@@ -87,31 +88,31 @@ def decode_regions(list files, const uint32_t[:, ::1] shapes, const int32_t[:, :
     files
         JPEG files, bytes-like.
     shapes
-        Height, width, channels of each image, shape (n, 3): what its header must say.
+        Height, width, channels that the header of each image must have, shape (n, 3).
     boxes
         Top, left, height, width in pixels of the image, shape (n, 4).
     out
         uint8 or float32, C-contiguous, shape (n, height, width, channels) or (n, height, width); with `planar` (n, channels,
-        height, width); or a list of n arrays of such shapes without the first axis. A room of 3 channels takes grey
-        files too.
+        height, width); or a list of n arrays of such shapes without the first axis. A room of 3 channels also accepts
+        grey files.
     resized
-        Height and width that a box becomes, shape (n, 2); the room's if None.
+        Height and width to which each box is resized, shape (n, 2); None takes those of the room.
     offsets
-        Row and column of the resized box that the room's first pixel is, shape (n, 2); zeros if None.
+        Row and column in the resized box of the room's first pixel, shape (n, 2); zeros if None.
     flips
-        Not 0 where a room is to be mirrored, shape (n,).
+        Nonzero if a room is to be mirrored, shape (n,).
     factors
         For rooms of float32: a value v of channel c becomes v * factors[0, c] + factors[1, c]; shape (2, channels).
     planar
         Whether rooms have their channels first.
     scaled
-        Let the decoder scale an image down (by 2, 4 or 8) where the box keeps at least the pixels that are wanted.
+        Whether the decoder may scale an image down (by 2, 4 or 8) if the box still has at least the requested pixels.
     variant
-        Instructions to use, for tests.
+        Processor instructions to use, for tests.
 
     Returns
     -------
-    Statuses, uint8, shape (n,): 0 where it is done. Rooms of others hold anything.
+    Statuses, uint8, shape (n,): 0 for success. The content of other rooms is undefined.
 
     Raises
     ------
@@ -138,18 +139,18 @@ def resize_regions(list images, const int32_t[:, ::1] boxes, object out,
                    const int32_t[:, ::1] resized=None, const int32_t[:, ::1] offsets=None,
                    const uint8_t[::1] flips=None, *, const float[:, ::1] factors=None, bint planar=False,
                    int variant=-1):
-    """Resize regions of arrays into the rooms of a batch: :func:`decode_regions` for pixels that are there.
+    """Resize regions of arrays into the rooms of a batch, as :func:`decode_regions` does for files.
 
     Parameters
     ----------
     images
         uint8, C-contiguous, shape (height, width) or (height, width, channels).
     boxes, out, resized, offsets, flips, factors, planar, variant
-        As of :func:`decode_regions`.
+        As in :func:`decode_regions`.
 
     Returns
     -------
-    Statuses, uint8, shape (n,): 0 where it is done.
+    Statuses, uint8, shape (n,): 0 for success.
 
     Raises
     ------
@@ -183,10 +184,10 @@ cdef int known(int variant):
 
 @cython.auto_pickle(False)
 cdef class _Samples:
-    """What the C loop is given, and the buffers that it points into."""
+    """Arguments of the C loop, and the buffers to which they point."""
 
     cdef region* items
-    cdef Py_buffer* views      # of the sources, then of the rooms
+    cdef Py_buffer* views      # buffers of the sources, then of the rooms
     cdef Py_ssize_t n, held
 
     def __cinit__(self, object sources, Py_ssize_t n):
@@ -277,7 +278,7 @@ cdef class _Samples:
                 raise ValueError("a room has no pixels")
         cdef Py_ssize_t* shape = view.shape + skipped
         item.room = at
-        # A side that is too long is told as the sample's status.
+        # A side that is too long is reported as the sample's status.
         if ndim == 2:
             item.room_height, item.room_width, item.room_channels = side(shape[0]), side(shape[1]), 1
         elif planar:

@@ -1,8 +1,9 @@
-"""Polynomials over the numbers modulo 2**61 - 1, evaluated at secret points: a hash that nobody can aim at.
+"""Polynomials over the numbers modulo 2**61 - 1, evaluated at secret points: a hash whose collisions no one can find.
 
-Words w1, w2, ... below the modulus become ((1 * r + w1) * r + w2) * r + ... for a random r. Two different sequences of n
-words, chosen without knowing r, meet with probability n / 2**61 at most (Carter and Wegman, "Universal classes of hash
-functions"; Dietzfelbinger and others, "Polynomial hash functions are reliable"); two points are used side by side.
+Words w1, w2, ... below the modulus become ((1 * r + w1) * r + w2) * r + ... for a random r. Two different sequences of
+n words, chosen without knowing r, collide with a probability of at most n / 2**61 (Carter and Wegman, "Universal
+classes of hash functions"; Dietzfelbinger and others, "Polynomial hash functions are reliable"); a hash uses two
+points.
 """
 
 from libc.stdint cimport uint64_t

@@ -1,7 +1,7 @@
 """Many arrays cut from one buffer, without a Python call per array.
 
-NumPy's C interface is reached through the table that its extension module publishes, whose slots are part of NumPy's
-binary interface, so that building needs no NumPy. The oracle is slicing and ``reshape`` in unit_tests/lakebed/native.
+NumPy's C functions are called through the table that its extension module publishes, whose slots are part of NumPy's
+binary interface, so that building needs no NumPy. Tests compare with slicing and ``reshape``.
 """
 
 from cpython.list cimport PyList_New, PyList_SET_ITEM
@@ -51,7 +51,7 @@ def cut(base, dtype, const int64_t[::1] offsets, const uint32_t[:, ::1] shapes):
     Parameters
     ----------
     base
-        Writeable one-dimensional uint8 array that the arrays become views of.
+        Writeable one-dimensional uint8 array; the returned arrays are views of it.
     dtype
         Dtype of numbers.
 
@@ -60,7 +60,7 @@ def cut(base, dtype, const int64_t[::1] offsets, const uint32_t[:, ::1] shapes):
     ValueError
         If the bytes of an array do not fill its shape, or lie outside of ``base``, or are not aligned.
     TypeError
-        If ``base`` or ``dtype`` is of another kind.
+        If ``base`` is not such an array, or ``dtype`` is not a dtype of numbers.
     """
     cdef Py_ssize_t count = offsets.shape[0] - 1, axes = shapes.shape[1], i, axis, itemsize, room
     cdef int64_t nbytes, start, stop
@@ -90,7 +90,7 @@ def cut(base, dtype, const int64_t[::1] offsets, const uint32_t[:, ::1] shapes):
         for axis in range(axes):
             shape[axis] = shapes[i, axis]
             if nbytes and shape[axis] > room // nbytes:
-                # More than there is, unless a later axis has no extent.
+                # The extents are larger than the buffer, unless a later axis has extent 0.
                 nbytes = 0 if has_zero(shapes, i, axes) else -1
                 if nbytes < 0:
                     break
@@ -99,7 +99,7 @@ def cut(base, dtype, const int64_t[::1] offsets, const uint32_t[:, ::1] shapes):
             shape[axis] = shapes[i, axis]
         if not fits or nbytes != stop - start:
             raise ValueError(f"array {i}: bytes {start} to {stop} of {room} do not fill its shape")
-        Py_INCREF(dtype)  # which the call below takes
+        Py_INCREF(dtype)  # because the call below takes over a reference
         if nbytes:
             made = new_from_descr(
                 <PyTypeObject*> np.ndarray, <PyObject*> dtype, <int> axes, shape, NULL, first + start, CARRAY, NULL)

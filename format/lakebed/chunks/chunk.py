@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Chunk:
-    """``count`` samples, and the (decompressed) data that holds them.
+    """The ``count`` samples of a chunk: their decompressed data, shapes and positions.
 
-    ``uniform`` is set if all samples have one shape and one size: sample i is then bytes i * size to (i + 1) * size.
+    ``uniform`` is (shape, size) if all samples have the same shape and size: sample i is then bytes i * size to
+    (i + 1) * size of ``data``. Otherwise it is None.
     """
 
     count: int
@@ -49,7 +50,7 @@ class Chunk:
 
     @property
     def is_unwritten(self) -> bool:
-        """Return whether the data is absent though no extent is 0, so that samples read as zeros (FORMAT.md 5.5)."""
+        """Return whether the samples have items but were never written: they read as zeros (FORMAT.md 5.5)."""
         rows = self._shape_rows
         return len(self.data) == 0 and len(rows) > 0 and bool(np.all(rows[0, :-1] > 0))
 
@@ -110,9 +111,9 @@ def parse_chunk(
     Raises
     ------
     FormatError
-        If a table leaves the file, is out of order, or disagrees with ``count``.
+        If a table extends beyond the file, is out of order, or disagrees with ``count``.
     LimitError
-        If compressed data, or the tables, promise more than this process allows.
+        If the decompressed data or the tables would be larger than this process allows.
     """
     view = memoryview(buffer).cast("B") if not isinstance(buffer, bytes) else memoryview(buffer)
     try:
@@ -127,8 +128,8 @@ def parse_chunk(
         )
     covered = last_position if positions else last_shape
     if (positions or rows) and covered != count - 1:
-        # The index counts more samples than the chunk has: a writer of 3.x was killed between the two (FORMAT.md
-        # 15.5).
+        # The index counts more samples than the chunk has: a writer of 3.x was killed before it wrote the chunk
+        # (FORMAT.md 15.5).
         raise FormatError(f"damaged chunk: it holds {covered + 1} samples, not {count}")
     limits.check("MAX_HEADER_BYTES", data_at, "header of a chunk")
     limits.check("MAX_AXES", columns - 1, "axes of the samples of a chunk")
@@ -144,7 +145,7 @@ def parse_chunk(
 
 
 def _check_empty(count: int, length: int, columns: int) -> None:
-    """Refuse to expand a table of many samples that have no bytes."""
+    """Refuse a chunk with too many empty samples, because its expanded tables would take too much memory."""
     limits.check(
         "MAX_EMPTY_SAMPLES",
         max(count - length, 0) * columns,

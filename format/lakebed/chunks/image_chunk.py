@@ -8,7 +8,7 @@
     +--------+------------+-----+
 
 Such chunks have no byte positions: image j is ``canvas[:H_j, x_j:x_j + W_j]`` with x_j the sum of the widths before.
-Absent images have the shape (0, 0, 0) and take no place. Input and output of this module are raw samples.
+Absent images have the shape (0, 0, 0) and take no space. Input and output of this module are raw samples.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ class ImageChunkCodec:
             or (shapes.shape[1] == 2 and len(extent) != 2)
         ):
             raise FormatError(
-                f"damaged chunk: its images take {needed[1]} x {needed[0]} pixels of the shapes "
-                f"{full[0].tolist()}...; its {self.name} file has shape {extent}"
+                f"damaged chunk: its images, the first of shape {full[0].tolist()}, need {needed[1]} x {needed[0]} "
+                f"pixels; its {self.name} file has shape {extent}"
             )
 
 
@@ -227,7 +227,7 @@ class _ImageExtent:
 
 
 def _cuts(blocks: Sequence[Block], ndim: int, run: _ImageExtent) -> Iterator[tuple[Block, int, int, bool]]:
-    """Yield (block, start, stop, whether a new run starts here)."""
+    """Yield pieces of blocks: (block, start, stop, whether a new run begins with this piece)."""
     for block in blocks:
         sizes = block.size_array().tolist()
         start, is_new = 0, False
@@ -256,7 +256,7 @@ def chunk_codec(name: str | None, dtype: str | np.dtype[np.generic] | None) -> C
     Raises
     ------
     UnsupportedCompressionError
-        If chunks cannot be compressed so.
+        If the compression does not support whole chunks.
     ModuleNotInstalledException
         If a package that the format needs is not installed.
     """

@@ -18,14 +18,15 @@ from lakebed.documents.manifest import LARGE
 from lakebed.errors import LimitError
 from lakebed.native import chunks as native
 
-# Add the position row of a variable-length sample to its size, so that chunks of short texts keep small headers.
+# Size of a row of the position table. It counts as part of a variable-length sample, so that chunks of short texts keep
+# small headers.
 POSITION_ROW = 12
 _NO_POSITIONS = struct.pack("<i", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedChunk:
-    """A chunk file in pieces, which are written back to back; ``layout`` has the places of a large one's samples."""
+    """A chunk file in pieces, which are written back to back; for a large chunk, ``layout`` locates its samples."""
 
     pieces: tuple[bytes | memoryview, ...]
     count: int
@@ -44,7 +45,7 @@ def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None)
         Bytes of uncompressed data (and position rows) per chunk; the number of samples without bytes is limited, too
         (limits.MAX_EMPTY_SAMPLES).
     codec
-        The chunk compression; image chunks have bounds of their own.
+        The chunk compression; an image codec limits the size of the chunk's image, too.
     """
     is_one = len(blocks) == 1 and _is_one_run(blocks[0], limit)
     runs = [[blocks[0]]] if is_one else list(_groups(blocks, limit))
@@ -89,7 +90,7 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
 
 
 def _weight(block: Block) -> int:
-    """Return the number of samples as which readers' limits on tables count an empty one: more with many axes."""
+    """Return how often each empty sample counts in MAX_EMPTY_SAMPLES: once per four columns of its shape row."""
     if block.shapes is None:
         return 1
     axes = len(block.shapes) if isinstance(block.shapes, tuple) else block.shapes.shape[1]

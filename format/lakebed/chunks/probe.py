@@ -22,7 +22,7 @@ Read = Callable[[int, int], bytes | memoryview]
 
 
 class SamplePlace(NamedTuple):
-    """Place of a sample in its chunk file; ``shape`` is None if no shape row covers it."""
+    """Place of a sample in its chunk file; ``shape`` is None if the shape table has no row for the sample."""
 
     start: int
     nbytes: int
@@ -35,7 +35,7 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
     Raises
     ------
     FormatError
-        If a table or the sample would leave the file.
+        If a table or the sample would extend beyond the file.
     """
     version = 1 + _exact(read, size, 0, 1)[0]
     rows, columns = struct.unpack("<ii", _exact(read, size, version, 8))
@@ -71,7 +71,7 @@ def described(read: Read, size: int) -> int:
     Raises
     ------
     FormatError
-        If a table would leave the file.
+        If a table would extend beyond the file.
     """
     if not size:
         raise FormatError("damaged chunk: the file is empty")
@@ -124,7 +124,7 @@ def _find(
     return None if found[-1] < local else (found, before)
 
 
-# Larger headers are searched in place instead: parsing them would cost more than the few rows that one sample needs.
+# Headers above this size are not parsed but searched in the file: one sample needs only a few of their rows.
 _PARSED_AT_MOST = 1 << 18
 _FIRST_READ = 4096
 
@@ -149,7 +149,7 @@ class ChunkHeader:
 
     @property
     def is_unwritten(self) -> bool:
-        """Return whether the data is absent though no extent is 0, so that samples read as zeros (FORMAT.md 5.5)."""
+        """Return whether the samples have items but were never written: they read as zeros (FORMAT.md 5.5)."""
         return self.size == self.data_at and bool(self.shapes) and all(self.shapes[0])
 
     def place(self, local: int) -> SamplePlace:
@@ -175,7 +175,7 @@ def read_header(read: Read, size: int, count: int) -> ChunkHeader | None:
     Raises
     ------
     FormatError
-        If a table leaves the file, is out of order, or disagrees with ``count``.
+        If a table extends beyond the file, is out of order, or disagrees with ``count``.
     """
     head = read(0, min(size, _FIRST_READ))
     end = _header_end(read, head, size)

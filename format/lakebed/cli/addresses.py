@@ -48,7 +48,7 @@ class Part:
         return self.split is None and self.rows is None
 
     def of(self, ds: lakebed.Dataset) -> lakebed.Dataset:
-        """Return the view of these rows.
+        """Return the view of the selected rows.
 
         Raises
         ------
@@ -96,7 +96,7 @@ def _rows(text: str) -> slice | list[int]:
     numbers = [_INTEGER.fullmatch(part) for part in text.split(",")]
     if all(m and m[1] for m in numbers):
         return [int(m[1]) for m in numbers if m]
-    raise click.UsageError(f"rows are [START:STOP], [START:STOP:STEP] or [3,5,8], not [{text}]")
+    raise click.UsageError(f"rows must be [START:STOP], [START:STOP:STEP] or [3,5,8], not [{text}]")
 
 
 def opened(url: str, as_of: str | None = None) -> lakebed.Dataset:

@@ -30,7 +30,7 @@ class Damage:
     Attributes
     ----------
     reasons : list of str
-        Tensor, row and error of each.
+        Tensor, row and error of each damaged sample.
     """
 
     def __init__(self) -> None:

@@ -126,7 +126,7 @@ class Loaded(UserDict[str, Any]):
         self.groups = {heading: names.split() for heading, (_, names) in groups.items()}
 
     def _place(self, name: str, folder: str) -> tuple[str, str]:
-        """Return the module of a command, below the package, and the name of its function."""
+        """Return the path of a command's module, relative to the package, and the name of its function."""
         function = f"{name}_" if name == "import" else name
         return f"{folder}.{'pack' if name == 'unpack' else function}", function
 
@@ -214,5 +214,5 @@ def _warn(
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of a fault of the library; it may quote texts of a dataset."""
+    """Print the traceback of a fault of the library, escaped, because it may quote texts of a dataset."""
     say_error("".join(traceback.format_exception(kind, error, trace)))

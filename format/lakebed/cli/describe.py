@@ -137,7 +137,7 @@ def records(
     for name, tensor in chosen.items():
         there = min(count, len(tensor))
         nulls = _nulls(tensor, there)
-        # A single number is stored as an array of one item.
+        # A single number is stored as an array of one item: return the item.
         is_scalar = tensor._reader.is_scalar and not tensor.is_sequence  # noqa: SLF001
         for i in range(count):
             rows[i][name] = None

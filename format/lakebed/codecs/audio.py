@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Codecs whose packets decode independently.
 _INDEPENDENT = ("pcm_", "flac")
-# Maximum difference, in samples, between the decoded length and the container's length; a larger one is damage.
+# Maximum difference, in samples, between the decoded length and the container's; a larger difference is an error.
 _SLACK = 1 << 14
 
 
@@ -174,7 +174,9 @@ class _Track:
                 raise FormatError(f"{self.what} changes to {values.shape[0]} channels")
             return np.asarray(values.T)
         if values.size % channels:
-            raise FormatError(f"{self.what} holds a frame of {values.size} values")
+            raise FormatError(
+                f"{self.what} holds a frame of {values.size} values, which do not fit its channels"
+            )
         return np.asarray(values.reshape(-1, channels))
 
 

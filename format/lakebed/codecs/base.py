@@ -87,7 +87,7 @@ class ByteCodec(Codec):
         raise NotImplementedError
 
     def decode_into(self, data: Buffer, out: NDArray[Any]) -> None:
-        """Decompress into a C-contiguous array of :meth:`size` bytes; undefined after an error.
+        """Decompress into a C-contiguous array of :meth:`size` bytes, whose content is undefined after an error.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class PictureCodec(FileCodec):
         Raises
         ------
         SampleCompressionError
-            If this kind of image cannot hold its shape, dtype or values.
+            If this kind of image cannot hold the shape, dtype or values of the array.
         """
         raise NotImplementedError
 
@@ -209,17 +209,20 @@ class PictureCodec(FileCodec):
         """
         raise NotImplementedError
 
-    def has_palette(self, data: Buffer) -> bool:  # noqa: ARG002 - for kinds that can have one
+    def has_palette(self, data: Buffer) -> bool:  # noqa: ARG002 - for kinds that can have a palette
         """Tell whether pixels are indices of a palette."""
         return False
 
     def of_quality(self, quality: int) -> PictureCodec:
-        """Return the codec that encodes with that quality, 1 to 100, if this kind of image has one."""
+        """Return the codec that encodes with a quality from 1 to 100, if this kind of image has qualities."""
         raise NotImplementedError
 
 
 def into(array: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
-    """Write decoded values to ``out`` if it has their shape (or that plus an axis of one) and a wide enough dtype."""
+    """Write decoded values to ``out`` if they fit, and return it; otherwise return the values.
+
+    They fit if ``out`` has their shape, or that shape and a last axis of one, and a dtype that holds all their values.
+    """
     if out is None or (out.shape != array.shape and out.shape != (*array.shape, 1)):
         return array
     if not np.can_cast(array.dtype, out.dtype):

@@ -132,7 +132,7 @@ class Block:
         return Block(self.data[first:last], stop - start, sizes, shapes)
 
     def _early(self, start: int, stop: int) -> Sequence[EarlyFile]:
-        """Return the chunk file of exactly these samples, if one exists."""
+        """Return the chunk file of exactly these samples, in a tuple; empty if no such file exists."""
         at = 0
         for file in self.early:
             if at == start and at + file.count == stop:
@@ -154,7 +154,7 @@ _sizes, _shapes = attrgetter("sizes"), attrgetter("shapes")
 
 
 def sizes_of(blocks: Sequence[Block]) -> int | NDArray[np.uint32]:
-    """Return the bytes of each sample of all blocks: one int if all agree, else uint32 of shape (samples,)."""
+    """Return the size in bytes of each sample of all blocks: one int if all agree, else uint32 of shape (samples,)."""
     sizes = list(map(_sizes, blocks))
     if set(map(type, sizes)) == {int} and len(set(sizes)) == 1:
         found: int = sizes[0]

@@ -46,7 +46,7 @@ def demuxer_of(data: Buffer | Elsewhere) -> str | None:
     if head[:4] == b"fLaC":
         return "flac"
     if head[:3] == b"ID3":
-        # Tags are common before MP3 frames, and rare before FLAC.
+        # ID3 tags are common in MP3 files, and rare in FLAC files: look behind the tag.
         bits = zip(head[6:10], (21, 14, 7, 0), strict=False)
         size = 10 + sum((byte & 0x7F) << shift for byte, shift in bits)
         return "flac" if bytes(data[size : size + 4]) == b"fLaC" else "mp3"
@@ -67,7 +67,7 @@ def _check_lists(data: Buffer) -> None:
     while at + 12 <= len(view):
         size = int.from_bytes(view[at + 4 : at + 8], "little")
         if bytes(view[at : at + 4]) == b"LIST" and at + size > len(view) + _LIST_SLACK:
-            raise FormatError(f"damaged file of {len(view)} bytes: a list at byte {at} has {size} bytes")
+            raise FormatError(f"damaged file of {len(view)} bytes: the list at byte {at} claims {size} bytes")
         at += 8 + size + size % 2
 
 

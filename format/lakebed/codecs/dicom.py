@@ -63,7 +63,9 @@ class Dicom(FileCodec):
             facts = _facts(dataset, len(data))
             values = np.asarray(dataset.pixel_array)
             if values.size != math.prod(facts.shape):
-                raise FormatError(f"a DICOM file of shape {facts.shape} holds {values.size} values")
+                raise FormatError(
+                    f"a DICOM file declares the shape {facts.shape}, but holds {values.size} values"
+                )
             values = values.reshape(facts.shape)
         return into(np.ascontiguousarray(values, dtype=facts.dtype), out)
 
@@ -99,7 +101,7 @@ def _dataset(data: Buffer) -> pydicom.Dataset:
 
 def _facts(dataset: pydicom.Dataset, size: int) -> FileFacts:
     if "Rows" not in dataset or "Columns" not in dataset:
-        raise FormatError("the DICOM file has no picture, such as a directory, a report or a structure set")
+        raise FormatError("the DICOM file has no picture; it may be a directory, a report or a structure set")
     rows, columns = int(dataset.Rows), int(dataset.Columns)
     samples = int(dataset.get("SamplesPerPixel", 1))
     shape: tuple[int, ...] = (rows, columns, samples)

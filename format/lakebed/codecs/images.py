@@ -87,7 +87,8 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {"gif": {"optimize": False}}
 _INTEGERS: Mapping[str, np.dtype[np.integer[Any]]] = {
     "I;16": np.dtype(np.uint16), "I": np.dtype(np.int32), "L": np.dtype(np.uint8)
 }  # fmt: skip
-# Modes in which 3.9.52 stores wider integers. 3.9.52 clips values that do not fit; this library refuses them.
+# Kind of image -> mode in which 3.9.52 stores integers that are wider than the mode. 3.9.52 clips values that do not
+# fit; this library refuses them.
 _NARROW = {"png": "I;16", "ico": "I;16", "gif": "L"}
 
 _LARGEST_SIDES: Mapping[str, int] = {
@@ -237,7 +238,7 @@ class Image(PictureCodec):
             yield image
 
     def _check_promise(self, data: Buffer) -> FileFacts | None:
-        """Check extents that Pillow does not read from the header; return the facts if the check finds all of them."""
+        """Check extents that Pillow does not read from the header; return the facts of a PNG file, None for others."""
         if self.name == "png":  # this library's parser checks more of a PNG header than Pillow's
             return _png_facts(data)
         if self.name in _PROMISES:
@@ -261,7 +262,7 @@ class Image(PictureCodec):
 
 
 def is_stack(file: BinaryIO, stored: int) -> bool:
-    """Tell whether a TIFF file of that size has several pages, all of one size and kind; only headers are read."""
+    """Tell whether a TIFF file of `stored` bytes has several pages, all of one size and kind; only headers are read."""
     with damage("tiff", b""), _plugin("tiff")(file) as image:
         kinds = [facts for facts, _ in zip(_pages(image, stored), range(2), strict=False)]
         return len(kinds) == 2 and all(facts == kinds[0] for facts in _pages(image, stored))
@@ -300,14 +301,14 @@ def _pages(image: ImageFile, stored: int) -> Iterator[FileFacts]:
 
 @cache
 def _plugin(name: str) -> Callable[[BinaryIO], ImageFile]:
-    """Return Pillow's class of image files of this kind."""
+    """Return Pillow's class for files of a kind of image."""
     module, cls, *_ = _PLUGINS[name]
     found: Callable[[BinaryIO], ImageFile] = getattr(import_module("PIL." + module), cls)
     return found
 
 
 def _undisturbed(name: str) -> AbstractContextManager[object]:
-    """Silence Pillow's deprecation of the IM format, about which readers of old data can do nothing."""
+    """Silence Pillow's warning that the IM format is deprecated: readers of old data can do nothing about it."""
     if name != "im":
         return nullcontext()
     return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
@@ -433,7 +434,9 @@ def _facts(image: ImageFile, name: str, stored: int) -> FileFacts:
         with damage(name, b""):
             width, height = _tiff_tag(image, _WIDTH), _tiff_tag(image, _HEIGHT)
     if mode is None or width <= 0 or height <= 0:
-        raise CorruptedSampleError(f"a {name} image of {width} x {height} pixels in mode {image.mode!r}")
+        raise CorruptedSampleError(
+            f"a {name} image of {width} x {height} pixels in mode {image.mode!r} cannot be read"
+        )
     channels, dtype = mode
     check_pixels(
         name, height, width, channels, 1 if dtype == "bool" else 8 * np.dtype(dtype).itemsize, stored
@@ -485,7 +488,7 @@ def _check_palette(data: Buffer) -> None:
     raw = raw[14:] if bytes(raw[:2]) == b"BM" else raw
     bits, colors = int.from_bytes(raw[14:16], "little"), int.from_bytes(raw[32:36], "little")
     if int.from_bytes(raw[:4], "little") >= 40 and bits <= 8 and colors > 256:
-        raise CorruptedSampleError(f"a bitmap of {len(data)} bytes says that it has {colors} colours")
+        raise CorruptedSampleError(f"a bitmap of {len(data)} bytes declares {colors} colours, more than 256")
 
 
 def _check_tiles(data: Buffer) -> None:
@@ -570,13 +573,16 @@ def as_pixels(array: NDArray[Any], name: str, modes: list[str]) -> NDArray[Any]:
         )
     if max(array.shape[:2], default=0) > largest_side(name):
         raise SampleCompressionError(
-            f"an image of shape {shape} has a side of more than the {largest_side(name)} pixels of {name}"
+            f"an image of shape {shape} has a side of more than {largest_side(name)} pixels, the limit of {name}"
         )
     return np.ascontiguousarray(array)
 
 
 def _grey(array: NDArray[Any], name: str, modes: list[str]) -> tuple[NDArray[Any], str | None]:
-    """Choose the mode of one channel; wider integers go into a narrower one if their values fit."""
+    """Return an array of one channel in the dtype of a mode, and the mode; None if no mode has such values.
+
+    Integers are converted to a narrower dtype if the kind of image needs it and all values fit.
+    """
     kind, size = array.dtype.kind, array.dtype.itemsize
     if kind == "b":
         return array, "1"
@@ -595,7 +601,7 @@ def _grey(array: NDArray[Any], name: str, modes: list[str]) -> tuple[NDArray[Any
     low, high = int(array.min()), int(array.max())
     if low < bounds.min or high > bounds.max:
         raise SampleCompressionError(
-            f"{name} holds integers from {bounds.min} to {bounds.max}; these go from {low} to {high}"
+            f"{name} can hold integers from {bounds.min} to {bounds.max}, but the array has {low} to {high}"
         )
     return array.astype(_INTEGERS[mode]), mode
 
@@ -609,7 +615,7 @@ def _taken(modes: list[str]) -> str:
 
 
 def _kept_alpha(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Make one pixel of 255 nearly opaque in opaque pictures, because WebP stores opaque ones with three channels."""
+    """Set the alpha of one pixel to 254 if all are 255, because WebP stores opaque pictures with three channels."""
     if pixels.shape[2] == 4 and pixels[:, :, 3].min() == 255:
         pixels = pixels.copy()
         pixels[0, 0, 3] = 254
@@ -620,7 +626,7 @@ def _save(pixels: NDArray[Any], name: str, quality: int | None) -> bytes:
     import PIL.Image
 
     module, _, kind, _ = _PLUGINS[name]
-    import_module("PIL." + module)  # registers the plugin, so that saving need not load all of them
+    import_module("PIL." + module)  # registers this plugin; without it, saving would load all plugins
     target = io.BytesIO()
     try:
         image = PIL.Image.fromarray(pixels)

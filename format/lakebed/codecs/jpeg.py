@@ -119,7 +119,7 @@ class Jpeg(PictureCodec):
                 f"{len(data)} bytes are not in the format {self.name}, or damaged: {error}"
             ) from error
         if header[2] not in (1, 3, 4):
-            raise CorruptedSampleError(f"a {self.name} file with {header[2]} channels")
+            raise CorruptedSampleError(f"a {self.name} file with {header[2]} channels cannot be decoded")
         check_pixels(self.name, header[0], header[1], header[2], 8, len(data))
         return header
 

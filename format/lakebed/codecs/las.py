@@ -90,7 +90,7 @@ class Las(FileCodec):
             with laspy.open(io.BytesIO(data), read_evlrs=False) as reader:
                 points = reader.read_points(header.point_count)
             if len(points) != header.point_count:
-                raise FormatError(f"a LAS file of {header.point_count} points holds {len(points)}")
+                raise FormatError(f"a LAS file declares {header.point_count} points, but holds {len(points)}")
             return {name: np.array(points[name]) for name in _names(header)}
 
     def metadata(self, data: Buffer) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _columns(fields: Mapping[str, NDArray[Any]], names: Iterable[str]) -> NDArra
 
 
 def _kind(dimension: Any) -> str:
-    """Return the dtype of a dimension; some take a few bits of a byte."""
+    """Return the dtype of a dimension; uint8 for dimensions that take only some bits of a byte."""
     return np.dtype(np.uint8 if dimension.dtype is None else dimension.dtype).str
 
 
@@ -152,7 +152,7 @@ def _header(data: Buffer) -> laspy.LasHeader:
     limits.check("MAX_POINTS", points, what)
     limits.check_sample((points, dimensions), 4, what, stored=len(data))
     if not kind & 0x80 and (length == 0 or points * length > len(data) - start):
-        raise FormatError(f"{what} of {length} bytes has {len(data) - start} bytes for them")
+        raise FormatError(f"{what} of {length} bytes each has only {len(data) - start} bytes for the points")
     return header
 
 

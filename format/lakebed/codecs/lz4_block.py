@@ -4,7 +4,8 @@
     4       u32 uncompressed size
     rest    LZ4 block
 
-LZ4 frames (magic ``04 22 4d 18``) of ancient writers are read too; ``00 00 00 00 00`` and no bytes are empty.
+LZ4 frames (magic ``04 22 4d 18``) of ancient writers are read too. Five zero bytes, and no bytes at all, stand for
+empty data.
 """
 
 from __future__ import annotations
@@ -71,9 +72,7 @@ class Lz4(ByteCodec):
             raise FormatError(f"{len(data)} bytes are not an lz4 block: the size prefix alone takes 4")
         promised = int.from_bytes(head, "little")
         if promised > limit:
-            raise LimitError(
-                f"an lz4 block promises {promised} bytes, more than the {limit} that are allowed here"
-            )
+            raise LimitError(f"an lz4 block promises {promised} bytes, more than the allowed {limit}")
         if promised > _LARGEST_RATIO * len(data) + 64:
             raise FormatError(
                 f"an lz4 block of {len(data)} bytes can not hold the {promised} bytes it promises"
@@ -89,7 +88,7 @@ class Lz4(ByteCodec):
                 part = frame.decompress(rest, max_length=_STEP)
                 rest, room = b"", room - len(part)
                 if room < 0:
-                    raise LimitError(f"an lz4 frame holds more than the {limit} bytes that are allowed here")
+                    raise LimitError(f"an lz4 frame holds more than the allowed {limit} bytes")
                 if not part and frame.needs_input:
                     raise FormatError("damaged lz4 frame: it ends early")
                 parts.append(part)

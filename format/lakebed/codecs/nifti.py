@@ -1,7 +1,7 @@
 """NIfTI scans, plain or gzipped (FORMAT.md 5.3, 7). A sample has the axes and the dtype of the file.
 
 A file with scaling (``scl_slope``, ``scl_inter``) decodes to float64. 3.9.52 uses the dtype of the stored values for
-it, too, and so loses the fractions; a tensor that it made keeps that dtype.
+such a file, too, and so loses the fractions; a tensor that 3.9.52 made keeps that dtype.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """PLY meshes, text and binary (FORMAT.md 5.3, 7).
 
 A file holds several arrays of different lengths: properties of vertices, of faces, and of any other declared element.
-The format registers one shape for them, (vertices, names), where a list of corners counts as the names ``n_points``,
-``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices, properties);
-``fields`` gives everything.
+The format registers one shape for all arrays, (vertices, names), where a list of corners counts as the names
+``n_points``, ``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices,
+properties); ``fields`` gives everything.
 
 Text files are read as sequences of numbers: line ends count as blanks. A line with more numbers than its element
 declares would shift all following ones, so it is an error if the numbers do not come out even. Some files put a row of
@@ -43,7 +43,7 @@ _OF_MICROSOFT = re.compile(rb"([+-]?)(?:(nan)\((?:s?nan|ind)\)|1\.#(IND|[QS]NAN|
 
 @dataclass(frozen=True, slots=True)
 class _Property:
-    """One property; ``count`` is the type name of the length of a list."""
+    """One property; for a list, ``count`` is the type name of the list's length, else None."""
 
     name: str
     kind: str
@@ -102,7 +102,7 @@ class Ply(FileCodec):
     name: str = "ply"
 
     def facts(self, data: Buffer) -> FileFacts:
-        """Read the number of vertices and of names from the header; the dtype of such mixtures is object.
+        """Read the number of vertices and of names from the header; the dtype is object, as names differ in dtype.
 
         Raises
         ------
@@ -438,7 +438,7 @@ def _text_rows(
             if item.count is not None:
                 count = words[at] if at < len(words) else b""
                 if not count.isdigit() or len(count) > 9:
-                    raise FormatError(f"a list of {item.name!r} in a PLY file has no length")
+                    raise FormatError(f"a list of {item.name!r} in a PLY file has no valid length")
                 length, at = int(count), at + 1
                 lengths[number].append(length)
             if at + length > len(words):

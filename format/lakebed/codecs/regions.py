@@ -34,7 +34,7 @@ def library() -> tuple[str | None, str]:
     path
         File of the library; None if no usable one exists.
     problem
-        The reason; empty if the library was found.
+        Reason why no library is usable; empty if one is.
     """
     global _found  # noqa: PLW0603
     with _lock:
@@ -97,7 +97,8 @@ def decode_regions(
     Returns
     -------
     ndarray
-        Statuses, uint8, shape (n,): 0 for decoded regions; decode the others by their codec and :func:`resize_region`.
+        Statuses, uint8, shape (n,): 0 for decoded regions; decode regions with another status by their codec and
+        :func:`resize_region`.
     """
     library()
     return native.decode_regions(
@@ -116,12 +117,12 @@ def resize_region(
     factors: NDArray[np.float32] | None = None,
     planar: bool = False,
 ) -> None:
-    """Resize a region of decoded pixels into a room.
+    """Resize a region of decoded pixels into an array of the output, its room.
 
     Parameters
     ----------
     pixels
-        uint8, shape (height, width) or (height, width, channels). A room of 3 channels takes one channel too.
+        uint8, shape (height, width) or (height, width, channels). One channel is repeated for a room of 3 channels.
     box, room, resized, offset, flip, factors, planar
         One row of the arguments of :func:`decode_regions`.
 
@@ -136,8 +137,8 @@ def resize_region(
         shown = np.repeat(shown, 3, axis=2)
     if shown.dtype != np.uint8 or shown.shape[2] != channels:
         raise SampleDecompressionError(
-            f"an image of shape {pixels.shape} and dtype {pixels.dtype} does not become one of {channels} channels; "
-            "decode it as it is and convert it in the transform"
+            f"an image of shape {pixels.shape} and dtype {pixels.dtype} cannot become one of {channels} channels; "
+            "decode it unchanged and convert it in the transform"
         )
     status = native.resize_regions(
         [np.ascontiguousarray(shown)],
@@ -151,6 +152,6 @@ def resize_region(
     )
     if status[0]:
         raise SampleDecompressionError(
-            f"the box {tuple(box.tolist())} of an image of shape {pixels.shape} does not become {room.shape}: "
+            f"the box {tuple(box.tolist())} of an image of shape {pixels.shape} cannot be resized to {room.shape}: "
             "it leaves the image, or a side would shrink more than 249 times"
         )

@@ -85,7 +85,7 @@ def byte_codec(name: str | None) -> ByteCodec | None:
 
 @cache
 def file_codec(name: str | None) -> FileCodec | None:
-    """Return the codec of files of that kind, or None for no compression and for byte compressions.
+    """Return the codec of a kind of file; None for no compression and for byte compressions.
 
     Raises
     ------

@@ -100,7 +100,7 @@ class RemoteVideo:
                 return None
             if shape is not None and segments.shape != shape:
                 raise FormatError(
-                    f"a {self.name} file holds an array of shape {segments.shape}, its chunk says {shape}"
+                    f"a {self.name} file holds an array of shape {segments.shape}, but its chunk says {shape}"
                 )
             return segments.frames(selection)
 
@@ -183,7 +183,10 @@ class _Segments:
         return out.reshape(()) if isinstance(selection, int) else out
 
     def _readers(self, wanted: range) -> Iterator[tuple[int, int, FrameReader | None, list[int]]]:
-        """Yield runs of frames, their readers, and their numbers in these; no reader if the index proves wrong."""
+        """Yield runs of wanted frames: first and end of a run, its reader, and the numbers of its frames in the reader.
+
+        The reader is None if the index proves wrong.
+        """
         for first, stop in self._runs(wanted):
             packets, before = self._gathered(wanted[first:stop])
             reader = None
@@ -200,7 +203,10 @@ class _Segments:
         return list(zip([0, *cuts], [*cuts, len(wanted)], strict=True))
 
     def _gathered(self, wanted: range) -> tuple[Packets | None, int]:
-        """Read the packets that some frames need; return them and the number of earlier frames."""
+        """Return the packets that some frames need, and the number of frames before these packets.
+
+        The packets are None if the index proves wrong.
+        """
         low, high = min(wanted), max(wanted)
         segment = int(np.searchsorted(self._shown[self._keys], low, side="right")) - 1
         for start in range(segment, -1, -1):
@@ -209,7 +215,7 @@ class _Segments:
             items = self._demuxed(entry, high - before)
             if items is None:
                 return None, 0
-            # Frames that are shown before their key frame depend on the previous segment.
+            # Frames that are shown before the key frame of their segment depend on the previous segment.
             times = [packet.pts or 0 for packet in items]
             early = sum(time < times[0] and not p.is_discard for p, time in zip(items, times, strict=True))
             if low - before >= early or start == 0:

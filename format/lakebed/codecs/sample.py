@@ -59,8 +59,8 @@ class Sample:
     is_text_like
         Whether the values are text, JSON or a list; set by callers that know.
     may_lose
-        Whether, if a tensor stores another kind of image, data that it cannot hold is dropped: transparency, the low
-        bits of 16. Otherwise such a picture is refused.
+        Whether, if a tensor stores another kind of image, data that this kind cannot hold is dropped: transparency, or
+        the low 8 of 16 bits. Otherwise such a picture is refused.
     is_told
         Whether the user was already informed that the picture is converted.
 
@@ -114,7 +114,7 @@ class Sample:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes in memory; none for a file that is not read yet."""
+        """Number of bytes in memory; 0 for a file that is not read yet."""
         held = 0 if self._array is None else self._array.nbytes
         return held + (0 if self._buffer is None else len(self._buffer))
 
@@ -134,7 +134,7 @@ class Sample:
                 if not len(data):
                     raise CorruptedSampleError(f"{self._place()}: an empty file, of 0 bytes")
                 raise CorruptedSampleError(
-                    f"{self._place()}: {len(data)} bytes that are not a known kind of file; "
+                    f"{self._place()}: {len(data)} bytes are not a known kind of file; "
                     "if you know the compression, name it when you read the file"
                 )
         return self._kind
@@ -171,7 +171,7 @@ class Sample:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Fields of a file for a hidden ``_info`` tensor: its header's, ``shape``, ``format``, ``filename``."""
+        """Fields of a file for a hidden ``_info`` tensor: those of its header, ``shape``, ``format``, ``filename``."""
         codec = self._codec()
         found = {} if codec is None else dict(codec.metadata(self.buffer))
         found.pop("format", None)
@@ -216,7 +216,7 @@ class Sample:
 
     @property
     def has_palette(self) -> bool:
-        """Whether it is a picture file whose pixels are indices of a palette."""
+        """Whether the sample is a picture file whose pixels are indices of a palette."""
         codec = picture_codec(self.compression) if self._is_file else None
         return codec is not None and codec.has_palette(self.buffer)
 

@@ -115,7 +115,7 @@ def _binary_count(data: Buffer) -> int | None:
 
 
 def _parsed(data: Buffer) -> tuple[bytes, NDArray[np.float32]]:
-    """Return the name and the corners."""
+    """Return the name in a file, and the corners of its triangles."""
     count = _binary_count(data)
     if count is None:
         return _parsed_text(bytes(data))

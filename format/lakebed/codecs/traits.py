@@ -39,20 +39,21 @@ class CodecTraits:
     shape_from_file
         The header of a file contains the recorded shape, so that no decoding is needed.
     decodes_as_recorded
-        An array decodes to the recorded shape. Otherwise the record counts all fields of a point, while reading gives
-        coordinates.
+        A file decodes to an array of the recorded shape. Otherwise the recorded shape counts all fields of a point, but
+        reading returns only its coordinates.
     value_columns
         Number of decoded columns that are the value of a sample; None for all.
     exact_length
         A file decodes to exactly as many elements as it promises; otherwise to a few more or less.
     limits_itself
-        The codec itself limits pixels and frames: a video of a still picture compresses without bound.
+        The codec itself limits pixels and frames, since the size of a file gives no limit: a video of a still picture
+        compresses without bound.
     parts
-        A part of the first axis can be decoded for less than the whole.
+        A part of the first axis can be decoded at less cost than the whole.
     ranges
         A part can be decoded from ranges of a file that is not in memory (:mod:`lakebed.codecs.remote_video`).
     decodes_into
-        Files decode into a given array of the shape on record.
+        Files can be decoded into an existing array of the recorded shape.
     decodes_directly
         The codec has ``decode_as``, which parses the header of a file only once.
     early_header

@@ -210,11 +210,11 @@ class FrameReader:
             if not places:
                 return
         raise SampleDecompressionError(
-            f"{self.what} should have {self.count} frames; {len(places)} of {len(wanted)} requested ones do not decode"
+            f"{self.what} should have {self.count} frames; {len(places)} of {len(wanted)} frames do not decode"
         )
 
     def fill_by_time(self, wanted: Sequence[int], out: NDArray[np.uint8]) -> bool:
-        """Decode frames as :meth:`fill` does by the times of the packets; return False if the decoder changes them."""
+        """Decode frames as :meth:`fill` does, finding them by their times; return False if some are not found."""
         if len(wanted) == 0:
             return True
         if len(wanted) * out.shape[1] * out.shape[2] >= _THREADED_PIXELS:
@@ -233,7 +233,7 @@ class FrameReader:
         return not places
 
     def _runs(self, times: list[int]) -> list[tuple[int, int]]:
-        """Return runs (first packet, last time) to decode for frames of these ascending times."""
+        """Return the runs (first packet, last time) to decode for frames with the given ascending times."""
         items = self._packets.items
         index = {packet.pts: at for at, packet in enumerate(items)}
         keys = sorted((p.pts, at) for at, p in enumerate(items) if p.is_keyframe and p.pts is not None)
@@ -250,7 +250,7 @@ class FrameReader:
         return runs
 
     def _frames(self, start: int) -> Iterator[VideoFrame]:
-        """Decode from a packet on, which must be a key frame unless it is the first."""
+        """Decode from a packet on; unless it is the first packet, it must be a key frame."""
         return frames(self._stream, self._packets.items[start:], self.what)
 
     def _put(self, frame: VideoFrame, out: NDArray[np.uint8]) -> None:

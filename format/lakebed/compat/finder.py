@@ -56,13 +56,13 @@ class Stand(ModuleType):
             return
         if not name.startswith("_") and self.__name__ != ROOT:
             warnings.warn(
-                f"{self.__name__}.{name} is set, and nothing reads it here: {hint(self.__name__)}",
+                f"{self.__name__}.{name} is set, but lakebed does not read it: {hint(self.__name__)}",
                 stacklevel=2,
             )
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled functions refer to modules by attribute access, such as deeplake.htype.TEXT.
+        # Pickled functions may refer to this module, as in deeplake.htype.TEXT: pickle the module by its name.
         return _again, (self.__name__,)
 
     def __dir__(self) -> list[str]:
@@ -116,7 +116,7 @@ def missing(module: str, name: str) -> str:
 
 
 def _found(where: str) -> Any:
-    """Return the object of ``module:name``, of ``module``, or of a constant ``=NAME``."""
+    """Return the object that a table's entry means: ``module:name``, ``module``, or a constant ``=NAME``."""
     if where.startswith("="):
         from lakebed.compat import pieces
 

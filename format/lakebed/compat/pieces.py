@@ -54,7 +54,7 @@ dataset = SimpleNamespace(
         ).split()
     },
 )
-"""The functions of the module, as in ``deeplake.api.dataset``."""
+"""The functions of lakebed under the name of the class ``deeplake.api.dataset.dataset``."""
 
 
 def DeeplakeRandom() -> Any:  # noqa: N802 - the name of 3.x

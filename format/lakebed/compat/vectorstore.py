@@ -81,13 +81,13 @@ class VectorStore:
         self._threshold = int(index.get("threshold", -1))
         self._metric = _metric(index.get("distance_metric", "cos"))
         if self._threshold > 0 and not _METRICS[self._metric][1]:
-            raise InvalidInputError("an index has the distance_metric COS, L2 or dot")
+            raise InvalidInputError("an index needs the distance_metric COS, L2 or dot")
         self.embedding_function = embedding_function
         self.ingestion_batch_size = ingestion_batch_size
         if dataset is None and path is not None:
             dataset = lakebed.dataset(path, read_only=read_only, overwrite=overwrite, creds=creds)
         elif dataset is None or path is not None:
-            raise InvalidInputError("give the path of a vector store, or an open dataset")
+            raise InvalidInputError("pass the path of a vector store, or an open dataset")
         self.dataset: lakebed.Dataset = dataset
         if not dataset.tensors and not dataset.read_only:
             for tensor in tensor_params:
@@ -124,21 +124,23 @@ class VectorStore:
         rate_limiter: Mapping[str, Any] | None = None,
         **tensors: Any,
     ) -> list[str] | None:
-        """Add rows, all or none, and publish them; return their ids, which are drawn if none are given.
+        """Add rows, all or none, and publish them; missing ids are generated.
 
         Parameters
         ----------
         embedding_function, embedding_data, embedding_tensor
-            Data from which the function makes the vectors of a tensor; or lists for several tensors.
+            The function makes the vectors of the tensor from the data; for several tensors, pass lists.
         return_ids
-            Return the ids instead of None.
+            Return the ids of the rows instead of None.
         rate_limiter
             Refused if enabled.
         tensors
             Values by tensor, as for ``ds.extend``.
         """
         if rate_limiter and rate_limiter.get("enabled"):
-            raise InvalidInputError("rate_limiter: limit the calls in the embedding function itself")
+            raise InvalidInputError(
+                "rate_limiter is not supported: limit the calls in the embedding function itself"
+            )
         rows = dict(tensors)
         if embedding_data is not None:
             names = self._vectors(embedding_tensor)
@@ -146,7 +148,7 @@ class VectorStore:
             data = [embedding_data] if is_one else list(embedding_data)
             for name, values, make in zip(names, data, _each(names, embedding_function), strict=True):
                 if name in rows:
-                    raise InvalidInputError(f"{name!r} is given, and embedding_data for it, too")
+                    raise InvalidInputError(f"pass either values or embedding_data for {name!r}, not both")
                 rows[name] = self._embedded(values, make)
         ids = next((name for name in ("id", "ids") if name in self.dataset.tensors), None)
         if ids is not None and rows and rows.get(ids) is None:
@@ -175,7 +177,7 @@ class VectorStore:
         deep_memory: bool = False,
         return_tql: bool = False,
     ) -> Any:
-        """Return the rows whose vectors are nearest to one, all rows that a filter leaves, or those of a query.
+        """Return the rows whose vectors are nearest to a vector, all rows that match a filter, or the rows of a query.
 
         Parameters
         ----------
@@ -188,7 +190,8 @@ class VectorStore:
         query
             Query instead of vector and filter, as for ``ds.query``.
         filter
-            ``{"id": ["a", "b"], "metadata": {"page": 1}}``: the value, or one of a list; or a function of a row.
+            ``{"id": ["a", "b"], "metadata": {"page": 1}}``: for each tensor, the value or a list of possible values;
+            or a function of a row.
         return_tensors
             Tensors to read; None reads all but vectors, ``["*"]`` all.
         return_view
@@ -202,12 +205,14 @@ class VectorStore:
             make = self._function(embedding_function, "embed_query")
             embedding = make(embedding_data[0] if is_one else embedding_data)
         if embedding is None and query is None and filter is None:
-            raise InvalidInputError("search for an embedding, embedding_data, a filter or a query")
+            raise InvalidInputError("pass an embedding, embedding_data, a filter or a query to search for")
         view = self._chosen(None, None, {} if filter is None and query is None else filter, query)
         scores: dict[str, Any] = {}
         if embedding is not None:
             if query is not None:
-                raise InvalidInputError("a query stands alone: order by the vector in it")
+                raise InvalidInputError(
+                    "pass a query or an embedding, not both: a query can order rows by their distance to the vector"
+                )
             if k < 1:
                 raise InvalidInputError(f"k is {k}; it must be at least 1")
             vector = np.asarray(embedding, np.float32)
@@ -236,7 +241,9 @@ class VectorStore:
         """Remove rows by their numbers or ids, or as a filter or a query selects them; or all rows."""
         _check_local(exec_option)
         if not delete_all and isinstance(filter, Mapping) and all(value == {} for value in filter.values()):
-            raise InvalidInputError("an empty filter selects all rows; to remove all, say delete_all=True")
+            raise InvalidInputError(
+                "an empty filter selects all rows; to remove all rows, pass delete_all=True"
+            )
         chosen = self.dataset if delete_all else self._chosen(row_ids, ids, filter, query)
         self.dataset.pop(list(chosen.sample_indices))
         self.dataset.flush()
@@ -266,7 +273,7 @@ class VectorStore:
 
     @staticmethod
     def delete_by_path(path: Any, token: Any = None, force: bool = False, creds: Any = None) -> None:
-        """Remove the dataset at an address; the token means nothing."""
+        """Remove the dataset at an address; the token is ignored."""
         lakebed.delete(path, force=force, large_ok=True, creds=creds, token=token)
 
     def _chosen(self, row_ids: Any, ids: Any, filter: Filter, query: str | None) -> Any:  # noqa: A002
@@ -286,7 +293,7 @@ class VectorStore:
     def _filtered(self, wanted: Filter) -> Any:
         if not isinstance(wanted, Mapping):
             raise InvalidInputError(
-                f"a filter is a dictionary of values by tensor, or a function of a row, not {type(wanted).__name__}"
+                f"a filter must be a dictionary of values by tensor or a function of a row, not {type(wanted).__name__}"
             )
         terms, values = list[str](), list[Any]()
         for tensor, value in wanted.items():
@@ -301,7 +308,7 @@ class VectorStore:
         return self.dataset.query(f"SELECT *{where}", parameters=values)
 
     def _vectors(self, names: str | Sequence[str] | None) -> list[str]:
-        """Return the tensors of vectors; None takes all of htype embedding."""
+        """Return the names of the tensors of vectors; for None, those of all tensors of htype embedding."""
         if names is None:
             return [name for name, tensor in self.dataset.tensors.items() if tensor.htype == "embedding"]
         return [self.dataset[name].key for name in ([names] if isinstance(names, str) else names)]
@@ -315,7 +322,7 @@ class VectorStore:
         given = self.embedding_function if given is None else given
         function: Callable[[Any], Any] | None = getattr(given, method, given)
         if not callable(function):
-            raise InvalidInputError("give an embedding_function, here or to the vector store")
+            raise InvalidInputError("pass an embedding_function to this method or to the vector store")
         return function
 
     def _embedded(self, data: Sequence[Any], function: Any) -> NDArray[np.float32]:
@@ -333,12 +340,12 @@ def _check_local(exec_option: str | None) -> None:
     if exec_option == "tensor_db":
         raise InvalidInputError("exec_option tensor_db belongs to the service of Deep Lake's vendor")
     if exec_option not in (None, "auto", "python", "compute_engine"):
-        raise InvalidInputError(f"exec_option is auto, python or compute_engine, not {exec_option!r}")
+        raise InvalidInputError(f"exec_option must be auto, python or compute_engine, not {exec_option!r}")
 
 
 def _metric(name: str) -> str:
     if str(name).lower() not in _METRICS:
-        raise InvalidInputError(f"distance_metric is one of COS, L2, L1, max and dot, not {name!r}")
+        raise InvalidInputError(f"distance_metric must be one of COS, L2, L1, max and dot, not {name!r}")
     return str(name).lower()
 
 

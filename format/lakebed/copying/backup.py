@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The result of a backup: the point, and the points that the rule removed."""
+    """The result of a backup: its point, and the earlier points that the retention rule removed."""
 
     point: BackupPoint
     removed: tuple[str, ...]
@@ -44,7 +44,7 @@ def backup(
     verify: bool = False,
     progressbar: bool = False,
 ) -> Made:
-    """Add the present state of a dataset, all versions, to a repository of backups.
+    """Add the present state of a dataset, with all versions, to a repository of backups.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _refuse_nested(source: Storage, target: Storage) -> None:
         here, there = (os.path.realpath(folder) for folder in folders)
     if here == there or there.startswith(f"{here}/") or here.startswith(f"{there}/"):
         raise DatasetExistsError(
-            f"backups of {source.url} cannot lie at {target.url}: choose a place outside of the dataset, if "
+            f"backups of {source.url} cannot be stored at {target.url}: choose a place outside of the dataset, if "
             "possible on another disk or in another bucket"
         )
 
@@ -198,7 +198,7 @@ def _check_same(
         return
     raise InvalidInputError(
         f"this place holds backups of {before}, which has no version in common with {source.url}: choose another place "
-        "for these, or pass moved=True (--moved) if it is the same dataset at another address"
+        "for its backups, or pass moved=True (--moved) if it is the same dataset at another address"
     )
 
 
@@ -223,7 +223,7 @@ def _report(source: Storage, damaged: Mapping[str, str], *, keep_damaged: bool) 
     if damaged and not keep_damaged:
         raise ChecksumError(
             f"{source.url} is damaged: {describe(damaged)}. There is no new backup of it; earlier ones are unchanged. "
-            "Bring the damaged objects back (lakebed restore has them as they were), or repair the dataset "
+            "Bring the damaged objects back from an earlier backup (lakebed restore), or repair the dataset "
             "(lakebed repair), and repeat the backup; keep_damaged=True (--keep-damaged) backs up the intact part",
             dataset=source.url,
         )

@@ -95,7 +95,7 @@ class State:
 
 @contextmanager
 def state_of(source: Storage, before: FileList | None) -> Iterator[State]:
-    """Determine the state of a dataset, and protect it from collection as far as readers can.
+    """Determine the state of a dataset, and protect its files from garbage collection as far as a reader can.
 
     Parameters
     ----------
@@ -178,7 +178,8 @@ def changed_since(source: Storage, state: State) -> bool:
 def reconciled(source: Storage, state: State, key: str, data: bytes) -> bytes:
     """Return the content that a file had when the tree was read, if it was replaced meanwhile.
 
-    Every publish rewrites the node of the parent before it replaces the tree.
+    Only files ``commit_info.json`` can have been replaced: before each publish replaces the tree, it rewrites this file
+    of the parent version, because the file lists the parent's children. The old content follows from the tree.
     """
     if not _is_node(key):
         return data
@@ -257,7 +258,7 @@ class _Survey:
         )
 
     def _known(self, version: str) -> tuple[str, ...] | None:
-        """Return the chunks of a version that is not a head, if nothing in it changed since the previous backup."""
+        """Return the chunks of a version that did not change since the previous backup; None for others and heads."""
         before = self._before
         if before is None or version not in before.refs or _is_head(self._tree, version):
             return None

@@ -53,7 +53,7 @@ class BackupFindings:
     Attributes
     ----------
     url
-        The place.
+        Address of the repository.
     points
         The verified points.
     objects, bytes
@@ -86,7 +86,7 @@ class BackupFindings:
 
 
 def verify_backups(target: Storage, *, progressbar: bool = False) -> BackupFindings:
-    """Read all contents of the points of a place.
+    """Read all contents of the points of a repository.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def verify_backups(target: Storage, *, progressbar: bool = False) -> BackupFindi
 def wrong_objects(
     target: Storage, files: Iterable[StoredFile], advance: Advance = lambda _: None
 ) -> dict[str, str]:
-    """Read contents, each once; return the keys of missing or damaged ones, and the damage."""
+    """Read stored contents, each once; return {key: damage} for contents that are missing or damaged."""
     here = {key: stat.size for key, stat in target.list(OBJECTS)}
     wrong: dict[str, str] = {}
 

@@ -190,7 +190,7 @@ def copy_everything(
     deeplake3: bool,
     progressbar: bool,
 ) -> Handle:
-    """Copy a whole dataset, history and all; continue an earlier attempt that was interrupted.
+    """Copy a whole dataset with its history; continue an earlier attempt that was interrupted.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def copy_version(
     Parameters
     ----------
     origin
-        The source of the copy, and the id of its head.
+        Record of the source, with the id of the copy's head.
     planned
         The new dataset without samples.
     parts
@@ -119,7 +119,7 @@ def _items(source: Storage, head: str, parts: Mapping[str, TensorState]) -> tupl
 
 
 def _filled(planned: TensorState, part: TensorState, head: str, made: Mapping[str, Sums]) -> TensorState:
-    """Return a new tensor with the samples of another, whose chunks are in the folder of the head."""
+    """Return the new tensor with the samples of the tensor that it copies; its chunks are in the folder of the head."""
     table = part.table
     places = table.places
     sums = recorded_sums(places)

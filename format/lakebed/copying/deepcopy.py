@@ -135,7 +135,7 @@ def _copy_objects(
         here = {key: stat.size for key, stat in target.list("")}
         outcome = transfer_rest("Copying", plan.items, here, journal, transfer, progressbar=progressbar)
         if outcome.missing and source.get(TREE_KEY) != tree:
-            _log.info("%s was written while it was copied: looking at it again", source.url)
+            _log.info("%s was written while it was copied: reading it again", source.url)
             continue
         target.put_many(plan.rewritten.items())
         drop_others(target, here, {*(item.key for item in plan.items), *plan.rewritten})
@@ -165,7 +165,7 @@ def _check_unfinished(target: Storage, tree: VersionTree) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The parts of a copy.
+    """The contents of a copy.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class _Choice:
     Parameters
     ----------
     dropped
-        Keys of the dropped tensors, each with a ``/``.
+        Keys of the dropped tensors, each followed by ``/``.
     rewritten
         Documents of the versions without the dropped tensors.
     """
@@ -312,8 +312,8 @@ class _Choice:
     def of(cls, source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Choice:
         """Choose tensors or groups by the names that they have in each version.
 
-        A tensor kept in one version is kept in all: it may have had another name there, and its chunks may be in the
-        folders of those versions.
+        A tensor kept in one version is kept in all versions: it may have other names in the other versions, and its
+        chunks may be in the folders of these.
         """
         if tensors is None:
             return cls()

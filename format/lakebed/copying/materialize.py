@@ -72,7 +72,7 @@ class Job:
     broken: list[BrokenLink] = field(default_factory=list)
 
     def is_same(self, other: Job) -> bool:
-        """Tell whether another task is the same."""
+        """Tell whether another task equals this one, apart from its progress."""
         return (self.source, self.tensors, self.rows) == (other.source, other.tensors, other.rows)
 
     def to_bytes(self) -> bytes:
@@ -101,7 +101,7 @@ class Job:
 
 
 def _digest(state: TensorState) -> str:
-    """Return a digest of the state of a tensor: chunks have unique names, and never change."""
+    """Return a digest of a tensor's state: of the ids of its chunks, because ids are unique and chunks never change."""
     found = hashlib.sha256(state.table.ids.to_bytes())
     for extra in (state.sequence, state.creds):
         found.update(b"-" if extra is None else extra.to_bytes())
@@ -201,7 +201,7 @@ def fill(table: Table, target: Session, job: Job, how: Copying) -> None:
                 _fill(one)
     except (GetDataFromLinkError, SampleAppendError) as error:
         target.flush()
-        error.add_note(f"what was fetched stays at {target.storage.url}: the same call goes on from there")
+        error.add_note(f"fetched data stays at {target.storage.url}: the same call continues with it")
         raise
 
 

@@ -26,7 +26,7 @@ from lakebed.storage.url import PACKED_SUFFIX, Location, file_of, open_storage
 def pack_everything(
     source: Session, dest: Path, tensors: Sequence[str] | None, *, overwrite: bool, progressbar: bool
 ) -> Handle:
-    """Write a dataset, history and all, to one file, which appears complete or not at all, and open it.
+    """Write a dataset with its history to one file, which appears complete or not at all, and open the file.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def _pack_to_file(
     origin: Storage, path: FilePath, tensors: Sequence[str] | None, *, overwrite: bool, progressbar: bool
 ) -> None:
     if path.is_dir():
-        raise PathNotEmptyException(f"{path} is a folder; choose the name of a file that is not there")
+        raise PathNotEmptyException(f"{path} is a folder; choose a name that does not exist")
     _refuse_existing(path.exists(), str(path), overwrite=overwrite)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
     try:
@@ -104,7 +104,7 @@ def _write(
 
 def _refuse_existing(is_there: bool, shown: str, *, overwrite: bool) -> None:
     if is_there and not overwrite:
-        raise DatasetExistsError(f"{shown} is there already; choose another name, or pass overwrite=True")
+        raise DatasetExistsError(f"{shown} exists already; choose another name, or pass overwrite=True")
 
 
 def _sync_folder(folder: FilePath) -> None:

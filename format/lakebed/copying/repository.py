@@ -1,8 +1,8 @@
 """A repository of backups: each point appears complete or not at all, and one process at a time adds points.
 
 All visible changes are made by one conditional put of the catalog. A run stores contents under names of its own, never
-replaces one, and reuses only contents of listed points. So a process that was taken for dead and continues does no
-harm: its publish is refused, and no other run uses the contents that it removes.
+replaces a content, and reuses only contents of listed points. So a process that was taken for dead and continues does
+no harm: its publish is refused, and no other run uses the contents that it removes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Repository:
         except FormatError as error:
             raise ChecksumError(
                 f"{CATALOG_KEY} of the backups at {self.url} can not be read: {error}. The points themselves are "
-                f"whole: `lakebed restore {self.url} DEST --at ID` restores each; its ids are the names in "
+                f"whole: `lakebed restore {self.url} DEST --at ID` restores each; the ids are the names in "
                 "points/. Make further backups at another place",
                 dataset=self.url,
             ) from error
@@ -130,7 +130,7 @@ class Repository:
             why = str(error)
         raise ChecksumError(
             f"{point_key(id)} of the backups at {self.url} can not be read: {why}. This point can not be restored; "
-            "others can",
+            "other points can",
             dataset=self.url,
         )
 
@@ -202,7 +202,7 @@ class Repository:
         other = next((key for key, _ in self.storage.list("") if not key.startswith(".lakebed/")), None)
         if other is not None:
             raise PathNotEmptyException(
-                f"{self.url} holds other files ({other}) and no backups; choose an empty or new place for them"
+                f"{self.url} holds other files ({other}) and no backups; choose an empty or new place for the backups"
             )
 
     def _begin(self, source: str) -> BackupRun:
@@ -217,7 +217,7 @@ class Repository:
                 raise LockedException(
                     f"another backup to {self.url} is being made by process {before.pid} on {before.host}, last "
                     f"seen {max(0, round(clock.now() - before.seen))} s ago; wait for its end. If it was killed, "
-                    f"a new backup can begin {config.LEASE_SECONDS:g} s after that"
+                    f"a new backup can begin {config.LEASE_SECONDS:g} s after it was last seen"
                 )
             return replace(catalog, run=replace(fresh, id=before.id))
 
@@ -410,7 +410,7 @@ def _delete(storage: Storage, keys: Sequence[str]) -> None:
 
 
 def _entries(data: bytes, run: str) -> Iterator[StoredFile]:
-    """Parse an entry of a journal; return nothing for a damaged one, whose files are copied again."""
+    """Yield the files of a journal's entry; none if the entry is damaged: its files are then copied again."""
     try:
         found = json_style.load_object(data, "journal")["done"]
         for key, etag, size, digest in found:

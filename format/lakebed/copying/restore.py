@@ -41,8 +41,8 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     Parameters
     ----------
     at
-        Id of the point, or its first four or more characters; or POSIX seconds, for the last point before; None is the
-        newest.
+        Id of the point, or its first four or more characters; or a time in POSIX seconds, for the last point not later
+        than this time; None for the newest point.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
         found = [point for point in found if point.id.startswith(at)] if _ID.fullmatch(at) else []
         if len(found) > 1:
             raise InvalidInputError(
-                f"{at!r} is the beginning of {len(found)} points at {repository.url}; give more characters"
+                f"{len(found)} points at {repository.url} have ids that begin with {at!r}; give more characters"
             )
     elif at is not None:
         found = [point for point in found if point.time <= at]
@@ -73,7 +73,7 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
     if not isinstance(moment, str):
         moment = f"{_time(moment)} UTC or before"
     there = ", ".join(f"{point.id} ({_time(point.time)})" for point in points[-_SHOWN:])
-    raise InvalidInputError(f"there is no backup {moment} at {repository.url}; there are: {there or 'none'}")
+    raise InvalidInputError(f"no backup {moment} exists at {repository.url}; the latest: {there or 'none'}")
 
 
 def _time(seconds: float) -> str:

@@ -53,7 +53,7 @@ class Retention:
     monthly: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse values that are not numbers of points."""
+        """Refuse values that are not whole numbers of 0 or more."""
         for each in fields(self):
             count = getattr(self, each.name)
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:

@@ -218,7 +218,7 @@ def recorded_sums(places: ChunkPlaces) -> Callable[[int], Sums]:
 
 
 def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
-    """Return a storage that contains two other storages, and the prefixes of their keys in it; None if none exists."""
+    """Return a storage that contains two others, and the prefixes of their keys in it; None if no storage has both."""
     if is_bucket(source) and is_bucket(target):
         return target.around(source)
     return None

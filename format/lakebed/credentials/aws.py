@@ -109,7 +109,7 @@ def _from_aws(
 
 
 def _answer(ask: Callable[[], Given | None], what: str) -> Given | LakebedError | None:
-    """Ask AWS; return errors instead of raising them, so that no traceback shows values of botocore."""
+    """Call AWS; return errors instead of raising them, so that no traceback shows values of botocore."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
     try:
@@ -119,14 +119,14 @@ def _answer(ask: Callable[[], Given | None], what: str) -> Given | LakebedError 
         code = str(error.response.get("Error", {}).get("Code", "error"))
     except NoCredentialsError:
         return MissingCredsError(
-            f"the {what} of AWS cannot be asked for: credentials for AWS itself are missing"
+            f"the {what} of AWS cannot be requested: credentials for AWS itself are missing"
         )
     except (BotoCoreError, OSError) as error:
-        return StorageUnavailableError(f"the {what} of AWS cannot be asked for: {type(error).__name__}")
+        return StorageUnavailableError(f"the {what} of AWS cannot be requested: {type(error).__name__}")
     except ValueError:
-        return InvalidInputError(f"the {what} of AWS cannot be asked for: manager_endpoint is not an address")
+        return InvalidInputError(f"the {what} of AWS cannot be requested: manager_endpoint is not an address")
     if code in _ABSENT:
         return ManagedCredentialsNotFoundError(f"AWS has no {what} ({code})")
     if code in _DENIED:
-        return StoragePermissionError(f"AWS does not show the {what} to this account ({code})")
-    return StorageUnavailableError(f"AWS could not give the {what} ({code})")
+        return StoragePermissionError(f"AWS does not allow this account to read the {what} ({code})")
+    return StorageUnavailableError(f"AWS failed to return the {what} ({code})")

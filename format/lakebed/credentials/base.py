@@ -85,7 +85,7 @@ def option(found: Mapping[str, Any], name: str) -> str | None:
     if isinstance(value, Secret):
         return value.reveal()
     if value is not None and not isinstance(value, str):
-        raise InvalidInputError(f"{name} of credentials is text, not {type(value).__name__}")
+        raise InvalidInputError(f"{name} of credentials must be text, not {type(value).__name__}")
     return value
 
 

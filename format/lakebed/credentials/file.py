@@ -54,7 +54,7 @@ class OwnersFile:
         found = tables[key]
         if found is None:
             raise InvalidInputError(
-                f"[{key}] in {path()} is not a table of credentials: it takes text, numbers, lists and tables of text"
+                f"[{key}] in {path()} must be a table of credentials: texts, numbers, lists and tables of text by name"
             )
         return found
 
@@ -98,7 +98,10 @@ def path() -> Path:
 
 
 def _tables(place: Path) -> dict[str, Given | None]:
-    """Return the tables by name, None for a table that is not an entry; keep the text of the file out of this frame."""
+    """Return the tables by name, None for a table that is not an entry.
+
+    The text of the file, which holds secrets, is in no variable of this function: its errors show their variables.
+    """
     problem, tables = _parsed(place)
     if problem is not None:
         raise InvalidInputError(f"{place} cannot be used: {problem}")
@@ -137,10 +140,10 @@ def _check_private(place: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         problem = "is not a file"
     elif status.st_uid not in (os.geteuid(), 0):
-        problem = "belongs to somebody else"
+        problem = "belongs to another user"
     elif status.st_mode & _OTHERS:
         problem = f"can be read or written by others (mode {stat.S_IMODE(status.st_mode):04o})"
-        mend = f": chmod 600 {place}, and replace the credentials in it if others had a chance to read them"
+        mend = f": run `chmod 600 {place}`, and replace the credentials in it if others may have read them"
     if problem:
         raise StoragePermissionError(f"{place} {problem}; its credentials are not used{mend}")
     if status.st_size > _MOST_BYTES:

@@ -259,7 +259,7 @@ def _from_plugin(name: str, key: str, found: Given) -> Mapping[str, Any] | Crede
 def _ttl(found: Given, key: str) -> float:
     ttl = found.get("ttl", config.CREDS_SECONDS)
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
-        raise InvalidInputError(f"ttl of the credentials {key!r} is a number of seconds")
+        raise InvalidInputError(f"ttl of the credentials {key!r} must be a number of seconds above 0")
     return float(ttl)
 
 
@@ -267,13 +267,13 @@ def _urls(found: Given, key: str) -> tuple[str, ...]:
     urls = found.get("urls", [])
     if not isinstance(urls, list) or not all(isinstance(url, str) and "://" in url for url in urls):
         raise InvalidInputError(
-            f'urls of the credentials {key!r} is a list of addresses, such as ["s3://bucket/folder/"]'
+            f'urls of the credentials {key!r} must be a list of addresses, such as ["s3://bucket/folder/"]'
         )
     return tuple(urls)
 
 
 def _with_hosts(made: Given, urls: tuple[str, ...]) -> Given:
-    """Bind headers to the web servers in ``urls``."""
+    """Return credentials whose headers are sent only to the web servers in ``urls``, if it names web servers."""
     hosts = [urlsplit(url).netloc for url in urls if url.startswith(("http://", "https://"))]
     if not hosts or "headers" not in made or "hosts" in made:
         return made

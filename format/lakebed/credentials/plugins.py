@@ -37,7 +37,7 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
     """
     found, problem = answer_of(partial(_asked, point, key, options), passing=())
     if isinstance(found, str):
-        problem = f"it returned {found}, and no credentials"
+        problem = f"it returned {found} instead of credentials"
     if problem or isinstance(found, str):
         raise StorageUnavailableError(
             f"the provider {point.name!r} ({point.value}) failed to look for the credentials {key!r}: {problem}"
@@ -55,7 +55,7 @@ def _asked(point: EntryPoint, key: str, options: Given | None) -> Given | Creden
 
 
 def first(key: str) -> tuple[str, Given | CredentialSource] | None:
-    """Return the name of the first provider that knows a name, and its answer."""
+    """Return the first provider that knows the credentials ``key``: its name and its answer; None if none does."""
     for name, point in installed().items():
         found = ask(point, key)
         if found is not None:

@@ -62,7 +62,7 @@ class SystemKeyring:
             raise ModuleNotInstalledException("keyrings need the package keyring: pip install keyring")
         problem = _put(key, values)
         if problem is not None:
-            raise StorageUnavailableError(f"the keyring does not take credentials: {problem}")
+            raise StorageUnavailableError(f"the keyring cannot store the credentials: {problem}")
 
 
 def _is_installed() -> bool:
@@ -70,7 +70,7 @@ def _is_installed() -> bool:
 
 
 def _got(service: str, key: str) -> tuple[bool, Given | None]:
-    """Return whether a name has any content, and its entry."""
+    """Return whether the keyring has any text under a name, and the entry in this text, or None."""
     if not _is_installed():
         return False, None
     import keyring
@@ -79,7 +79,7 @@ def _got(service: str, key: str) -> tuple[bool, Given | None]:
     try:
         text = keyring.get_password(service, key)
     except (KeyringError, OSError, RuntimeError) as error:
-        _log.debug("no keyring to look into: %s", type(error).__name__)
+        _log.debug("no keyring can be read: %s", type(error).__name__)
         return False, None
     return text is not None, parsed(text)
 

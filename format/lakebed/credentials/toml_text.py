@@ -19,8 +19,8 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def with_table(text: str, name: str, values: Mapping[str, Any] | None) -> str | None:
-    """Return the text with a table replaced or (None) removed; None if that is not possible line by line."""
-    # `splitlines` would also split at characters that do not end a line in TOML
+    """Return the text with a table replaced or (None) removed; None if the table cannot be separated from others."""
+    # `splitlines` would also split at characters that do not end a line in TOML.
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     headers = [i for i, line in enumerate(lines) if _HEADER.match(line)]
     own = [i for i in headers if _path(lines[i])[:1] == [name]]
@@ -48,7 +48,7 @@ def _path(line: str) -> list[str]:
 
 
 def _without_trailing_comments(lines: list[str], begin: int, end: int) -> int:
-    """Leave comments right above the next table to that table."""
+    """Return the end of a table without the comments right above the next table, which belong to the next table."""
     if end == len(lines):
         return end
     while end > begin + 1 and lines[end - 1].strip()[:1] in ("", "#"):

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 else:
 
     class DatasetVerbs:
-        """Verbs, loaded on first use; a tensor hides a verb of the same name, as scripts for 3.x have such tensors."""
+        """Methods as in pandas, loaded on first use.
+
+        A tensor of the same name hides a method, because datasets of Deep Lake 3.x have such tensors.
+        """
 
 
 _YIELDING = {
@@ -222,7 +225,7 @@ class Dataset(
             yield from self.to_dict().items()
             return
         if not self._pad:
-            self._table().shared_rows()  # raises if one tensor is empty and others are not
+            self._table().shared_rows()  # raises if one tensor is empty and another is not
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
             # Rows may be added during the iteration, so the yielded row must stay valid when rows are added.
@@ -260,7 +263,7 @@ class Dataset(
         tensor = self._named(item, as_column=True)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"Tensor groups do not support item assignment: {item!r} is one, assign to its tensors"
+                f"Tensor groups do not support item assignment: {item!r} is a group, assign to its tensors"
             )
         tensor.assign(value)
 

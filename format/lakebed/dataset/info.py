@@ -27,7 +27,7 @@ class Info(MutableMapping[str, Any]):
     change
         Applies an edit to the stored info, and stores the result.
     live
-        Values that callers hold; shared by all views of one info.
+        Values that were returned to callers, who may change them in place; shared by all views of one info.
     summary
         Prints the summary of the dataset or tensor: ``ds.info()``, as in pandas.
 

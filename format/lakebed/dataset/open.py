@@ -83,8 +83,8 @@ def _warn_if_locked(session: Session) -> None:
     if owner is not None:
         warnings.warn(
             f"branch {session.branch!r} of {session.storage.url} is being written by {owner}: published data can be "
-            "read, and changes raise LockedException until that is done. Open it with read_only=True if nothing is to "
-            "be changed.",
+            "read, and changes raise LockedException until that writer is done. Open it with read_only=True if "
+            "nothing is to be changed.",
             LockedWarning,
             stacklevel=4,
         )

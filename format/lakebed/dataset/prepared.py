@@ -152,4 +152,4 @@ def _told_of(number: int) -> Iterator[None]:
     try:
         yield
     except QueryError as error:
-        raise QueryError(f"values {number}: {error}", kind=error.kind, row=error.row) from error
+        raise QueryError(f"set {number} of the values: {error}", kind=error.kind, row=error.row) from error

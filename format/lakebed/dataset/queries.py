@@ -151,7 +151,7 @@ def _asked(one: Any) -> Table | Relation:
     if one.index.inside:
         raise InvalidInputError(
             "a query reads whole samples, but this view shows a part of each: query the rows, ds[rows].query(...), and "
-            "say the part in the query (SELECT image[0:2]) or of its result"
+            "select the part in the query (SELECT image[0:2]) or from its result"
         )
     table: Table = one._table()  # noqa: SLF001
     return table

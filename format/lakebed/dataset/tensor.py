@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
 
     class ColumnVerbs:
-        """Verbs of columns, loaded on first use."""
+        """Methods of columns as in pandas, loaded on first use."""
 
 
 class Tensor(

@@ -192,9 +192,9 @@ class Catalog:
         doc = json_style.load_object(data, _CATALOG)
         found = doc.pop("sum", None)
         if found != _sum(json_style.dump_compact(doc)):
-            raise FormatError(f"{_CATALOG} is not as it was written: its checksum is wrong")
+            raise FormatError(f"{_CATALOG} is damaged: its checksum is wrong")
         if doc.get("lakebed_backups") != _VERSION:
-            raise FormatError(f"{_CATALOG} is of a layout that this release does not read; use a later one")
+            raise FormatError(f"{_CATALOG} has a layout that this release cannot read; use a later release")
         points = doc.get("points")
         if not isinstance(points, list):
             raise FormatError(f"{_CATALOG} lists no points")
@@ -226,7 +226,7 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of the dataset, and the place of its content.
+    """A file of the dataset, and the location of its content in the repository.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ class FileList:
         if data[:8] != _MAGIC or len(data) < 16:
             raise FormatError(f"{_POINT} has a layout that this release cannot read")
         if int.from_bytes(data[8:16], "little") != xxhash.xxh3_64_intdigest(memoryview(data)[16:]):
-            raise FormatError(f"{_POINT} is not as it was written: its checksum is wrong")
+            raise FormatError(f"{_POINT} is damaged: its checksum is wrong")
         try:
             engine = zlib.decompressobj()
             text = engine.decompress(memoryview(data)[16:], max(_LEAST_INFLATED, _MOST_INFLATED * len(data)))

@@ -90,7 +90,7 @@ def from_bytes(data: bytes, tensor: str) -> dict[bytes, Pieces]:
     Raises
     ------
     FormatError
-        If the file is damaged, of another tensor, or of another kind.
+        If the file is damaged, belongs to another tensor, or contains no statistics.
     """
     name = tensor.encode()
     begin = len(_MAGIC) + 4 + len(name) + 4
@@ -100,7 +100,7 @@ def from_bytes(data: bytes, tensor: str) -> dict[bytes, Pieces]:
     if xxhash.xxh3_64_intdigest(body) != struct.unpack("<Q", data[-8:])[0]:
         raise FormatError("the statistics are damaged: their checksum is wrong")
     if data[len(_MAGIC) : begin - 4] != struct.pack("<I", len(name)) + name:
-        raise FormatError("the statistics are those of another tensor")
+        raise FormatError("the statistics belong to another tensor")
     (count,) = struct.unpack_from("<I", data, begin - 4)
     end = begin + count * _CHUNK.itemsize
     if end > len(body):

@@ -173,7 +173,7 @@ class ColdNodes:
         """Text of the versions, read on first use."""
         if self._text is None:
             if self._read is None:
-                raise FormatError(f"{WHAT}: it does not name the files of the older versions")
+                raise FormatError(f"{WHAT}: the text of the older versions is not available")
             text, self.count = self._read()
             self.length, self.sum = len(text), xxhash.xxh3_64_intdigest(text)
             self._text = text
@@ -349,7 +349,7 @@ class Commits(Mapping[str, CommitNode]):
     def edited(
         self, added: Iterable[CommitNode], replaced: Iterable[CommitNode] = (), gone: Iterable[str] = ()
     ) -> Commits:
-        """Return the versions with some added, under new ids, some replaced, and some removed."""
+        """Return the versions with some added (their ids must be new), some replaced, and some removed."""
         hot, cold = self._parts
         drop, new = set(gone), {node.id: node for node in replaced}
         cold = cold.without([id_ for id_ in (*drop, *new) if id_ not in hot])
@@ -368,7 +368,7 @@ class Commits(Mapping[str, CommitNode]):
         self._parts = ({**kept, **{node.id: node for node in nodes}}, cold)
 
 
-# -- the end of the file, which can be read alone; `version_tree` tells its layout ------------------------------------
+# -- the end of the file, which can be read alone; for its layout see `version_tree` ----------------------------------
 
 OWN = ("nodes", "begins", "rest", "sum")
 """Members that lakebed adds and that describe only the file."""
@@ -412,7 +412,7 @@ class TreeEnd:
             If its checksum is wrong.
         """
         if len(tail) < _TRAILER_BYTES // 2 or _sum(tail, len(tail) - len(_ZEROS) - _CLOSING) != self.sum:
-            raise FormatError(f"{WHAT} is not as it was written: its checksum is wrong")
+            raise FormatError(f"{WHAT} is damaged: its checksum is wrong")
         return json_style.load_object(OPENING + tail, WHAT)
 
     def cold(self, rest: bytes) -> ColdNodes:
@@ -425,7 +425,7 @@ class TreeEnd:
         """
         cold = ColdNodes.of(rest, self.nodes)
         if cold.sum != self.rest or not rest.startswith(OPENING):
-            raise FormatError(f"{WHAT} is not as it was written: its checksum is wrong")
+            raise FormatError(f"{WHAT} is damaged: its checksum is wrong")
         return cold
 
 
@@ -447,7 +447,7 @@ def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping
 
 
 def check_early_sum(data: bytes) -> bool:
-    """Tell whether an early release wrote the file, which had a checksum of the whole file.
+    """Tell whether the file has a checksum of the whole file, as early releases wrote it.
 
     Raises
     ------
@@ -456,7 +456,7 @@ def check_early_sum(data: bytes) -> bool:
     """
     found = list(re.finditer(_SUM, data))
     if found and _sum(data, found[-1].start(1)).encode("ascii") != found[-1][1]:
-        raise FormatError(f"{WHAT} is not as it was written: its checksum is wrong")
+        raise FormatError(f"{WHAT} is damaged: its checksum is wrong")
     return bool(found)
 
 

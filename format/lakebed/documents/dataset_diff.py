@@ -18,7 +18,7 @@ _WHAT = "dataset_diff"
 
 @dataclass(frozen=True, slots=True)
 class DatasetDiff:
-    """Changes of the schema: whether the info changed, (old, new) names of renamed tensors, names of deleted ones."""
+    """Changes of the schema: whether the info changed, (old, new) names of renamed and names of deleted tensors."""
 
     info_updated: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
@@ -79,7 +79,7 @@ class _Reader:
 
     def read_bytes(self, n: int) -> bytes:
         if n > len(self.data) - self.offset:
-            raise FormatError(f"{_WHAT} ends at byte {len(self.data)}, {n} more were announced")
+            raise FormatError(f"{_WHAT} ends at byte {len(self.data)}, but {n} more bytes must follow")
         found = self.data[self.offset : self.offset + n]
         self.offset += n
         return found

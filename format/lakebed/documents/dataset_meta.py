@@ -4,7 +4,7 @@ member            meaning                                           if missing
 version           writer version                                    3.9.52
 tensors           keys of all tensors, in creation order            the keys in tensor_names
 tensor_names      name -> key                                       each tensor is named like its key
-hidden_tensors    keys of the hidden ones                           none
+hidden_tensors    keys of hidden tensors                           none
 groups            paths of groups                                   none
 default_index     index that is applied on opening                  everything
 allow_delete      whether the dataset may be deleted                true

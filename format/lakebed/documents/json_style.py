@@ -8,7 +8,7 @@ Info files and json samples may hold three kinds of values beyond JSON, as objec
 
     ndarray    {"_hub_custom_type": "ndarray", "data": base64, "shape": [...], "dtype": "<f4"}
     bytes      {"_hub_custom_type": "bytes", "data": base64}
-    Sample     {"_hub_custom_type": "Sample", "data": base64, "compression": "jpeg"}    left as it is
+    Sample     {"_hub_custom_type": "Sample", "data": base64, "compression": "jpeg"}    not decoded
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def load_object(data: bytes | bytearray | memoryview, what: str) -> dict[str, An
     Raises
     ------
     FormatError
-        If the document is anything else.
+        If the document is not a JSON object.
     """
     value = load(data, what)
     if not isinstance(value, dict):

@@ -1,11 +1,11 @@
-"""Places of the samples of large chunks in a manifest, so that a sample can be read without the chunk's header.
+"""Positions of the samples of large chunks in a manifest: a sample can be read without the chunk's header.
 
     words       content, all u32
     1           form: number of axes a; plus 2^31 if one row stands for all samples, 2^30 if there are checksums
-    1 + a each  rows [bytes, dim0 .. dim(a-1)], one per sample or one in all
+    1 + a each  rows [bytes, dim0 .. dim(a-1)], one row per sample or one row for all samples
     1 each      checksum of each sample: the lower half of the xxh3-64 of its bytes
 
-Samples end where the chunk file ends and follow one another without gaps (FORMAT.md 5.5), so sizes determine places.
+Samples end where the chunk file ends and follow one another without gaps (FORMAT.md 5.5), so sizes determine positions.
 Samples whose files contain their shape have no axes. If a chunk has no words, its header must be read. Samples without
 checksums are verified with the checksums of the file's blocks.
 """
@@ -83,7 +83,7 @@ class Layout:
     Parameters
     ----------
     words
-        As in the table above.
+        As in the table of this module's docstring.
     count, size
         Samples in the chunk, bytes of its file.
 
@@ -197,7 +197,7 @@ def layouts_of(chunks: Sequence[Words]) -> Layouts:
 
 
 def joined(parts: Sequence[Layouts]) -> Layouts:
-    """Return the joined layouts of several parts; the last chunks have none if the words would exceed the limit."""
+    """Return the joined layouts of several parts; the last chunks get no words if the limit would be exceeded."""
     counts = np.concatenate([np.empty(0, np.uint32), *[part.counts for part in parts]])
     words = np.concatenate([NO_WORDS, *[part.words for part in parts]])
     if len(words) <= MOST_WORDS:

@@ -27,7 +27,7 @@ Name = str | int | None
 
 @dataclass(frozen=True, slots=True)
 class LinkedCreds:
-    """Names in the order of their codes, and the managed and used ones; members of later writers stay."""
+    """Names in the order of their codes, the managed names, and the used names; unknown members are kept."""
 
     keys: tuple[Name, ...] = ()
     managed: tuple[Name, ...] = ()
@@ -112,7 +112,7 @@ class LinkedCreds:
         MissingCredsError
             If the name does not exist.
         InvalidInputError
-            If the new one is not text, or empty.
+            If the new name is not text, or empty.
         """
         self.check(old)
         check_name(new)
@@ -164,9 +164,9 @@ def check_name(name: Any) -> str:
         If the name is not text, empty, or cannot be written.
     """
     if not isinstance(name, str):
-        raise InvalidInputError(f"a credentials key is text, not {type(name).__name__}")
+        raise InvalidInputError(f"a credentials key must be text, not {type(name).__name__}")
     if not name or not name.isprintable():
-        raise InvalidInputError("a credentials key is text of one or more printable characters")
+        raise InvalidInputError("a credentials key must be text of one or more printable characters")
     return name
 
 

@@ -8,7 +8,7 @@ bytes      content
 16         digest, hex   } the version's manifest, which is valid as long as this file has its digest
 
 Deep Lake 3.9.52 reads the first 18 bytes and ignores the rest. It writes 18 bytes when it opens a head for writing, and
-deletes the file at the end: a file with a digest shows that it has not opened the head.
+deletes the file at the end: a file with a digest shows that 3.9.52 has not opened the head.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class DatasetLock:
             raise FormatError(f"{_WHAT} has no time of expiry")
         found = _DIGEST.fullmatch(data, _LAYOUT.size)
         if found is None and len(data) == _FULL_SIZE:
-            raise FormatError(f"{_WHAT} ends in something else than a seal")
+            raise FormatError(f"{_WHAT} ends with something other than a digest")
         return cls(node, expiry, pid, found[1].decode() if found else "")
 
     def to_bytes(self) -> bytes:

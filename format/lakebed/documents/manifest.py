@@ -9,8 +9,8 @@
 
 Header: ``{"version": id, "block": bytes per checksum, "files": {relative key: [offset, length]}, "chunks": {tensor key:
 {"folders": [[commit id, key], ...], "rows": n, "sums": n, "at": offset, "layouts": [offset, words]}}}``. The arrays of
-a tensor lie at ``at``: sizes u64[rows], sums u64[sums], folder_of u32[rows], own u8[rows]. Where ``layouts`` is there,
-counts u32[rows] and words u32[words] lie at its offset (see `layouts`). Unknown header keys are ignored.
+a tensor begin at ``at``: sizes u64[rows], sums u64[sums], folder_of u32[rows], own u8[rows]. If ``layouts`` is present,
+counts u32[rows] and words u32[words] begin at its offset (see `layouts`). Unknown header keys are ignored.
 
 The manifest of a large version may be a delta instead (`manifest_delta`).
 
@@ -65,7 +65,7 @@ class ChunkPlaces:
     own
         Whether the chunk belongs to this version's chunk_set: bool, shape (rows,).
     known_layouts
-        Places of the samples; None if unknown for all chunks.
+        Layouts of the samples of each chunk; None if no layout is known.
     """
 
     folders: tuple[tuple[str, str], ...]
@@ -136,7 +136,7 @@ class Manifest:
     chunks: Mapping[str, ChunkPlaces]
 
     def to_bytes(self) -> bytes:
-        """Serialise."""
+        """Serialise the manifest."""
         payload = bytearray()
         files = {}
         for key, data in self.files.items():
@@ -148,7 +148,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
-        """Parse.
+        """Parse a manifest.
 
         Raises
         ------
@@ -259,7 +259,7 @@ def put_layouts(layouts: Layouts | None, payload: bytearray) -> dict[str, list[i
 
 @dataclass(frozen=True, slots=True)
 class LayoutTable:
-    """The place of a tensor's layouts in the payload."""
+    """The position of a tensor's layouts in the payload."""
 
     rows: int
     words: int
@@ -273,7 +273,7 @@ class LayoutTable:
             return None
         at, words = found
         if type(at) is not int or type(words) is not int or min(at, words) < 0:
-            raise FormatError("the manifest is damaged: it does not say where its layouts of chunks lie")
+            raise FormatError("the manifest is damaged: the position of its layouts is missing")
         return cls(rows, words, at)
 
     @property
@@ -300,9 +300,9 @@ def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
 
 
 def cut(payload: memoryview, at: Any, length: Any) -> memoryview:
-    """Return a range of the payload without copying it; refuse ``at`` and ``length`` that leave the payload."""
+    """Return a range of the payload without copying it; refuse a range outside of the payload."""
     if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= len(payload) - at):
-        raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
+        raise FormatError(f"the manifest is damaged: {length} bytes at {at} are outside of its payload")
     return payload[at : at + length]
 
 
@@ -328,7 +328,7 @@ def read_places(entry: Mapping[str, Any], payload: memoryview) -> ChunkPlaces:
     Raises
     ------
     FormatError
-        If the places leave the payload or contradict each other.
+        If the places are outside of the payload or contradict each other.
     """
     try:
         folders = tuple(

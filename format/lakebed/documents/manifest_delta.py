@@ -19,7 +19,7 @@ tensor's chunks begin with the first ``kept`` rows and ``known`` folders of the 
 sums u64[sums], folder_of u32[rows] of the rows added, and own u32[runs]: lengths of runs of all rows that are not, are,
 are not, ... this version's own. A tensor that is not named has no own chunks. Layouts are stored for added rows.
 ``spent`` counts the bytes of all manifests since the base, this one included: once they exceed the size of the base, a
-whole one is written.
+whole manifest is written.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from lakebed.errors import FormatError, KeyNotFound
 DELTA = b"LBMANIF2"
 
 _WHAT = "manifest"
-# Files that are shorter are stored whole; a common beginning would not pay.
+# Files shorter than this are stored whole, because omitting a beginning that the base has would save little.
 _SHORT = 256
 # Manifests larger than this are not cached.
 _SMALL = 1 << 18
@@ -64,7 +64,7 @@ _SMALL = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole manifest, which later ones may name as their base."""
+    """A whole manifest, which later manifests may name as their base."""
 
     manifest: Manifest
     digest: str
@@ -95,7 +95,7 @@ def forget() -> None:
 
 
 def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
-    """Parse a manifest of either kind; the last few small whole ones are cached by content.
+    """Parse a manifest, whole or delta; the last few small whole manifests are cached by content.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
     Raises
     ------
     FormatError
-        If the manifest is damaged, or its base is missing, damaged or another manifest.
+        If the manifest is damaged, or its base is missing, damaged or not the one with the recorded digest.
     """
     if data[:8] == MAGIC:
         return (_read_whole if len(data) <= _SMALL else _read_whole.__wrapped__)(data)
@@ -123,7 +123,7 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
             manifest, digest_of(data), Whole(whole, digest, len(base)), fields.count(header, "spent", _WHAT)
         )
     except KeyNotFound as error:
-        raise FormatError(f"the manifest that this builds on is missing: {error}") from error
+        raise FormatError(f"the base of the manifest is missing: {error}") from error
     except FormatError:
         raise
     except (KeyError, TypeError, ValueError) as error:
@@ -133,7 +133,9 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
 def _checked_base(data: bytes, version: str, digest: str) -> Manifest:
     whole = Manifest.from_bytes(data)
     if digest_of(data) != digest or whole.version_id != version:
-        raise FormatError(f"the manifest of version {version} is not the one that this builds on")
+        raise FormatError(
+            f"the manifest of version {version} was replaced, but another manifest needs it as its base"
+        )
     return whole
 
 
@@ -149,7 +151,7 @@ def base_of(data: bytes) -> str | None:
 
 
 def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
-    """Serialise the difference of two manifests; ``spent`` counts the bytes of earlier ones on the same base."""
+    """Serialise the difference of two manifests; ``spent`` counts the bytes of earlier deltas with the same base."""
     whole, payload = base.manifest, bytearray()
     files, chunks = {}, {}
     for key, data in manifest.files.items():
@@ -222,7 +224,7 @@ def _common(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
 
 
 def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
-    """Return the number of leading rows that are equal and lie in the first, known folders."""
+    """Return the number of leading rows that are equal, and whose chunks are in the first ``known`` folders."""
     n = min(len(old.sizes), len(new.sizes))
     if known < len(old.folders):
         n = _equal(old.folder_of[:n] < known, np.ones(n, np.bool_))
@@ -309,7 +311,7 @@ def _applied(header: Mapping[str, Any], payload: memoryview, base: Manifest) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """The place in the payload of a tensor's chunk places that differ from the base."""
+    """The position in the payload of a tensor's chunk places that differ from the base."""
 
     kept: int
     known: int

@@ -5,7 +5,7 @@
      "sum": checksum}
 
 The checksum is the xxh3-64 of the whole file with sixteen zeros in its place, in hexadecimal. The first parent of a
-merge commit is the one that the version tree names. Unknown members stay.
+merge commit is in the version tree. Unknown members are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SUM = rb'"sum": "([0-9a-f]{16})"\}\Z'
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A name for a commit; `time` is when it was given, in POSIX seconds."""
+    """A name for a commit; `time` is the time at which the tag was made, in POSIX seconds."""
 
     name: str
     commit: str
@@ -96,7 +96,7 @@ class Refs:
         doc = json_style.load_object(data, _WHAT)
         found = re.search(_SUM, data)
         if found is None or found[1] != _sum(data, found):
-            raise FormatError(f"{_WHAT} is not as it was written: its checksum is wrong")
+            raise FormatError(f"{_WHAT} is damaged: its checksum is wrong")
         tags, merges = fields.mapping(doc, "tags", _WHAT), fields.mapping(doc, "merges", _WHAT)
         limits.check("MAX_VERSIONS", max(len(tags), len(merges)), f"{_WHAT}: tags or merges")
         further, recorded = {}, {}

@@ -5,8 +5,8 @@
       "source-dataset-index": selectors or null, "first-index-subscriptable"?: bool, "sub-sample-index"?: selectors,
       "path"?: folder}, ...]
 
-The data lie in `.queries/<path or id>/`. Selectors are a list with one entry for each axis: a number, a list of
-numbers, or `{"start": , "stop": , "step": }`. Unknown members stay.
+The data are in `.queries/<path or id>/`. Selectors are a list with one entry for each axis: a number, a list of
+numbers, or `{"start": , "stop": , "step": }`. Unknown members are kept.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class SavedViews:
         return next((entry for entry in self.entries if entry.id == name), None)
 
     def with_entry(self, entry: SavedView) -> SavedViews:
-        """Return the list with an entry, which replaces one of the same id."""
+        """Return the list with an entry, which replaces an entry with the same id."""
         if self.find(entry.id) is None:
             return SavedViews((*self.entries, entry))
         return SavedViews(tuple(entry if other.id == entry.id else other for other in self.entries))
@@ -141,6 +141,6 @@ class SavedViews:
         return SavedViews(tuple(entry for entry in self.entries if entry.id != name))
 
     def owner(self, key: str) -> SavedView | None:
-        """Return the view whose folder contains an object; the innermost one of several."""
+        """Return the view whose folder contains an object; if several do, the view with the innermost folder."""
         found = [entry for entry in self.entries if key.startswith(entry.folder)]
         return max(found, key=lambda entry: len(entry.folder), default=None)

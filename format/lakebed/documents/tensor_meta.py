@@ -59,7 +59,7 @@ class TensorMeta:
 
     @property
     def chunk_size(self) -> int:
-        """Largest size of a chunk in bytes, twice that of its samples (FORMAT.md 6)."""
+        """Maximum size of a chunk in bytes; its samples fill at most half of it (FORMAT.md 6)."""
         return self.max_chunk_size or MAX_CHUNK_SIZE
 
     @classmethod

@@ -129,7 +129,7 @@ class VersionTree:
 
     @classmethod
     def _from_foreign(cls, data: bytes, summed: bool) -> VersionTree:
-        """Read a whole file without such an end; digests are valid only if an early release summed the file."""
+        """Read a whole file without such an end; its digests are valid only if it has a checksum (``summed``)."""
         doc = json_style.load_object(data, _WHAT)
         nodes = fields.mapping(doc, "commits", _WHAT)
         extra = {name: value for name, value in doc.items() if name not in ("commits", "branches")}
@@ -272,7 +272,7 @@ class VersionTree:
         members = {**(ours if isinstance(ours, dict) else {}), name: value}
         return replace(self, extra={**self.extra, OURS: members})
 
-    # -- questions -----------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------
 
     def head(self, branch: str) -> CommitNode:
         """Return the head of a branch.
@@ -305,11 +305,13 @@ class VersionTree:
         Raises
         ------
         InvalidInputError
-            If the head is committed or has children, or the new id is taken.
+            If the head is committed or has children, or the new id is already used.
         """
         head = self.head(branch)
         if head.is_committed or head.children:
-            raise InvalidInputError(f"the head {head.id} of branch {branch!r} cannot be replaced")
+            raise InvalidInputError(
+                f"the head {head.id} of branch {branch!r} cannot be replaced: it is committed or has children"
+            )
         if head.id == FIRST:
             # Until the first commit, 3.9.52 writes into the root version. The root stays, and the new head becomes
             # its child.
@@ -473,7 +475,7 @@ class VersionTree:
 
 
 def tail_begins(data: bytes) -> int | None:
-    """Return where the part of the tree file begins that can be read alone, from its last bytes; None if absent."""
+    """Return the offset of the end of the file that can be read alone, given the last bytes of the file, or None."""
     end = TreeEnd.of(data)
     return None if end is None else end.begins
 

@@ -42,8 +42,9 @@ _DENSE = 8
 """If more than 1 / 8 of the rows of a window pass the filter, the other columns are read whole."""
 
 _MOST_STRETCHES = 1 << 14
-"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each; beyond it, neighbours
-are joined.
+"""Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each.
+
+If there are more, neighbouring stretches are joined.
 """
 
 _ORDERED = (
@@ -425,7 +426,7 @@ class _Told:
 
 
 def _may_meet_nan(condition: pads.Expression) -> bool:
-    """Tell whether a condition may compare with NaN, which Arrow takes for a number when it applies facts."""
+    """Tell whether a condition may meet NaN; then Arrow must not use the statistics of columns of floats."""
     return _NOT_A_NUMBER.search(str(condition)) is not None
 
 

@@ -11,8 +11,8 @@ def tables_of(text: str) -> tuple[str, list[str], list[str]]:
 
     Returns
     -------
-    The statement, in which the address as a quoted name stands for each ``lake('ADDRESS')``; the addresses; all words,
-    among them the names of tables.
+    The statement, with each ``lake('ADDRESS')`` replaced by the address as a quoted name; the addresses; and all words
+    of the statement, among them the names of tables.
 
     Raises
     ------

@@ -61,7 +61,7 @@ what happened, where, and what to do::
     │   ├── CheckoutError* (ValueError)                  no such branch or commit
     │   ├── CommitError*
     │   │   └── EmptyCommitError*
-    │   ├── TensorModifiedError*                         the version to compare with is on another line
+    │   ├── TensorModifiedError*                         the version to compare with is not in this history
     │   └── MergeError*
     │       └── MergeConflictError*, MergeMismatchError*, MergeNotSupportedError*
     ├── TransformError* (RuntimeError)                   with `index`, `item`, `checkpoint`; the cause is the function's

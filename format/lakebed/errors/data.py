@@ -36,7 +36,7 @@ class CorruptError(FormatError):
 
 
 class ChecksumError(CorruptError):
-    """Stored bytes differ from those that were written."""
+    """Stored bytes differ from the bytes that were written."""
 
 
 class DatasetCorruptError(CorruptError):

@@ -1,4 +1,4 @@
-"""Errors of versions: unknown branches and commits, empty commits, lines that do not merge."""
+"""Errors of versions: unknown branches and commits, empty commits, branches that do not merge."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class EmptyCommitError(CommitError):
 
 
 class TensorModifiedError(VersionControlError):
-    """The changes since a version are unknown, because it is not on this line of history."""
+    """The changes since a version are unknown, because that version is not in this history."""
 
 
 class MergeError(VersionControlError):
-    """Two lines of history cannot be merged; nothing was changed."""
+    """Two branches cannot be merged; nothing was changed."""
 
 
 class MergeConflictError(MergeError):
-    """The same samples changed on both lines.
+    """The same samples changed on both branches.
 
     Attributes
     ----------
     conflicts
-        Rows that changed on both lines, as ``(tensor name, row here, row there)``; None for a deleted row.
+        Rows that changed on both branches, as ``(tensor name, row here, row there)``; None for a deleted row.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MergeConflictError(MergeError):
 
 
 class MergeMismatchError(MergeError):
-    """A tensor has other settings on one line than on the other."""
+    """A tensor has other settings on one branch than on the other."""
 
 
 class MergeNotSupportedError(MergeError):

@@ -11,7 +11,7 @@ class IngestionError(LakebedError, ValueError):
 
 
 class ExportError(LakebedError, ValueError):
-    """A dataset cannot be written in a format: tensors are missing, or a file is in the way."""
+    """A dataset cannot be written in a format: tensors are missing, or a file with the name exists."""
 
 
 class InvalidPathException(IngestionError, InvalidInputError):

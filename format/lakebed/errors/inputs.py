@@ -150,7 +150,7 @@ class UnsupportedParameterException(InvalidInputError, TypeError):
 
 
 class MemoryDatasetCanNotBePickledError(InvalidInputError, TypeError):
-    """Another process could not see a dataset that lives in this one's memory."""
+    """A dataset in the memory of this process cannot be pickled, because another process could not read it."""
 
 
 class SampleHtypeMismatchError(InvalidInputError):
@@ -174,7 +174,7 @@ class TensorDtypeMismatchError(MetaError, TypeError):
 
 
 class TensorMetaInvalidHtype(MetaError):
-    """The name is not that of an htype."""
+    """No htype has this name."""
 
 
 class TensorMetaInvalidHtypeOverwriteKey(MetaError):

@@ -44,7 +44,7 @@ class KeyNotFound(NotFoundError, KeyError):
 
 
 class DatasetHandlerError(LakebedError):
-    """A dataset to open is missing, or one is in the way of a new one."""
+    """No dataset exists where one is to be opened, or one exists where a new one is to be made."""
 
 
 class DatasetNotFoundError(DatasetHandlerError, NotFoundError, FileNotFoundError):
@@ -222,4 +222,4 @@ class ModuleNotInstalledException(LakebedError, ImportError):
 
 
 class WorkerDied(LakebedError, RuntimeError):
-    """A process that transforms samples for a loader ended; the next pass over the loader starts others."""
+    """A process that transforms samples for a loader ended; the next pass over the loader starts new processes."""

@@ -68,7 +68,7 @@ class TensorMismatchError(TransformError, InvalidInputError):
 
 
 class UnsupportedSchedulerError(TransformError, InvalidInputError):
-    """The name is not that of a scheduler."""
+    """No scheduler has this name."""
 
 
 class AllSamplesSkippedError(TransformError):

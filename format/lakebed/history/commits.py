@@ -30,7 +30,7 @@ def commit_entry(node: CommitNode) -> dict[str, Any]:
 
 
 def commit_time(node: CommitNode) -> str:
-    """Commit time as ``YYYY-MM-DD hh:mm:ss`` in UTC."""
+    """Return the commit time of a version as ``YYYY-MM-DD hh:mm:ss`` in UTC."""
     return clock.utc(node.time or 0.0)
 
 

@@ -41,7 +41,7 @@ def diff(session: Session, id_1: str | None, id_2: str | None, *, as_dict: bool)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The changes of one line, newest version first, under a title."""
+    """One side of a comparison: the changes of its versions, newest first, and a title."""
 
     title: str
     changes: list[VersionChange]
@@ -49,9 +49,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """Differences between a version and its predecessor (one side), or of two lines since ``ancestor`` (two sides).
+    """The result of a comparison.
 
-    ``what`` describes the two lines.
+    It has one side, the changes of a version since its predecessor; or two sides, the changes of two versions since
+    their common ancestor ``ancestor``. ``what`` names the two versions in the printed text.
     """
 
     sides: tuple[Side, ...]
@@ -59,7 +60,10 @@ class DiffResult:
     what: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return ``{"dataset": ..., "tensor": ...}``: each value is a list by version, or a pair of such lists."""
+        """Return ``{"dataset": ..., "tensor": ...}``.
+
+        Each value is a list with one item per version; with two sides, a pair of such lists.
+        """
         schema = tuple([_schema_entry(change) for change in side.changes] for side in self.sides)
         tensors = tuple([_tensor_entry(change) for change in side.changes] for side in self.sides)
         if self.ancestor is None:
@@ -125,7 +129,7 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> DiffResult:
 
 
 class _Histories:
-    """Lines of history in a session: its own line includes unpublished changes, other lines are as stored."""
+    """Histories of versions: that of the checked-out version includes unpublished changes, others do not."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -166,7 +170,7 @@ class _Histories:
         return self._session.versions.get(tree, version_id)
 
     def changes(self, nodes: Iterable[CommitNode]) -> list[VersionChange]:
-        """Read the recorded changes of each version."""
+        """Return the recorded changes of each version; those of checkpoints are merged into the next version."""
         return squash_checkpoints([VersionChange.of(node, self.snapshot(node.id)) for node in nodes])
 
 
@@ -181,7 +185,7 @@ def modified(session: Session, key: str, target: str | None) -> list[int]:
     VersionNotFoundError
         If the version does not exist.
     TensorModifiedError
-        If the version is not on the checked-out line of history.
+        If the version is not an ancestor of the checked-out version.
     """
     with session.mutex:
         lines = _Histories(session)

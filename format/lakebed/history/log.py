@@ -67,7 +67,7 @@ class Log:
         return found
 
     def _parents(self, commit: str) -> tuple[str, ...]:
-        """Return a commit's parents, its parent in the version tree first; a head counts as the commit below it."""
+        """Return a commit's parents, its parent in the version tree first; a head is replaced by its last commit."""
         found = (last_commit(self._tree, parent) for parent in self._ancestry.parents(commit))
         return tuple(parent for parent in dict.fromkeys(found) if parent is not None)
 
@@ -75,7 +75,7 @@ class Log:
         return LogEntry(self._tree.commits[commit], self._parents(commit), tuple(self._names.get(commit, ())))
 
     def first_parents(self) -> Iterator[LogEntry]:
-        """Iterate over the commits of the checked-out line, newest first, along first parents."""
+        """Iterate over the commits from the checked-out version back along first parents, newest first."""
         for version in self._tree.ancestors(self._session.snapshot.version_id):
             if self._tree.commits[version].is_committed:
                 yield self._entry(version)

@@ -1,6 +1,6 @@
 """Merging of the changes of checkpoints into the changes of the next version. Pure.
 
-Checkpoints divide a long line of uncommitted changes: they are neither commits nor heads, and the head inherits their
+Checkpoints divide a long series of uncommitted changes: they are neither commits nor heads, and the head inherits their
 content. Users see only a single version with all changes since the last commit.
 """
 
@@ -25,7 +25,7 @@ def is_checkpoint(node: CommitNode) -> bool:
 
 
 def since_last_commit(line: Iterable[CommitNode]) -> list[CommitNode]:
-    """Return the newest version of a line and the checkpoints between it and the last commit."""
+    """Return the first of some versions, newest first, and the checkpoints between it and the last commit."""
     nodes = iter(line)
     return [next(nodes), *takewhile(is_checkpoint, nodes)]
 

@@ -29,7 +29,7 @@ def tags(session: Session) -> dict[str, Tag]:
 
 
 def create_tag(session: Session, name: str, commit: str | None, message: str | None) -> Tag:
-    """Tag a commit with a name; if ``commit`` is None, tag the last commit on this line.
+    """Tag a commit with a name; if ``commit`` is None, tag the last commit of the checked-out version.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def create_tag(session: Session, name: str, commit: str | None, message: str | N
     _check_changeable(session)
     _check_name(name)
     if message is not None and not isinstance(message, str):
-        raise InvalidInputError(f"the message of a tag is text, not {type(message).__name__}")
+        raise InvalidInputError(f"the message of a tag must be text, not {type(message).__name__}")
     with session.mutex:
         tree = read_tree(session.storage)
         _check_free(tree, name)

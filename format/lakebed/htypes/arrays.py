@@ -77,7 +77,7 @@ def as_sample(
             f"the tensor holds {holds}, not {'text' if isinstance(value, str) else type(value).__name__}"
         )
     if hasattr(value, "detach") and hasattr(value, "cpu"):
-        # `value` is a tensor of PyTorch, which may have a gradient or lie on a device
+        # `value` is a tensor of PyTorch, which may have a gradient or be on a device
         value = value.detach().cpu()
     try:
         array = np.asarray(value)

@@ -27,7 +27,7 @@ class ArrowColumn:
     Parameters
     ----------
     nulls
-        True for nulls that need a record of their own because their bytes look like a value; None if none does.
+        Mask of the nulls that need a record of their own because their bytes look like a value; None if there are none.
     dtype
         Dtype of array samples.
     logical
@@ -149,7 +149,7 @@ def is_text(kind: pa.DataType) -> bool:
 def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
     """Return a mask that is True for null rows; None if no row is null.
 
-    Arrow's own conversions import pandas if it is installed, which takes a second; the bitmap needs none.
+    Arrow's own conversions import pandas if it is installed, which takes a second; reading the bitmap does not.
     """
     if array.null_count == 0:
         return None
@@ -179,7 +179,7 @@ def byte_ranges(array: pa.Array) -> tuple[memoryview, NDArray[Any], NDArray[np.b
 
 
 def bytes_block(array: pa.Array) -> tuple[Block, NDArray[np.bool_] | None]:
-    """Return a binary array as samples of uint8 over the same memory, and True for its nulls, or None."""
+    """Return a binary array as samples of uint8 over the same memory, and the mask of its nulls, None without nulls."""
     count = len(array)
     if not count:
         return Block(memoryview(b""), 0, 0, (0,)), None
@@ -241,7 +241,8 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
 def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
     """Return the dtype of the values of an Arrow type of integers, floats or booleans.
 
-    ``to_pandas_dtype`` needs pandas before pyarrow 26, and ``to_numpy`` imports it if it is installed; names need none.
+    ``to_pandas_dtype`` needs pandas before pyarrow 26, and ``to_numpy`` imports it if it is installed; the name of the
+    type does not need pandas.
     """
     name = str(kind)
     return np.dtype({"halffloat": "float16", "float": "float32", "double": "float64"}.get(name, name))
@@ -326,7 +327,7 @@ def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the shape of each row, int64 of shape (rows, levels), and the values of all rows back to back."""
-    # Only lists need Arrow's compute functions, whose import takes as long as that of NumPy.
+    # Only lists need Arrow's compute functions, whose import takes as long as the import of NumPy.
     import pyarrow.compute as pc
 
     extents = []

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakebed.errors import InvalidInputError
 
 STRICT = "strict_labels"
-"""Key of a tensor's info: if it is true, samples add no classes."""
+"""Key of a tensor's info: if its value is true, samples cannot add classes."""
 
 
 def check_known(names: Sequence[str], known: int, largest: int, tensor: str | None) -> None:

@@ -69,7 +69,7 @@ def _text_of(value: Any, what: str) -> bytes:
 
 
 def _samples_encoded(value: Any) -> Any:
-    """Replace Samples in a value by the objects that stand for them, uncompressed ones by arrays."""
+    """Replace Samples in a value by JSON objects that describe them, and uncompressed Samples by arrays."""
     if isinstance(value, Sample):
         if value.compression is None:
             return value.array
@@ -214,13 +214,13 @@ def decode_document(data: bytes | memoryview) -> Any:
 
 
 def _samples_decoded(value: Any) -> Any:
-    """Replace objects that stand for Samples; a Sample is decompressed when its pixels are read."""
+    """Replace JSON objects that describe Samples by Samples; a Sample is decompressed when its pixels are read."""
     if isinstance(value, list):
         return [_samples_decoded(item) for item in value]
     if not isinstance(value, dict):
         return value
     kind = value.get(json_style.CUSTOM)
-    if not isinstance(kind, str) or kind != "Sample":  # the marker also stands for arrays
+    if not isinstance(kind, str) or kind != "Sample":  # the marker also marks arrays
         return {key: _samples_decoded(item) for key, item in value.items()}
     data, compression = value.get("data"), value.get("compression")
     if not isinstance(data, str) or not isinstance(compression, str):

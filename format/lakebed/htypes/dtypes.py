@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakebed.errors import TensorDtypeMismatchError, TensorMetaInvalidHtypeOverwriteValue
 
 KINDS = "biufcmM"
-"""Numbers, and the dates and times that NumPy counts in whole units."""
+"""Kinds of dtypes that array tensors store: numbers, and the dates and times that NumPy counts in whole units."""
 _LARGEST = 16
 _NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -47,7 +47,7 @@ def _advice(name: Any) -> str:
     if word in ("str", "string", "text", "unicode"):
         return " Texts have htype='text', and no dtype"
     if word in ("date", "datetime", "timestamp", "time"):
-        return " Dates and times need no dtype: they are known by the first that is appended"
+        return " Dates and times need no dtype: the first value that is appended decides"
     if word in ("object", "dict", "list"):
         return " Values of Python have htype='json' or 'list'"
     near = get_close_matches(word, _NAMES, 1)
@@ -125,7 +125,7 @@ def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
 
 
 def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:
-    """Describe an array without numbers that can be stored."""
+    """Explain why an array is refused that has no numbers, or a number that cannot be stored."""
     holds = "numbers" if dtype is None else dtype.name
     if values.dtype.kind in "US":
         return f"the tensor holds {holds}, not text"

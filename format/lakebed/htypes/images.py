@@ -13,7 +13,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import SampleHtypeMismatchError
 
 CHANNELS = {"image.rgb": 3, "image.gray": 1}
-"""Htypes that convert images, and the channels they store."""
+"""Htype that converts images -> the number of channels that it stores."""
 
 _GREY = (0.299, 0.587, 0.114)
 

@@ -58,7 +58,7 @@ class Polygon:
 
     @property
     def ndim(self) -> int:
-        """Axes of a point."""
+        """Number of axes of a point."""
         return len(self.coords[0])
 
     @property
@@ -101,12 +101,12 @@ class Polygons:
         axes = {item.shape[1] for item in self.data}
         if len(axes) > 1:
             raise TensorInvalidSampleShapeError(
-                f"the polygons of a sample must agree in the axes of their points, these have {sorted(axes)}"
+                f"all points in a sample must have the same number of axes, not {sorted(axes)}"
             )
         most = max(map(len, self.data), default=0)
         if most > _MOST or len(self.data) > _MOST:
             raise TensorInvalidSampleShapeError(
-                f"a sample holds up to {_MOST} polygons of up to {_MOST} points, this has {len(self.data)} of {most}"
+                f"a sample holds up to {_MOST} polygons of up to {_MOST} points, not {len(self.data)} of {most}"
             )
         self.ndim = axes.pop() if axes else 0
         self.shape = (len(self.data), most, self.ndim)
@@ -147,7 +147,7 @@ class Polygons:
         Parameters
         ----------
         ndim
-            Axes of a point.
+            Number of axes of a point.
 
         Raises
         ------

@@ -142,10 +142,10 @@ def _meant(name: str | None) -> str:
 
     word = str(name).lower()[:100]
     if word in ("date", "datetime", "time", "timestamp"):
-        return ": dates and times need none, the first that is appended tells."
+        return ": dates and times need no htype, the first value that is appended decides."
     if word not in _BY_OTHER_NAMES:
         with contextlib.suppress(TypeError):
-            return f": numbers need none, but dtype={np.dtype(word).name!r}."
+            return f": numbers need no htype, but dtype={np.dtype(word).name!r}."
     near = [word] if word in _BY_OTHER_NAMES else get_close_matches(word, [*HTYPES, *_BY_OTHER_NAMES], n=1)
     return f"; did you mean {_BY_OTHER_NAMES.get(near[0], near[0])!r}?" if near else "."
 

@@ -85,7 +85,7 @@ def _parse(words: list[str], at: int, text: str, depth: int) -> tuple[Schema, in
 
 def _no_schema(text: str) -> TensorMetaInvalidHtypeOverwriteValue:
     return TensorMetaInvalidHtypeOverwriteValue(
-        f"Invalid value {text!r} for tensor meta key 'dtype': it is no schema such as 'Any' or 'Dict[str, List[int]]'"
+        f"Invalid value {text!r} for tensor meta key 'dtype': not a schema such as 'Any' or 'Dict[str, List[int]]'"
     )
 
 

@@ -40,7 +40,7 @@ def in_order(
     Parameters
     ----------
     size
-        Bytes of a result: while too many wait, no new work begins.
+        Returns the size of a result in bytes; while results of more than `WAITING_BYTES` wait, no new work begins.
     """
     if threads <= 1:
         yield from map(work, items)

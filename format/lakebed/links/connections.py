@@ -41,7 +41,7 @@ class Place:
     Parameters
     ----------
     scheme, host, port
-        Server to connect to; the host in one spelling.
+        Server to connect to; the host in its canonical spelling.
     target
         Path and query of the request.
     url
@@ -245,8 +245,8 @@ def _check_behind_proxy(place: Place, policy: Policy, deadline: float) -> None:
         addresses = resolve(place.host, place.port, deadline)
     except OSError as error:
         raise UnsafePathError(
-            f"the link to {place.scheme}://{place.authority} is not followed: only the proxy knows what {place.host} "
-            "is, and it may be in a private network. If you trust the dataset, call "
+            f"the link to {place.scheme}://{place.authority} is not followed: this machine cannot resolve "
+            f"{place.host}, only the proxy can, so it may be in a private network. If you trust the dataset, call "
             f'lakebed.allow_links("{place.host}")'
         ) from error
     policy.check_addresses(place.url, place.host, place.port, addresses)

@@ -104,7 +104,7 @@ class Http:
         Parameters
         ----------
         tag
-            Tag of an earlier part; if another file is there now, that is an UnableToReadFromUrlError.
+            Tag of an earlier part; if the content has changed since, UnableToReadFromUrlError is raised.
         """
         if start < 0 or length < 0:
             raise ValueError(f"byte range ({start}, {length}) is negative")
@@ -267,7 +267,9 @@ def _read(
             status=answer.status,
         )
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise UnableToReadFromUrlError(f"cannot read {shown(url)}: the server sends it compressed, unasked")
+        raise UnableToReadFromUrlError(
+            f"cannot read {shown(url)}: the server sends compressed content, which was not requested"
+        )
     if span is None:
         data = _body(answer, connection, url, 0, None)
         return Part(data, len(data), tag)
@@ -278,7 +280,7 @@ def _read(
     found = _RANGE.fullmatch(told)
     if found is None or int(found[1]) != start or int(found[2]) < start:
         raise UnableToReadFromUrlError(
-            f"cannot read {shown(url)}: asked for bytes from {start} on, the server sends {told!r:.80}"
+            f"cannot read {shown(url)}: bytes from {start} on were requested, the server sends {told!r:.80}"
         )
     wanted = min(length, int(found[2]) - start + 1)
     data = _body(answer, connection, url, 0, length)

@@ -3,9 +3,10 @@
 allowed-links        a folder per line (``lakebed allow``): links of all datasets may lead below it
 links/HASH.txt       files that the user has linked in one dataset of this machine; later processes may read them
 
-The second file is bound to the dataset's place and to each linked file: its first line is the path of the dataset, each
-other line that of a file. So a dataset from elsewhere, even at the place of another, reads only files that the user had
-linked there. A line that was cut off when a process was killed is ended by a NUL byte, which no path contains.
+A file in ``links`` is bound to the dataset's place and to each linked file: its first line is the path of the dataset,
+each other line is the path of a linked file. So a dataset from elsewhere that replaces a dataset at its path reads only
+files that the user had linked there. A line that was cut off when a process was killed is ended by a NUL byte, which no
+path contains.
 
 Files that belong to other users, or that others may write, are ignored.
 """
@@ -99,8 +100,8 @@ def disallow(place: str) -> bool:
 def remember(dataset: str, links: Sequence[str]) -> None:
     """Remember for later processes that the user has linked files in a dataset on this machine.
 
-    Links to anything but files, and names with a line break, are left out. A configuration that cannot be written is
-    only a warning, since the links stay valid in this process.
+    Links to anything but files, and names with a line break, are left out. If the configuration cannot be written, a
+    warning says so, since the links stay valid in this process.
     """
     place = _place(dataset)
     text = _text(links)
@@ -199,7 +200,7 @@ def _parsed(data: bytes) -> tuple[str, frozenset[str]]:
 
 
 class _Known:
-    """Contents of the files of links, as long as the files do not change."""
+    """Cache of the contents of the files of links, valid as long as the files do not change."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

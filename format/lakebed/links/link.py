@@ -98,12 +98,12 @@ class LinkedTiledSample:
 
     @property
     def tile_shape(self) -> tuple[int, ...] | None:
-        """Shape of one linked image; None until it is appended."""
+        """Shape of one linked image; None until the sample is appended."""
         return self._tile_shape
 
     @property
     def sample_shape(self) -> tuple[int, ...] | None:
-        """Shape of the whole; None until it is appended."""
+        """Shape of the whole sample; None until it is appended."""
         if self._tile_shape is None:
             return None
         return tuple(
@@ -115,7 +115,7 @@ class LinkedTiledSample:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of the whole; None until it is appended."""
+        """Shape of the whole sample; None until it is appended."""
         return self.sample_shape
 
     def measured(self, tile_shape: tuple[int, ...]) -> None:

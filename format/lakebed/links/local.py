@@ -84,7 +84,7 @@ def _open(path: str, policy: Policy | None) -> int:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        # Raise the original error only for a path that may be read, because it tells whether a file exists.
+        # Raise the original error only for a path that may be read, because the error tells whether a file exists.
         policy.check_file(path, os.path.realpath(path))
         raise
     try:

@@ -143,7 +143,7 @@ def hosts(entries: tuple[str, ...]) -> Hosts:
         except ValueError:
             raise InvalidInputError(
                 f"{entry!r} is not a host for links: give a name, *.name, an address or a network such as "
-                "10.1.0.0/16, with :port at its end if only that one is meant"
+                "10.1.0.0/16, with :port at its end to allow only that port"
             ) from None
     return Hosts(tuple(names), tuple(networks))
 

@@ -162,7 +162,7 @@ class Policy:
         if address is not None and allowed.has_address(address, port):
             return True
         if port < 1024 and port not in _WEB_PORTS:
-            raise _forbidden(url, f"port {port} is that of another service than the web", f"{plain}:{port}")
+            raise _forbidden(url, f"port {port} belongs to another service than the web", f"{plain}:{port}")
         if address is not None and not is_public(address):
             raise _forbidden(url, f"{plain} is not a public address", f"{plain}:{port}")
         return False

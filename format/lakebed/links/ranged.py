@@ -71,7 +71,7 @@ class RangedFile:
     def __getitem__(self, span: slice) -> bytes:
         start, stop, step = span.indices(self.total)
         if step != 1:
-            raise ValueError("a file is read in order")
+            raise ValueError("a linked file is read by slices with a step of 1")
         parts: list[bytes] = []
         while start < stop:
             parts.append(self.some(start, stop - start))

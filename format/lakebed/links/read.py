@@ -98,7 +98,7 @@ def read(
 
 
 def _local(path: str) -> str | None:
-    """Return the path of a file that callers may read in place of :func:`_disk`."""
+    """Return the path of an address of a local file; None if the address names another machine."""
     try:
         return path_of(path)
     except OSError:

@@ -2,7 +2,7 @@
 
 fragment                            content
 #bytes=100-199                      the bytes from 100 to 199, both of them included, as in ranges of HTTP
-#bytes=100-199&encoding=base64      these characters decoded from base64; the ``=`` at its end are not among them
+#bytes=100-199&encoding=base64      the content that these base64 characters encode; the range excludes any final ``=``
 
 Any other fragment is part of the name of the file. 3.9.52 takes every fragment for the name.
 """
@@ -65,7 +65,7 @@ class Span:
             return data
         where = f"bytes {self.first} to {self.first + self.length - 1}"
         if b"=" in data:
-            raise FormatError(f"{where} are not base64 without the = at its end")
+            raise FormatError(f"{where} are not base64 text without its final =")
         try:
             decoded = binascii.a2b_base64(data + b"=" * (-len(data) % 4), strict_mode=True)
         except binascii.Error as error:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Credentials = Callable[[str | None, str], Creds | None]
     """Credentials by key and address. Raises MissingCredsError for a key that has none."""
 
-# Bytes that contain even the header of a file with a large preview or colour profile.
+# Number of first bytes that contain even the header of a file with a large preview or colour profile.
 _LONG_HEAD = 1 << 20
 
 

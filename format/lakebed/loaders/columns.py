@@ -1,4 +1,7 @@
-"""Reading of one tensor into batches: its spans are read, and the samples of each batch are made from the spans."""
+"""Reading of one tensor into batches: its spans are read, and the samples of each batch are made from the spans.
+
+A span is a run of neighbouring samples of one chunk that are read together; see `order`.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,13 @@ from lakebed.runtime.failures import OnFailure
 Decode = Literal["numpy", "bytes", "pil"]
 
 RESIDENT_BYTES = 1 << 24
-"""Maximum size of tensors that are loaded as a whole, so that every order is equally fast; files never are."""
+"""Maximum size of tensors that are loaded as a whole, so that every order is equally fast; never tensors of files."""
 
 RESIDENT_SMALL = 1 << 28, 1 << 10
 """Maximum size (in total, per sample) of tensors of small samples that are loaded as a whole: single reads are slow."""
 
 STREAMED_BYTES = 8 << 20
-"""Minimum size of batches that are written past the processor's caches, which cannot hold them until they are used."""
+"""Minimum size of batches that are written past the processor's caches, which cannot keep them until their use."""
 
 _ALIGNMENT = 64
 
@@ -59,7 +62,7 @@ class Room:
         """Make the samples ``start`` to ``stop`` of the batch; several threads may make different samples at once."""
 
     def value(self, i: int) -> Any:
-        """Return one of the samples that were made."""
+        """Return sample `i` of the batch, which was made before."""
         return self.values[i]
 
     def stacked(self) -> NDArray[Any] | None:
@@ -240,7 +243,8 @@ class Files(Column):
         Raises
         ------
         CorruptError, LimitError
-            If a file is not of its kind, or a sample claims a size that its bytes cannot hold or the process refuses.
+            If a file has another format than its tensor, or a sample claims a size that its bytes cannot hold or that
+            exceeds a limit of this process.
         """
         reader, found, shapes = self.reader, [], []
         itemsize, is_told = reader.known_dtype().itemsize, reader.decoder.traits.decodes_into
@@ -432,7 +436,7 @@ def column_of(
     Raises
     ------
     InvalidInputError
-        If the tensor has no such form.
+        If `decode` does not fit the tensor.
     """
     if decode != "numpy":
         return Decoded(name, reader, pool, _form(reader, decode))

@@ -86,7 +86,7 @@ class Loader:
     window
         Number of stored bytes of the samples that are mixed with each other; at most half of `memory`.
     drop_last
-        Leave out a last batch that is smaller than others.
+        Leave out the last batch if it is smaller than the other batches.
     ragged
         Form of arrays of different shapes in one batch: a ``list``, one array padded with zeros (``pad``), or one flat
         array with offsets (``flat``).
@@ -284,7 +284,7 @@ class Loader:
         self._epoch, self._position, self._is_resumed = int(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the consumer, not that of reading ahead; the state takes less than 1 kB.
+        """Return the position of the consumer, not the position of reading ahead; the state takes less than 1 kB.
 
         Another loader of the same rows can continue at this position, even with another number of processes or threads.
         With several processes, all processes at the same step have the same state.
@@ -532,9 +532,9 @@ class Loader:
         number = epoch if self.weights is not None else 0
         columns = self._made_columns()
         if self._ordered is not None:
-            known, of_epoch, made_of, spans, order = self._ordered
+            known, of_epoch, made_of, *_ = self._ordered
             if of_epoch == number and made_of is columns and _is_same(known, wanted):
-                return spans, order
+                return self._ordered[3:]
         mode: Mode = self.mode
         if self.weights is not None:
             chosen = weighted(self.weights, self.replace, self.size, self.seed, epoch)
@@ -603,7 +603,7 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
     if not table.names:
         raise InvalidOperationError("there are no tensors to load; create one, or name some in tensors=")
     if not table.length:
-        table.shared_rows()  # raises an error that names the empty tensor, if others have rows
+        table.shared_rows()  # raises an error that names the empty tensor, if other tensors have rows
     return table
 
 

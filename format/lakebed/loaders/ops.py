@@ -2,8 +2,8 @@
 
 For each sample an operation computes a box of the image and the output to which the box is resized, from the image's
 extents and from numbers drawn in [0, 1): arithmetic on arrays, without pixels and without state. The loader passes the
-boxes to the region decoder, which decodes only these boxes, directly at their output size. Parameters and meanings are
-those of torchvision's v2 transforms of the same names.
+boxes to the region decoder, which decodes only these boxes, directly at their output size. Operations have the
+parameters and meanings of torchvision's v2 transforms of the same names.
 
     operations of a Compose -> stages -> Geometry of each stage -> one pass of decoding or resizing per stage
 
@@ -35,7 +35,7 @@ class State(Flag):
 
     WHOLE = 0
     CUT = auto()
-    """The resized image may extend beyond the window; a later crop must not use those pixels."""
+    """The resized image may have pixels outside of the window, which a later crop must not use."""
     PADDED = auto()
     """The window may contain padding zeros."""
     RESIZED = auto()
@@ -100,7 +100,7 @@ class Operation:
 
     @property
     def draws(self) -> int:
-        """Random numbers needed per sample."""
+        """Number of random numbers that the operation needs per sample."""
         return 0
 
     @property
@@ -311,7 +311,8 @@ class RandomCrop(Operation):
         free = geometry.rooms + np.array([top + bottom, left + right]) - size
         if self.pad_if_needed:
             before = before + np.maximum(-free, 0)
-            free = np.abs(free)  # padding both sides by the missing pixels leaves as many free ones
+            # Padding both sides by the number of missing pixels leaves that number of free pixels.
+            free = np.abs(free)
         elif (free < 0).any():
             found = geometry.rooms[int((free < 0).any(axis=1).argmax())].tolist()
             raise InvalidInputError(
@@ -342,7 +343,7 @@ class Resize(Operation):
         is_one = isinstance(self.size, int) or len(self.size) == 1
         if max_size is not None and (not is_one or max_size <= size[0]):
             raise InvalidInputError(
-                f"max_size={max_size!r} needs a size that is one smaller number, not {self.size!r}"
+                f"with max_size={max_size!r}, size must be a single number below {max_size}, not {self.size!r}"
             )
         _set(self, size=size[0] if is_one else size)
 
@@ -421,7 +422,7 @@ class Normalize:
         mean, std = self.mean, self.std
         if not mean or len(mean) != len(std) or not all(std):
             raise InvalidInputError(
-                f"mean={mean!r} and std={std!r} do not fit: give a number per channel for each, and no std of 0"
+                f"mean={mean!r} and std={std!r} must have one number per channel each, and no std may be 0"
             )
         _set(self, mean=tuple(map(float, mean)), std=tuple(map(float, std)))
 
@@ -461,7 +462,7 @@ class Compose:
             elif not isinstance(operation, Operation):
                 raise InvalidInputError(f"{operation!r} is not an operation of lakebed.loaders.ops")
             elif is_float:
-                raise InvalidInputError(f"{operation!r} comes before ToFloat and Normalize")
+                raise InvalidInputError(f"put {operation!r} before ToFloat and Normalize")
         _set(self, operations=known)
         _set(self, scaled=self.draws > 0 if self.scaled is None else bool(self.scaled))
 
@@ -485,7 +486,7 @@ class Compose:
 
     @property
     def draws(self) -> int:
-        """Random numbers in [0, 1) that each sample needs."""
+        """Number of random numbers in [0, 1) that each sample needs."""
         return sum(step.draws for step in self.geometric)
 
     @property

@@ -20,7 +20,7 @@ whole lanes. Then no two processes read the same span, except spans at the ends 
 Size of blocks: consider a reader that fetches spans in the order of their first use, at an even rate, and drops each
 span after its last use. While one block ends and the next begins, it holds more than one block; the fewer samples a
 span has, the less it holds (`footprint`). Blocks are as large as the window allows for this reader: half of the window
-for endless spans, all of it for spans of about five samples. Spans of one sample need no window, and are permuted
+for spans of very many samples, all of it for spans of about five. Spans of one sample need no window, and are permuted
 exactly.
 
 The first blocks of an epoch are small, each twice as large as the previous one; the last blocks shrink in the same way.
@@ -172,7 +172,7 @@ class Order:
         return int(self.spans.first[-1])
 
     def positions(self, epoch: int, start: int, stop: int) -> Integers:
-        """Return the samples at positions from `start` to before `stop`, by number: int64, shape (stop - start,)."""
+        """Return the numbers of the samples at positions `start` to ``stop - 1``: int64, shape (stop - start,)."""
         return self.samples(epoch, np.arange(start, stop, dtype=np.int64))
 
     def samples(self, epoch: int, positions: Integers) -> Integers:
@@ -220,7 +220,7 @@ class Order:
     def uses(self, epoch: int, number: int) -> tuple[Integers, Integers]:
         """Return the spans of a block, and the number of samples that it has of each; both int64.
 
-        Unlike :meth:`block`, this takes time per span, not per sample; a span of numbers has 65,536 samples.
+        Unlike :meth:`block`, this takes time per span, not per sample; a span of single numbers has 65,536 samples.
         """
         layout = self._epoch(epoch)
         start, stop = layout.blocks[number : number + 2]
@@ -240,7 +240,7 @@ class Order:
 
         Returns
         -------
-        The block with only the spans that this process uses. Its `positions` are those of all processes.
+        The block with only the spans that this process uses. Its `positions` include the positions of other processes.
         """
         every = self.positions_of(epoch, number)
         positions = np.arange(every.start, every.stop, every.step, dtype=np.int64)
@@ -304,7 +304,7 @@ class Order:
         return _Epoch(epoch, slots, starts, blocks, places, keys)
 
     def _cut(self, slots: Integers, starts: Integers) -> Integers:
-        """Return the starts of blocks: each lane is cut, at ends of spans, into blocks of about equal bytes."""
+        """Return the starts of blocks: each lane is cut, at ends of spans, into blocks of similar size in bytes."""
         nbytes = np.concatenate([[0], np.cumsum(self.spans.nbytes[slots])])
         usual = self._usual(self.spans.nbytes)
         room = max(self.window * _RESERVE - self.lanes * usual, usual)
@@ -433,7 +433,7 @@ class Shares:
 
     @property
     def end(self) -> int:
-        """End of the positions that processes share; those from `samples` on repeat the first positions."""
+        """End of the positions that processes share; positions from `samples` on repeat the first positions."""
         full = self.samples - self.samples % self.batch
         rest = self.samples - full
         if self.drop_last or not rest:
@@ -456,7 +456,7 @@ class Shares:
         return full + has_own
 
     def step(self, number: int) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return the positions that this process takes in one step, and a mask of those that are real, not repeated."""
+        """Return the positions that this process takes in one step, and a mask that is False for repeated positions."""
         start = number * self.batch
         stop = min(start + self.batch, self.end)
         if not 0 <= start < stop:

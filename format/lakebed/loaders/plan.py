@@ -30,7 +30,7 @@ class Step:
     rows
         Row numbers in the dataset.
     real
-        Mask of the samples, False for those that repeat others.
+        Mask of the samples, False for samples that repeat other samples.
     keys
         For each sample, the span to be read.
     insides

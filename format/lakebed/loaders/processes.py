@@ -367,7 +367,7 @@ class _Worker:
         hint = (
             "if it is out of memory, use fewer processes"
             if code == -signal.SIGKILL
-            else "its own message is on the standard error. A script that starts processes needs its main part below "
+            else "its error message is on standard error. A script that starts processes needs its main part below "
             "`if __name__ == '__main__':`, and the transform must be importable"
         )
         return WorkerDied(f"a process that transforms samples {how}; {hint}")

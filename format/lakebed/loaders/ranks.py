@@ -74,7 +74,7 @@ class Ranks:
         return 0, 1
 
     def has_others(self) -> bool:
-        """Return whether other processes train too, on the same rows or on others."""
+        """Return whether other processes train too, on the same rows or on other rows."""
         return (self.world or 1) > 1 or process_group()[1] > 1
 
 

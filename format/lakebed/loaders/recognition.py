@@ -162,7 +162,7 @@ _TORCHVISION: dict[str, Callable[[Any], tuple[Step, ...] | None]] = {
     "ConvertImageDtype": _to_dtype,
     "Normalize": lambda step: (Normalize(step.mean, step.std),),
 }
-"""Operations equivalent to transforms of torchvision, by class name."""
+"""Class name of a transform of torchvision -> function that returns the equivalent operations."""
 
 _CONVERSIONS: dict[str, Given] = {
     "ToImage": "image",
@@ -170,7 +170,7 @@ _CONVERSIONS: dict[str, Given] = {
     "ToTensor": "tensor",
     "ToPureTensor": "tensor",
 }
-"""Results of torchvision's conversions, by class name."""
+"""Class name of a conversion of torchvision -> type of its result."""
 
 
 # -- functions to be called -------------------------------------------------------------------------------------

@@ -110,7 +110,8 @@ class Run:
         self._known_blocks: set[int] = set()
         self._first = first
         self._ahead = plan.steps(first)
-        self._barren = 0  # number of batches in a row, looked at for read-ahead, that needed no new span
+        # Number of consecutive batches that read-ahead has examined without finding a new span.
+        self._barren = 0
         self._upcoming: deque[Key] = deque()
         self._alone_rows: dict[int, int] = {}
         self._delivering: Job | None = None
@@ -174,7 +175,7 @@ class Run:
         while not job.done.is_set():
             if os.getpid() != self._pid:
                 raise InvalidOperationError(
-                    "this process was forked while the loader was iterated, and does not have its threads; "
+                    "this process was forked while the loader was iterated, and does not have the loader's threads; "
                     "begin the iteration in the process that continues it"
                 )
             if self._threads:
@@ -311,8 +312,8 @@ class Run:
                 is_new = any(key[0] not in self._known_blocks or key in self._uses for key in keys)
                 self._barren = 0 if is_new else self._barren + 1
                 if self._barren > _BARREN:
-                    # If two blocks share a span, one of them may need few of its samples: do not search for the batch
-                    # with them.
+                    # If two blocks share a span, one of them may need only few of its samples: request the span now,
+                    # instead of searching for the batch that needs it.
                     self._upcoming.extend(self._uses)
                     self._ahead = self._plan.steps(self._plan.next_block(step.number))
                     self._barren = 0
@@ -586,7 +587,7 @@ class Run:
 
 
 def _work(tasks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    """Run tasks until None arrives; the thread holds no reference to the loader, which can be dropped meanwhile."""
+    """Run tasks until None arrives; the thread holds no reference to the loader, so that the loader can be dropped."""
     while True:
         task = tasks.get()
         if task is None:

@@ -59,7 +59,7 @@ class Shaped(Files):
         return _ShapedRoom(self, picked, [data for data, _ in stored], shapes)
 
     def pixels(self, row: int, data: Any, shape: Shape) -> NDArray[Any]:
-        """Return a whole decoded image; the errors are those of reading the sample."""
+        """Return a whole decoded image; raise the errors of reading the sample."""
         reader = self.reader
         if data is None:
             value: NDArray[Any] = reader.value(row)

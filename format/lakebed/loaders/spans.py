@@ -14,7 +14,7 @@ from lakebed.reading.subscripts import Rows
 from lakebed.versions.chunk_table import ChunkTable
 
 SPAN_BYTES = 1 << 19
-"""Approximate stored bytes of a span: large enough that the transfer outweighs the request, small beside a window."""
+"""Approximate stored bytes of a span: its transfer takes longer than the request, and a window has many spans."""
 
 # Assumed size of samples of unknown size, such as linked files, in bytes.
 _UNKNOWN = 1 << 18
@@ -27,7 +27,7 @@ class SpanTable:
     Parameters
     ----------
     rows
-        The selected rows: those of span ``i`` are ``rows[starts[i] : starts[i + 1]]``.
+        The selected rows; the rows of span ``i`` are ``rows[starts[i] : starts[i + 1]]``.
     starts
         Position of the first row of each span, and the end of the last span: int64, shape (spans + 1,).
     sizes

@@ -1,4 +1,4 @@
 """Detection and repair of damage to datasets, caused for example by crashes and stale writers.
 
-Not needed to open and write sound datasets.
+Programs that only open and write sound datasets do not need this package.
 """

@@ -38,11 +38,11 @@ from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, TensorState
 
 _IDS = "chunks_index/unsharded"
-# 3.9.52 rounds times when it rewrites the history.
+# Tolerated difference of times in seconds, because 3.9.52 rounds times when it rewrites the history.
 _ROUNDING = 2e-6
 
 UNUSED = "not part of the history; `lakebed gc` removes what no version refers to"
-"""Note on folders of versions outside of the history."""
+"""Message about folders of versions outside of the history."""
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class DocumentCheck:
             if node.is_committed:
                 needed.add(version)
             else:
-                self._note("left over: no branch leads to it (a reset, or a publish that was cut off)", node)
+                self._note("unused: no branch contains it (after a reset or an interrupted publish)", node)
         for folder in sorted(self._version_folders() - set(tree.commits)):
             self._findings.notes.append(Damage(UNUSED, key=f"versions/{folder}"))
         return [version for version in tree.commits if version in needed]
@@ -174,13 +174,14 @@ class DocumentCheck:
         node = self._tree.commits[version_id]
         if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
             # The root is the only checked version that can be neither a commit nor a head: 3.9.52 crashed in it, and a
-            # repair made a new head below it. Later versions use chunks of the root, but nobody reads its documents.
+            # repair made a new head below it. Later versions use chunks of the root, but no reader needs its documents.
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
             self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]
             if harmless:
                 self._note(
-                    f"{len(harmless)} damaged documents that nobody reads; lakebed has put a head below", node
+                    f"{len(harmless)} damaged documents that no reader needs: a repair added a head below",
+                    node,
                 )
             return None
         return found
@@ -248,9 +249,9 @@ class DocumentCheck:
         # 3.9.52 does not rewrite the file when a reset or a branch changes the children.
         alike = replace(found, time=node.time, children=node.children) == node
         if alike and abs((found.time or 0) - (node.time or 0)) < _ROUNDING:
-            self._note("its time or children are not those of version_control_info.json", node, key)
+            self._note("its time or children differ from those in version_control_info.json", node, key)
         else:
-            message = "it says something else than version_control_info.json"
+            message = "it contradicts version_control_info.json"
             self._damaged(message, node, key=key, kind="node")
 
     def _lock_file(self, node: CommitNode) -> None:
@@ -269,14 +270,14 @@ class DocumentCheck:
                 self._damaged(message, node, key=key, kind="manifest")
             return None
         if digest != digest_of(data) and digest is None:
-            self._note("out of date, as another program has written since; it is not used", node, key)
+            self._note("outdated, because another program has written since; it is not used", node, key)
             return None
         manifest = self._parsed(key, data, self._read_manifest, node, kind="manifest")
         if manifest is not None and (digest != digest_of(data) or manifest.version_id != node.id):
-            self._damaged("it is not the one that the history names", node, key=key, kind="manifest")
+            self._damaged("it is not the manifest that the history names", node, key=key, kind="manifest")
             return None
         if manifest is not None and not self._is_current(manifest):
-            self._note("out of date, as another program has written since; it is not used", node, key)
+            self._note("outdated, because another program has written since; it is not used", node, key)
             return None
         return manifest
 
@@ -293,7 +294,10 @@ class DocumentCheck:
         return found.manifest
 
     def _is_current(self, manifest: Manifest) -> bool:
-        """Tell whether a manifest is still valid; True if it contradicts itself, so that this is reported."""
+        """Tell whether a manifest is still valid.
+
+        Returns True if the manifest contradicts itself: then the caller keeps it, and its defects are reported.
+        """
         try:
             return is_unmodified(self._storage, self._tree, manifest)
         except (FormatError, KeyError):
@@ -304,9 +308,9 @@ class DocumentCheck:
             key = folder_of(node.id) + name
             data = self._get(key)
             if data is None:
-                message = "it is missing (Deep Lake 3.x needs it; lakebed has a copy)"
+                message = "it is missing (Deep Lake 3.x needs this file; lakebed has a copy)"
             elif data != expected:
-                message = "it is not as it was written (Deep Lake 3.x reads it; lakebed has a copy)"
+                message = "its content was changed (Deep Lake 3.x reads this file; lakebed has a copy)"
             else:
                 continue
             self._damaged(message, node, key=key, kind="copy")
@@ -386,7 +390,7 @@ class DocumentCheck:
                     f"it has an entry for sample {index} of {length}", node, name, key=folder + TILES
                 )
             elif rows != tiles and not state.meta.is_link:
-                message = f"sample {index} has {rows} tiles, its shape needs {tiles}"
+                message = f"sample {index} has {rows} tiles, but its shape needs {tiles}"
                 # 3.9.52 leaves outdated entries in the tile index (FORMAT.md 15.6); readers then trust the chunks.
                 self._findings.notes.append(
                     Damage(message, node.id, node.branch, name, (index, index), folder + TILES)
@@ -395,7 +399,7 @@ class DocumentCheck:
     def _companions(
         self, node: CommitNode, names: Mapping[str, str], tensors: Mapping[str, TensorState]
     ) -> None:
-        """Compare the lengths of hidden tensors with those of the tensors that feed them (FORMAT.md 8)."""
+        """Compare the lengths of hidden tensors with those of their visible tensors (FORMAT.md 8)."""
         for key, state in tensors.items():
             for link, settings in state.meta.links.items():
                 other = tensors.get(link)
@@ -421,7 +425,7 @@ class DocumentCheck:
         parse: Callable[[bytes], T],
         tensor: str | None = None,
     ) -> T | None:
-        """Read a document of a version, from the manifest if it is there; None if it is absent or damaged."""
+        """Read a document of a version, from the manifest if the manifest has it; None if it is missing or damaged."""
         key = folder_of(node.id) + name
         data = files[name] if name in files else self._get(key)
         return None if data is None else self._parsed(key, data, parse, node, tensor)

@@ -1,9 +1,9 @@
 """Recovery of orphaned publishes: rows in a head of lakebed that a stale writer of Deep Lake 3.x displaced.
 
-A 3.9.52 process that opened a dataset before a publish of lakebed, and outlived its lock, restores its own head when it
-appends (its version file is a union of both trees). Our head, with folder and manifest, stays in the tree as an
-uncommitted version beside the present head, but no branch names it. A recovery appends the rows that the present head
-lacks, and removes the orphan from the tree in the same step.
+A 3.9.52 process may open a dataset before a publish of lakebed and append after its own lock has expired. It then makes
+its own head the head of the branch again (its version file is a union of both trees). The head of lakebed, with folder
+and manifest, stays in the tree as an uncommitted version beside the present head, but no branch names it. A recovery
+appends the rows that the present head lacks, and removes the orphan from the tree in the same step.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def warning_of(storage: Storage, tree: VersionTree) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of an orphaned tensor that the present head lacks, and the tensor's name there."""
+    """The rows of an orphaned tensor that the present head lacks, and the tensor's name in the present head."""
 
     name: str
     state: TensorState
@@ -75,7 +75,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _ForkPoint:
-    """A tensor as it was when two heads parted, and its changes since the last commit."""
+    """A tensor at the moment when two heads diverged, and its changes since the last commit."""
 
     meta: TensorMeta
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def _info(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
 
 
 def _without_names(info: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the info without the names of classes, which grow with the rows."""
+    """Return the info without the class names: new rows may add names, which is no change to report."""
     return {name: value for name, value in info.items() if name != "class_names"}
 
 
@@ -128,7 +128,7 @@ class OrphanRecovery:
         self._node = tree.commits[version]
         self._source = ChunkSource(storage, _CACHE, {})
         self._name = f"displaced_{version[:8]}"
-        # True if the version has changes that are not recovered, so that it must be kept.
+        # True if some changes of the version cannot be recovered, so that the version must be kept.
         self._is_left = False
         self._steps = VersionSteps(report, self._node.branch, version)
 
@@ -144,10 +144,10 @@ class OrphanRecovery:
         try:
             lost = open_version(self._storage, self._tree, self._node.id)
         except (CorruptError, LimitError) as error:
-            self._steps.add("damage", f"stays as it is: {error}")
+            self._steps.add("damage", f"not recovered: {error}")
             return None
         if branch not in self._tree.branches:
-            self._tell(f"its branch is gone; it is branch {self._name!r} from now on")
+            self._tell(f"its branch no longer exists; the version becomes branch {self._name!r}")
             self._is_left = True
             if apply:
                 publish(self._storage, read_tree_at(self._storage), [self._update()], [])
@@ -180,17 +180,15 @@ class OrphanRecovery:
 
     def _leave(self, message: str, tensor: str | None = None, rows: Sequence[int] = ()) -> None:
         self._is_left = True
-        self._tell(
-            f"{message}: the version stays as branch {self._name!r}, to be merged by hand", tensor, rows
-        )
+        self._tell(f"{message}: the version is kept as branch {self._name!r}; merge it by hand", tensor, rows)
 
     # -- missing rows ------------------------------------------------------------------------------------------
 
     def _found(self, lost: Snapshot, head: Snapshot) -> list[_Rows]:
         """Return the rows to append; report all other differences.
 
-        Tensors are matched by their keys, which renaming keeps. Rows are appended to all tensors or to none, because
-        half a row is worse than none.
+        Tensors are matched by their keys, which renaming does not change. Rows are appended to all tensors or to none,
+        because incomplete rows are worse than missing rows.
         """
         files = self._fork_files()
         base = {key: _fork_point(files, key) for key in _tensors(files)}
@@ -201,25 +199,25 @@ class OrphanRecovery:
             rows = self._rows(state.key, lost, head, base.get(state.key))
             now = head.tensors.get(state.key)
             if now is None:
-                self._leave("a tensor that the present head lacks", name)
+                self._leave("the present head lacks this tensor", name)
             elif now.meta.length and (now.meta.htype, now.meta.dtype) != (state.meta.htype, state.meta.dtype):
-                self._leave("its rows do not fit into what the tensor is now", name)
+                self._leave("its rows do not fit the present type of the tensor", name)
                 is_blocked |= bool(rows)
             elif rows:
                 found.append(_Rows(names.get(state.key, state.key), state, rows))
             self._compare(name, state, base.get(state.key))
         known = set(base) & set(head.tensors)
         for key in sorted(known - set(lost.tensors) - set(head.meta.hidden_tensors)):
-            self._leave("a tensor that was deleted there", names.get(key, key))
+            self._leave("the displaced version deleted this tensor", names.get(key, key))
         if files and lost.info != _info(files, "dataset_info.json"):
-            self._leave("the info of the dataset was changed there")
+            self._leave("the displaced version changed the info of the dataset")
         if found and is_blocked:
-            self._leave("rows were added there to tensors that are not what they were: none are appended")
+            self._leave("its new rows belong to tensors whose type has changed: no rows are appended")
             found = []
         for one in found:
-            self._tell(f"{len(one.rows):,} rows that were displaced are appended again", one.name, one.rows)
+            self._tell(f"{len(one.rows):,} displaced rows are appended again", one.name, one.rows)
         if not found and not self._is_left:
-            self._tell("left out of the history: it has no rows that the present head lacks")
+            self._tell("removed from the history: it has no rows that the present head lacks")
         return found
 
     def _compare(self, name: str, state: TensorState, base: _ForkPoint | None) -> None:
@@ -228,20 +226,25 @@ class OrphanRecovery:
         if diff is not None:
             changed = sorted({int(row) for row in diff.updated} - before.updated)
             if changed:
-                what = f"{len(changed):,} rows that were changed there, and may have changed here too"
+                what = (
+                    f"the displaced version changed {len(changed):,} rows, and the present head may have, too"
+                )
                 self._leave(what, name, changed)
             removed = (
                 len(set(diff.deleted_ids.tolist()) - before.removed) or len(diff.deleted) - before.deleted
             )
             if removed > 0 or (diff.cleared and not before.cleared):
-                self._leave("rows that were removed there", name)
+                self._leave("the displaced version removed rows", name)
         if base is not None and state.meta.name != base.meta.name:
-            self._leave(f"renamed there from {base.meta.name!r}", name)
+            self._leave(f"the displaced version renamed the tensor from {base.meta.name!r}", name)
         if base is not None and _without_names(state.info) != _without_names(base.info):
-            self._leave("its info was changed there", name)
+            self._leave("the displaced version changed its info", name)
 
     def _fork_files(self) -> Mapping[str, bytes]:
-        """Return the metadata files as of when the two heads parted, from lakebed's manifest of the other head."""
+        """Return the metadata files at the moment when the two heads diverged, or {} if they are unknown.
+
+        They are in the manifest that lakebed had written for the other head.
+        """
         siblings = self._tree.commits[str(self._node.parent)].children
         line = set(self._tree.ancestors(self._tree.branches[self._node.branch]))
         other = next((version for version in siblings if version in line), None)
@@ -253,7 +256,7 @@ class OrphanRecovery:
             return {}
 
     def _rows(self, key: str, lost: Snapshot, head: Snapshot, base: _ForkPoint | None) -> list[int]:
-        """Return the rows of an orphaned tensor that the present tensor never had."""
+        """Return the rows of an orphaned tensor that the present head neither has nor removed."""
         state, now = lost.tensors[key], head.tensors.get(key)
         if now is None:
             return []
@@ -276,7 +279,7 @@ class OrphanRecovery:
             return None
 
     def _removed(self, key: str) -> list[int]:
-        """Return the ids of samples that the present head, or an ancestor, has removed since the two heads parted."""
+        """Return the ids of samples that the present head, or an ancestor, has removed since the heads diverged."""
         found: list[int] = []
         for version in self._tree.ancestors(self._tree.branches[self._node.branch]):
             if version == self._node.parent:
@@ -286,7 +289,7 @@ class OrphanRecovery:
         return found
 
     def _common(self, ours: TensorState, theirs: TensorState) -> int:
-        """Return the number of equal rows at the beginning, compared byte for byte because ids are missing."""
+        """Return the number of rows at the beginning that are equal byte for byte; used if sample ids are missing."""
         readers = [SampleReader(state.key, state, self._source) for state in (ours, theirs)]
         flat, shorter = 0, min(ours.meta.length, theirs.meta.length)
         while flat < shorter:

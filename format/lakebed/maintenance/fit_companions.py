@@ -44,7 +44,7 @@ class CompanionFit:
     source
         Reads the chunks of all states, including new ones.
     drafts
-        Starts a draft of a tensor.
+        Function that starts a draft of a tensor.
     meta, states
         Schema and tensors of the version, which :meth:`fit` changes.
     steps
@@ -60,16 +60,16 @@ class CompanionFit:
     steps: VersionSteps
     files: Files = field(default_factory=dict)
     _unremoved: Collection[str] = ()
-    # Companion -> numbers of its entries that belong to missing samples.
+    # Tensor -> numbers of the companion entries that belong to removed samples.
     _gone: dict[str, set[int]] = field(default_factory=dict)
 
     def fit(self, lost: Mapping[str, Sequence[int]], unremoved: Collection[str]) -> None:
-        """Fit all companions.
+        """Repair all companions.
 
         Parameters
         ----------
         lost
-            The lost entries of each tensor.
+            Numbers of the lost entries of each companion.
         unremoved
             Tensors with samples that an interrupted removal would have removed.
         """
@@ -81,7 +81,7 @@ class CompanionFit:
                 hidden: str(link.get("extend", "")).removeprefix("extend_")
                 for hidden, link in state.meta.links.items()
             }
-            # Fit the ids first, because they show which rows were removed.
+            # Repair the ids first, because they show which rows were removed.
             for hidden, kind in sorted(kinds.items(), key=lambda item: item[1] != "id"):
                 link = state.meta.links[hidden]
                 flat = bool(link.get("flatten_sequence"))
@@ -106,7 +106,7 @@ class CompanionFit:
         else:
             self._cut(name, hidden, rows)
 
-    # -- kinds -----------------------------------------------------------------------------------------------
+    # -- ids, shapes and other companions --------------------------------------------------------------------
 
     def _ids(self, name: str, owner: TensorState, hidden: str, rows: int, lost: Sequence[int]) -> None:
         state = self.states.get(hidden)
@@ -175,7 +175,7 @@ class CompanionFit:
         return shapes
 
     def _documents(self, name: str, key: str, hidden: str, kind: str, rows: int, lost: Sequence[int]) -> None:
-        """Keep existing entries, because they cannot be computed; missing entries become empty."""
+        """Keep the existing entries of a companion that cannot be computed; missing entries become empty."""
         state = self.states.get(hidden)
         if state is not None and state.meta.length == rows and not lost:
             return
@@ -210,7 +210,7 @@ class CompanionFit:
         return otherwise.with_(name=hidden) if state is None else state.meta
 
     def _rebuild(self, hidden: str, settings: TensorMeta, parts: Sequence[Encoded]) -> None:
-        """Fill a companion with new content, created if it is missing."""
+        """Replace the content of a companion; create the companion if it is missing."""
         state = self.states.get(hidden)
         if state is None:
             state = new_tensor(hidden, settings, dict(htype_named(settings.htype).info))

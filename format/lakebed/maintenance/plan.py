@@ -1,13 +1,13 @@
 """Decisions of a repair: the rows of each tensor that stay, and its companions and encoders. Pure.
 
-A tensor keeps every whole sample. Lost samples at its end are cut off; lost ones before whole samples become empty, so
-that later rows keep their places.
+A tensor keeps every undamaged sample. Lost samples at its end are cut off; lost samples before undamaged samples become
+empty, so that later samples keep their row numbers.
 
-Tensors are treated one by one, with two exceptions, without which rows would lack some of their values and
-``ds.append`` would be impossible (both libraries refuse it for tensors of unequal lengths). Rows that an append
-announced in several tensors but wrote to only some of them were never complete: all these tensors drop them. And lost
-samples at the end of such tensors become empty if other tensors still have those rows. Tensors of other lengths were
-not part of that append, and keep their rows.
+Tensors are repaired one by one, except for tensors whose metadata has the same length: they belong to the same rows.
+If an interrupted append wrote its rows to only some of these tensors, all of them drop the incomplete rows. If one of
+these tensors lost samples at its end, the samples become empty if other tensors still have the rows. Otherwise rows
+would lack some of their values, and ``ds.append`` would be impossible (both libraries refuse it for tensors of unequal
+lengths).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Step:
     message
         The action and its reason.
     branch, version, tensor
-        The place.
+        The branch, version and tensor that the step concerns.
     rows
         First and last row that the step changes.
     lost_rows, lost_bytes
@@ -154,7 +154,7 @@ class VersionSteps:
 
 
 def kept_length(lost: NDArray[np.bool_]) -> int:
-    """Return the number of samples up to the last whole one; these samples stay."""
+    """Return the number of samples up to the last one that is not lost; these samples stay."""
     whole = np.flatnonzero(~lost)
     return int(whole[-1]) + 1 if len(whole) else 0
 
@@ -169,7 +169,7 @@ def runs(rows: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 def restored_sequences(
     sequence: SequenceIndex, flat: int, ids: Sequence[int | None], removed: Collection[int]
 ) -> SequenceIndex | None:
-    """Return the sequences as they were before an interrupted removal, whose index lacks a row with existing items.
+    """Return the sequences before an interrupted removal: the index lacks a row whose items still exist.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def restored_sequences(
 
     Returns
     -------
-    None if the place of the sequence is unknown.
+    The index with this row inserted; None if it is unknown which row is missing.
     """
     rows = [row for row, number in enumerate(ids) if number in removed]
     if len(rows) != 1 or len(ids) != sequence.count + 1:
@@ -194,7 +194,7 @@ def restored_sequences(
 def guessed_index(
     found: ChunkIds | None, inherited: ChunkIds | None, files: Iterable[int]
 ) -> tuple[list[int], list[int]]:
-    """Return the chunks of a tensor whose index is damaged, in order, and chunks whose place is unknown.
+    """Return the chunks of a tensor whose index is damaged: chunks in row order, and chunks whose order is unknown.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def guessed_index(
 
 
 def orphaned(tree: VersionTree) -> list[str]:
-    """Return uncommitted versions at the end of the history that are not heads: orphaned publishes, or resets."""
+    """Return uncommitted versions without children that are not heads: orphaned publishes, or dropped by a reset."""
     heads = set(tree.branches.values())
     return [
         version
@@ -229,7 +229,7 @@ def orphaned(tree: VersionTree) -> list[str]:
 
 
 def rows_beyond(ids: Sequence[int], known: Collection[int], removed: Collection[int]) -> list[int]:
-    """Return the rows whose ids the other head neither has nor removed."""
+    """Return the rows whose ids are neither in ``known`` nor in ``removed``."""
     gone = {*known, *removed}
     return [row for row, number in enumerate(ids) if number not in gone]
 
@@ -248,7 +248,7 @@ class TensorLeft:
     written
         Number of rows in its chunks, including lost ones.
     kept
-        Number of rows up to the last whole one.
+        Number of rows up to the last one that is not lost.
     is_unfinished
         Whether its metadata has more rows than its chunks, because an append was interrupted.
     is_removed
@@ -256,7 +256,7 @@ class TensorLeft:
     is_shrinking
         Whether its metadata has fewer rows than its chunks, because a removal was interrupted.
     to_remove
-        The rows that it should have removed; None if unknown.
+        The rows that the interrupted removal was to remove; None if unknown.
     has_removed
         Whether rows were removed since the last commit.
     """
@@ -273,7 +273,7 @@ class TensorLeft:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The rows that a tensor keeps: its first ``rows`` rows, except some."""
+    """The rows that a tensor keeps: its first ``rows`` rows, except the rows ``without``."""
 
     rows: int
     without: tuple[int, ...] = ()
@@ -291,7 +291,7 @@ def targets(left: Mapping[str, TensorLeft]) -> dict[str, Target]:
     if shrinking:
         others = [tensor for tensor in left.values() if not tensor.is_shrinking]
         if any(tensor.has_removed for tensor in others):
-            why = "a removal that was cut off is completed"
+            why = "an interrupted removal is completed"
             for key, tensor in shrinking.items():
                 if tensor.to_remove:
                     found[key] = Target(tensor.kept, tensor.to_remove, why)
@@ -305,9 +305,7 @@ def targets(left: Mapping[str, TensorLeft]) -> dict[str, Target]:
             continue
         unfinished = [left[key].written for key in keys if left[key].is_unfinished]
         rows = min([promised, *unfinished])
-        why = (
-            "these rows were never complete: other tensors of the same append lack them" if unfinished else ""
-        )
+        why = "an interrupted append wrote these rows to only some of its tensors" if unfinished else ""
         for key in keys:
             found[key] = Target(min(rows, left[key].written), reason=why)
     return found
@@ -337,14 +335,14 @@ def guessed_dataset_meta(metas: Mapping[str, TensorMeta], parent: DatasetMeta | 
 
 
 def fitted_tiles(tiles: TileIndex, tiled: Mapping[int, int], length: int, *, links: bool) -> TileIndex:
-    """Return the plausible tile entries: entries of existing samples whose number of tiles matches.
+    """Return the entries of existing samples whose shape agrees with their number of tiles.
 
     Parameters
     ----------
     tiled
-        Sample -> number of its tiles, for samples of several tiles.
+        Number of tiles by sample, for samples of several tiles.
     links
-        Whether tiles are links in one chunk.
+        Whether the tensor holds links: the links of all tiles of a sample are in one chunk.
     """
     kept = {}
     for index, (shape, tile) in tiles.entries.items():
@@ -355,7 +353,7 @@ def fitted_tiles(tiles: TileIndex, tiled: Mapping[int, int], length: int, *, lin
 
 
 def fitted_creds(creds: CredsIndex | None, length: int) -> CredsIndex:
-    """Return codes of credentials for a number of links; missing ones are zero."""
+    """Return codes of credentials for ``length`` links; missing codes are zero."""
     codes = np.zeros(0, np.uint64) if creds is None else creds.values()[:length]
     return CredsIndex.from_codes(np.concatenate([codes, np.zeros(length - len(codes), np.uint64)]))
 
@@ -370,7 +368,7 @@ def fitted_pad(pad: PadIndex | None, length: int) -> PadIndex | None:
 
 
 def fitted_diff(diff: CommitDiff, rows: int, emptied: Sequence[int]) -> CommitDiff:
-    """Return the diff of a tensor that now has ``rows`` rows, some of them emptied."""
+    """Return the diff of a tensor that now has ``rows`` rows, of which the rows ``emptied`` are now empty."""
     first = min(diff.first, rows)
     updated = np.union1d(diff.updated, np.array(emptied, np.uint64))
     return replace(diff, first=first, last=rows, updated=updated[updated < first])
@@ -408,7 +406,7 @@ def fitted_ids(
     removed
         Ids of samples that the version removed.
     known
-        Whether the ids, if too few, belong to the first rows.
+        Whether the ids belong to the first rows if their number is too small.
     """
     left = [i for i in ids if i is None or i not in removed]
     if len(left) == rows:

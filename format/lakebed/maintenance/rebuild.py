@@ -25,7 +25,7 @@ _NODE = re.compile(r'"([0-9a-zA-Z]{40})": \{"branch": "((?:[^"\\]|\\.){1,200})"'
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A restored tree; branches in ``headless`` end in a commit, above which they need a new head."""
+    """A restored tree; branches in ``headless`` end in a commit and need a new head."""
 
     tree: VersionTree
     headless: tuple[str, ...]
@@ -62,7 +62,7 @@ def rebuild(storage: Storage, damaged: bytes | None, report: RepairReport) -> Re
     what = "missing" if damaged is None else "damaged"
     report.add(
         "history",
-        f"version_control_info.json is {what}; it is made again from {len(nodes)} commit_info.json files: "
+        f"version_control_info.json is {what}; it is rebuilt from {len(nodes)} commit_info.json files: "
         f"{len(tree.commits)} versions, branches {', '.join(map(repr, tree.branches))}",
     )
     for version, message in unread.items():
@@ -95,7 +95,7 @@ class _Builder:
             # A version that has children was committed; its own parent is unknown, so attach it to the root.
             below.setdefault(FIRST, []).append(lost)
             self._step(
-                "history", "its commit_info.json is gone: it is put below the first version", version=lost
+                "history", "its commit_info.json is missing: it becomes a child of the root", version=lost
             )
         pending: list[tuple[str, str | None, str]] = [(FIRST, None, MAIN)]
         while pending:
@@ -129,7 +129,7 @@ class _Builder:
             if not node.is_committed and not node.children:
                 tips.setdefault(node.branch, []).append(node)
         for branch, nodes in tips.items():
-            # If a branch could have several heads, take the youngest; the others are orphaned publishes.
+            # If a branch could have several heads, take the newest; the others are orphaned publishes.
             nodes.sort(key=lambda node: self.folders.get(node.id, 0.0))
             *others, head = nodes
             self.branches[branch] = head.id
@@ -154,7 +154,7 @@ class _Builder:
         self.branches[branch] = last.id
         if last.is_committed:
             self.headless.append(branch)
-            self._step("branch", "its head is gone; it gets a new one below its last commit", branch)
+            self._step("branch", "its head is missing; a new head is added below its last commit", branch)
 
     def _step(self, kind: Kind, message: str, branch: str | None = None, version: str | None = None) -> None:
         self.steps.append(Step(kind, message, branch, version))

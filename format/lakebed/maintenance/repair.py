@@ -86,7 +86,7 @@ def fix_history(session: Session) -> None:
 
 
 def check_integrity(storage: Storage, tree: VersionTree, version: str) -> None:
-    """Check that all metadata of a version agrees.
+    """Check that the metadata files of a version exist, are undamaged and agree with each other.
 
     Raises
     ------
@@ -133,7 +133,7 @@ class _Repair:
             if damages and not node.is_committed and self._has_stub(head):
                 # A new head would hold what its chunk sets and index name: nothing.
                 for damage in damages:
-                    self._keep(damage, "a tensor of this head has too many chunks to make a new head")
+                    self._keep(damage, "a tensor of this head has too many chunks to write the head anew")
             elif damages and not node.is_committed:
                 tree = self._head(tree, node, branch)
         for version in orphaned_publishes(self._storage, tree):
@@ -145,7 +145,7 @@ class _Repair:
             if tree.commits[committed].is_committed:
                 for damage in dict.fromkeys(damages):
                     if damage.kind == "content":
-                        self._keep(damage, "a commit is what its id says")
+                        self._keep(damage, "commits are never changed")
         return self.report
 
     def _has_stub(self, version: str) -> bool:
@@ -158,7 +158,7 @@ class _Repair:
         rows = 0 if damage.rows is None else damage.rows[1] + 1 - damage.rows[0]
         self.report.add(
             "damage",
-            f"stays as it is, for {why}: {damage.message}",
+            f"not repaired, because {why}: {damage.message}",
             damage.branch,
             damage.version,
             damage.tensor,
@@ -179,7 +179,7 @@ class _Repair:
                 data = None
             stat = self._storage.stat(TREE_KEY)
         if not is_dataset(self._storage):
-            self.report.add("damage", f"{TREE_KEY} is damaged, and there are no versions to make it from")
+            self.report.add("damage", f"{TREE_KEY} is damaged, and no version exists to rebuild it from")
             return VersionTree({FIRST: CommitNode(FIRST, MAIN, None)}, {MAIN: FIRST})
         found = rebuild(self._storage, data, self.report)
         tree, heads = self._with_heads(found)
@@ -204,14 +204,14 @@ class _Repair:
         return tree, heads
 
     def _dangling_branches(self, tree: VersionTree) -> VersionTree:
-        """Return branches to their last existing commit, or drop them, after an interrupted deletion."""
+        """Reset branches whose deletion was interrupted to their last undamaged commit, or drop them."""
         for branch, head in list(tree.branches.items()):
             mine = [i for i in tree.ancestors(head) if tree.commits[i].branch == branch and i != FIRST]
             if branch == MAIN or head not in mine or not self._is_going(tree, head):
                 continue  # 3.9.52 deletes the head of a branch first, so a branch with its head has lost nothing
             gone = [i for i in mine if tree.commits[i].is_committed and self._is_going(tree, i)]
             if not gone:
-                continue  # the head can be made again from its parent
+                continue  # the head can be rebuilt from its parent
             if any(node.parent in mine and node.branch != branch for node in tree.commits.values()):
                 # Another branch begins on a lost version, so keep it; the head is repaired as far as possible.
                 continue
@@ -219,14 +219,14 @@ class _Repair:
             last = next((i for i in left if all(j not in gone for j in mine[mine.index(i) :])), None)
             if last is None:
                 self.report.add(
-                    "branch", f"dropped: its deletion was cut off, {len(gone)} versions are gone", branch
+                    "branch",
+                    f"dropped: its deletion was interrupted, {len(gone)} of its commits are lost",
+                    branch,
                 )
                 tree = self._changed(tree, DropBranch(branch), [])
                 continue
             start = inherited(open_version(self._storage, tree, last), new_id())
-            self.report.add(
-                "branch", "goes back to this commit: the versions after it are gone", branch, last
-            )
+            self.report.add("branch", "reset to this commit: the versions after it are lost", branch, last)
             self.report.versions[branch] = start.version_id
             tree = self._changed(tree, CutBranch(branch, last, start.version_id), [start])
         return tree
@@ -250,7 +250,7 @@ class _Repair:
         return False
 
     def _changed(self, tree: VersionTree, update: Update, versions: list[Snapshot]) -> VersionTree:
-        """Publish a change of the tree, unless this is a plan."""
+        """Publish a change of the tree if repairs are applied; return the changed tree."""
         if not self._apply:
             return update.apply(tree)
         at = publish(self._storage, read_whole_tree(self._storage), [update], versions)
@@ -281,24 +281,22 @@ class _Repair:
                 key = damage.key or ""
                 if damage.kind == "shared":
                     self.report.add(
-                        "damage", f"{key} stays as it is, as nothing tells what was in it: {damage.message}"
+                        "damage", f"{key} is not repaired, because its content is unknown: {damage.message}"
                     )
                 if version is None:
                     continue
                 if damage.kind == "copy":
                     self.report.add(
-                        "document", f"{key} is put back from the manifest", damage.branch, version
+                        "document", f"{key} is restored from the manifest", damage.branch, version
                     )
                     items.append((key, self._manifest_file(tree, version, key)))
                 elif damage.kind == "node":
                     self.report.add(
-                        "document", f"{key} is written anew from the history", damage.branch, version
+                        "document", f"{key} is rewritten from the version tree", damage.branch, version
                     )
                     items.append((key, tree.node_bytes(version)))
                 elif damage.kind == "manifest" and version not in without_manifest:
-                    self.report.add(
-                        "document", f"{key} is made again; checksums are those of the files as they are"
-                    )
+                    self.report.add("document", f"{key} is rebuilt with checksums of the present files")
                     without_manifest.append(version)
         if not self._apply or not (items or without_manifest):
             return tree
@@ -311,7 +309,7 @@ class _Repair:
             tree.commits[version]
         )
         if manifest is None:
-            raise CommitFailed(f"{self._storage.url} is being written; try again when that is done")
+            raise CommitFailed(f"another program is writing to {self._storage.url}; try again later")
         return manifest.files[key.removeprefix(folder_of(version))]
 
     def _head(self, tree: VersionTree, node: CommitNode, branch: str) -> VersionTree:
@@ -324,7 +322,7 @@ class _Repair:
         at = lease.acquire()
         try:
             if at.tree.branches.get(branch) != node.id:
-                raise CommitFailed(f"{self._storage.url} was written meanwhile; repair it again")
+                raise CommitFailed(f"{self._storage.url} was changed during the repair; repair it again")
             snapshot, files = self._repaired(at.tree, node, new)
             at = publish(self._storage, at, [SwapHead(branch, new)], [snapshot], files.items())
             lease.moved(new)
@@ -357,7 +355,7 @@ class _Repair:
     # -- locks -------------------------------------------------------------------------------------------------
 
     def _locks(self) -> None:
-        """Remove locks of dead writers, because 3.9.52 fails on a lock file that was cut short."""
+        """Remove locks of dead writers, because 3.9.52 fails on an incomplete lock file."""
         for key, _ in list(self._storage.list()):
             if not key.endswith(".lock") or key.startswith((".lakebed/", ".queries/")):
                 continue
@@ -365,7 +363,7 @@ class _Repair:
             if name == LOCK_NAME:
                 self._lock(key, folder.rpartition("/")[2] or FIRST)
             elif not self._is_live(key):
-                self.report.add("lock", f"{key} is removed: its writer is gone")
+                self.report.add("lock", f"{key} is removed: its writer has ended")
                 if self._apply:
                     self._storage.delete(key)
 
@@ -375,7 +373,7 @@ class _Repair:
         if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
             return
         keeps = found.lock is not None and found.digest and not traits_of(self._storage).system_locks
-        self.report.add("lock", f"{key} is {'given back' if keeps else 'removed'}: its writer is gone")
+        self.report.add("lock", f"{key} is {'released' if keeps else 'removed'}: its writer has ended")
         if not self._apply:
             return
         if found.lock is None or not keeps:

@@ -151,7 +151,7 @@ class Repairer:
     # -- samples ---------------------------------------------------------------------------------------------
 
     def _decode(self, key: str, found: SalvagedTensor) -> None:
-        """Mark samples that do not decode, in chunks that are whole."""
+        """Mark samples that do not decode, in undamaged chunks."""
         name, table = self._names.get(key, key), found.state.table
         for ordinal in range(len(table)):
             rows = range(table.first(ordinal), int(table.ids.last[ordinal]) + 1)
@@ -244,7 +244,7 @@ class Repairer:
         return repaired, emptied if state.sequence is None else []
 
     def _sequences(self, found: SalvagedTensor) -> SequenceIndex:
-        """Return the items of each row; an empty index if items still exist that no index lists."""
+        """Return the sequence index; an empty index if rows are missing from it and cannot be restored."""
         sequence = found.state.sequence or SequenceIndex.from_lengths([])
         if sequence.total >= len(found.lost) or not found.is_shrinking:
             return sequence
@@ -254,7 +254,7 @@ class Repairer:
         return SequenceIndex.from_lengths([]) if restored is None else restored
 
     def _ids_of(self, found: SalvagedTensor) -> list[int | None]:
-        """Read the remaining sample ids of a tensor."""
+        """Read the sample ids of a tensor, None for a lost id; [] if the tensor has no ids."""
         links = found.state.meta.links.items()
         key = next((key for key, link in links if link.get("extend") == "extend_id"), "")
         ids = self._found.tensors.get(key)
@@ -292,7 +292,7 @@ class Repairer:
         draft.splice(first, last + 1, parts)
 
     def _with_extent(self, name: str, state: TensorState) -> TensorState:
-        """Extend min_shape and max_shape to all samples, for a newer chunk with older metadata."""
+        """Extend min_shape and max_shape to all samples: a chunk may be newer than the metadata."""
         meta = state.meta
         reader = self._reader(name, state)
         if meta.is_link or reader.storing in (Storing.TEXT, Storing.JSON) or not meta.length:
@@ -330,7 +330,7 @@ class Repairer:
         if restored:
             self._steps.add(
                 "tensor",
-                f"{len(restored):,} samples are those of the parent version: {found.reason}",
+                f"{len(restored):,} samples are taken from the parent version: {found.reason}",
                 name,
                 (restored[0], restored[-1]),
             )
@@ -339,7 +339,7 @@ class Repairer:
             self._steps.add("rows", f"removed: {target.reason}", name, (first, last), lost_rows=count)
         elif before > now:
             reason = target.reason or found.reason
-            reason = reason or "its files say different lengths: the last rows were not finished"
+            reason = reason or "its files record different lengths: the last rows are incomplete"
             lost = 0 if emptied else found.lost_bytes
             self._steps.add(
                 "rows", f"cut off: {reason}", name, (now, before - 1), lost_rows=before - now, lost_bytes=lost
@@ -350,21 +350,21 @@ class Repairer:
             lost = 0 if number else found.lost_bytes
             self._steps.add(
                 "rows",
-                f"empty from now on: {found.reason}",
+                f"emptied: {found.reason}",
                 name,
                 (first, last),
                 lost_rows=last + 1 - first,
                 lost_bytes=lost,
             )
         if found.is_changed and before <= now and not (emptied or restored or target.without):
-            self._steps.add("tensor", f"{repaired.length:,} samples, as its chunks have them", name)
+            self._steps.add("tensor", f"{repaired.length:,} samples, the number in its chunks", name)
 
     # -- changes since the parent ------------------------------------------------------------------------------
 
     def _recorded(
         self, key: str, state: TensorState, found: SalvagedTensor | None, emptied: Sequence[int]
     ) -> TensorState:
-        """Adjust the tensor's diff, because 3.9.52 considers a head without diffs unchanged (FORMAT.md 15.3)."""
+        """Return the tensor with a correct diff: 3.9.52 considers a head without diffs unchanged (FORMAT.md 15.3)."""
         before = None if self._parent is None else self._parent.tensors.get(key)
         if state.diff is not None:
             return replace(state, diff=fitted_diff(state.diff, _rows(state), emptied))
@@ -392,7 +392,7 @@ def _is_same(state: TensorState, before: TensorState) -> bool:
 
 
 def _changed(state: TensorState, before: TensorState) -> list[int]:
-    """Return the rows whose chunks differ between the versions; none for sequences, whose rows are not samples."""
+    """Return the rows whose chunks differ between the versions; [] for sequences, whose rows are not samples."""
     if state.sequence is not None:
         return []
     here, there = state.table, before.table

@@ -1,4 +1,4 @@
-"""Reading of a damaged version: whole samples and documents; a damaged document is taken from the parent version.
+"""Reading of a damaged version: undamaged samples and documents; damaged documents come from the parent version.
 
 Nothing is decoded here; chunk files that lost samples are packed again into the folder of the new version.
 """
@@ -127,7 +127,7 @@ class Salvage:
     def _info(
         self, name: str, known: Mapping[str, Any] | None, tensor: str | None = None
     ) -> Mapping[str, Any]:
-        """Read an info; a damaged one is replaced by that of the parent version."""
+        """Read an info; if it is damaged, return ``known``, the info in the parent version."""
         if self._get(name) is None:
             return {}
         found = self._document(name, info_document.from_bytes, tensor)
@@ -147,14 +147,14 @@ class Salvage:
                     continue
         if not metas and self.parent is not None:
             metas = {key: state.meta for key, state in self.parent.tensors.items()}
-        self.steps.add("document", f"{self._folder}dataset_meta.json is made anew from {len(metas)} tensors")
+        self.steps.add("document", f"{self._folder}dataset_meta.json is rebuilt from {len(metas)} tensors")
         return guessed_dataset_meta(metas, None if self.parent is None else self.parent.meta)
 
     def _tensor_meta(self, key: str, name: str, *, is_folder_going: bool) -> TensorMeta | None:
         """Read a tensor's settings; return None if the tensor must be dropped."""
         known = None if self.parent is None else self.parent.tensors.get(key)
         if self._get(key + _META) is None and not (is_folder_going and known is not None):
-            self._drop(key, name, "its files are gone: a deletion, or its creation, was cut off")
+            self._drop(key, name, "its files are missing: its creation or deletion was interrupted")
             return None
         meta = self._document(key + _META, TensorMeta.from_bytes, name)
         if meta is None and known is not None:
@@ -163,11 +163,11 @@ class Salvage:
         kind = key.rpartition("_")[2]
         if meta is None and key.rpartition("/")[2].startswith("_") and kind in COMPANIONS:
             self.steps.add(
-                "document", f"{self._folder}{key}{_META} is made anew, as it always is the same", name
+                "document", f"{self._folder}{key}{_META} is rewritten with its only possible content", name
             )
             return COMPANIONS[kind].with_(name=name)
         if meta is None:
-            self._drop(key, name, f"{self._folder}{key}{_META} is damaged, so that nobody knows its dtype")
+            self._drop(key, name, f"{self._folder}{key}{_META} is damaged, so that its dtype is unknown")
         return meta
 
     def _drop(self, key: str, name: str, reason: str) -> None:
@@ -217,7 +217,10 @@ class Salvage:
         return found
 
     def _index(self, key: str, known: TensorState | None) -> ChunkIds | None:
-        """Read the chunk index; if it is damaged, return its complete rows."""
+        """Read the chunk index; if it is damaged, return its complete rows, and None if it has none.
+
+        A missing index is that of ``known``, the tensor in the parent version.
+        """
         data = self._get(f"{key}/{_IDS}")
         if data is None:
             return None if known is None else known.table.ids
@@ -245,7 +248,7 @@ class Salvage:
         if rest:
             self.steps.add(
                 "rows",
-                f"{len(rest)} chunks are left out: {self._folder}{key}/{_IDS} is damaged, so that nobody knows their "
+                f"{len(rest)} chunks are omitted: {self._folder}{key}/{_IDS} is damaged, and does not tell their "
                 "order",
                 name,
                 lost_bytes=sum(

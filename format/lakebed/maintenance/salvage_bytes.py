@@ -1,7 +1,7 @@
-"""Salvaging of samples from a chunk file that was cut short, or has known damage (FORMAT.md 5.1).
+"""Salvaging of samples from a chunk file that is truncated, or has known damage (FORMAT.md 5.1).
 
-The header comes first, so a half-written file still tells the place of each sample; samples that end before the end of
-the file are whole. Chunks that are compressed as a whole are salvaged completely or not at all.
+The header comes first, so a truncated file still has the position of each sample; samples that end before the end of
+the file are undamaged. Chunks that are compressed as a whole are salvaged completely or not at all.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class SalvagedSamples:
     Parameters
     ----------
     count
-        Number of samples according to the file, or to the index if the file does not tell.
+        Number of samples according to the file, or according to the index if the file's header is damaged.
     lost
         Damaged or missing samples: bool, shape (count,).
     blocks
-        All samples, lost ones empty, for packing them again; None if the file is whole.
+        All samples, with lost samples empty, for packing them again; None if the file is undamaged.
     reason
         Damage of the file, or "".
     lost_bytes
@@ -54,7 +54,7 @@ class SalvagedSamples:
 
 
 def nothing_left(count: int, ndim: int | None, reason: str, nbytes: int = 0) -> SalvagedSamples:
-    """Return the result for a chunk without whole samples."""
+    """Return the result for a chunk of which all samples are lost."""
     blocks = (empty_block(count, ndim),) if count else ()
     return SalvagedSamples(count, np.ones(count, np.bool_), blocks, reason, nbytes)
 
@@ -62,14 +62,14 @@ def nothing_left(count: int, ndim: int | None, reason: str, nbytes: int = 0) -> 
 def salvage_samples(
     data: bytes, expected: int, ndim: int | None, codec: ChunkCodec | None = None, bad: Sequence[Span] = ()
 ) -> SalvagedSamples:
-    """Find the whole samples of a chunk file.
+    """Find the undamaged samples of a chunk file.
 
     Parameters
     ----------
     expected
         Number of samples according to the index.
     ndim
-        Rank of the tensor's samples, for lost ones; None while unknown.
+        Rank of the tensor's samples, which lost samples get; None if unknown.
     codec
         Compression of whole chunks.
     bad
@@ -84,12 +84,10 @@ def salvage_samples(
     except ValueError as error:
         return nothing_left(expected, ndim, f"its header is damaged: {error}", len(data))
     if any(start < data_at for start, _ in bad):
-        return nothing_left(
-            expected, ndim, "its header is not as it was written: the checksum is wrong", len(data)
-        )
+        return nothing_left(expected, ndim, "the checksum of its header is wrong", len(data))
     count = max(count, 0) or expected
     if count > limits.MAX_CHUNK_SAMPLES:
-        return nothing_left(expected, ndim, f"its header promises {count:,} samples")
+        return nothing_left(expected, ndim, f"its header claims {count:,} samples, which is too many")
     reason = "its checksum is wrong"
     if not bad:
         try:
@@ -136,7 +134,7 @@ def _blocks(
     shapes: NDArray[np.uint32],
     lost: NDArray[np.bool_],
 ) -> tuple[Block, ...]:
-    """Return blocks of whole samples, and empty blocks for other samples."""
+    """Return the samples as blocks, in order: undamaged samples with their bytes, lost samples empty."""
     cuts = [0, *(np.flatnonzero(np.diff(lost)) + 1).tolist(), len(lost)]
     blocks = []
     for first, stop in itertools.pairwise(cuts):

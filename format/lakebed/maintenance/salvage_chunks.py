@@ -1,4 +1,4 @@
-"""Finding of a damaged tensor's remaining chunks: their folders, numbers of samples, and whole samples.
+"""Finding of a damaged tensor's remaining chunks: their folders, numbers of samples, and undamaged samples.
 
 Files that lost samples are packed again into the folder of the new version.
 """
@@ -41,7 +41,7 @@ class SalvagedTensor:
     Parameters
     ----------
     state
-        The tensor with the samples of its chunks; lost ones are empty.
+        The tensor with the samples of its chunks; lost samples are empty.
     lost
         Lost flat samples: bool, shape (samples,).
     reason
@@ -107,7 +107,7 @@ class ChunkSalvage:
         Parameters
         ----------
         old
-            The chunk index, and the expected places of its chunks.
+            The chunk index, and the expected folders of its chunks.
         """
         ids = old.ids
         found = SalvagedTensor(TensorState(key, meta, {}, old), np.zeros(0, np.bool_), promised=ids.count)
@@ -145,8 +145,8 @@ class ChunkSalvage:
 
         Returns
         -------
-        The samples of the best file, and its folder if the file is whole. The best file is the nearest one with the
-        number of samples that the index has, else the file with the largest number of whole samples.
+        The samples of the best file, and its folder if the file is undamaged. The best file is the nearest file that
+        has the number of samples in the index, else the file with the largest number of undamaged samples.
         """
         ndim = len(meta.max_shape) or None
         expected = table.samples(row) or 1
@@ -195,7 +195,10 @@ class ChunkSalvage:
         return NewChunk(number, packed.count, packed.nbytes, block_sums(packed.pieces))
 
     def _joined(self, steps: list[_Row | NewChunk], key: str) -> ChunkTable:
-        """Join rows and new chunks; this version names chunks that the parent would find in another folder."""
+        """Return a chunk table of rows of the index and new chunks, in order.
+
+        The version's own chunk set names each chunk that the parent's chunk sets would locate in another folder.
+        """
         if not steps:
             return empty_table()
         ids = ChunkIds.from_counts([step.id for step in steps], [step.count for step in steps])
@@ -204,7 +207,7 @@ class ChunkSalvage:
         try:
             inherited = ArrayTable(ids, resolve_chunks(self.storage, self.tree, above, key, ids))
         except FormatError:
-            inherited = None  # write the chunk_set of this version with all its chunks
+            inherited = None  # the chunk_set of this version then names all its chunks
         folders: dict[Place, int] = {}
         at, sizes, sums, own = [], [], [], []
         for row, step in enumerate(steps):
@@ -242,8 +245,8 @@ def _chosen(ids: ChunkIds, options: Sequence[_Options]) -> tuple[_Options, set[i
 
     Returns
     -------
-    The files, and the rows whose samples a neighbour also has: when two chunks were merged (FORMAT.md 6.4), the smaller
-    was already removed, but the index was not updated yet.
+    The files, and the rows to drop because the chunk of a neighbouring row holds their samples, too: 3.9.52 had merged
+    two chunks (FORMAT.md 6.4) and removed the smaller one, but had not updated the index yet.
     """
     counts = [int(count) for count in ids.counts]
     files = [found[0] for found in options]

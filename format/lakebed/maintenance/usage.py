@@ -38,7 +38,7 @@ class Used:
 
 @dataclass(slots=True)
 class OfTensor:
-    """Use by the chunks of a tensor: the chunks that the branch needs, and the chunks of all versions."""
+    """Storage used by a tensor: ``now`` by the chunks that the branch needs, ``all`` by the chunks of all versions."""
 
     hidden: bool = False
     now: Used = field(default_factory=Used)
@@ -47,7 +47,7 @@ class OfTensor:
 
 @dataclass(slots=True)
 class OfBranch:
-    """Use by the chunks that the head of a branch needs, and by the chunks that another branch needs, too."""
+    """Storage used by the chunks that a branch's head needs, and by those of them that another branch shares."""
 
     version: str
     needed: Used = field(default_factory=Used)
@@ -56,7 +56,7 @@ class OfBranch:
 
 @dataclass(slots=True)
 class OfVersion:
-    """Use by the folder of a version; ``branch`` and ``message`` are None for folders outside of the history."""
+    """Storage used by a version's folder; ``branch`` and ``message`` are None for folders outside of the history."""
 
     branch: str | None
     message: str | None

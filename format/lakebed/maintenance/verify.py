@@ -150,11 +150,11 @@ class _ChunkCheck:
             sizes = np.diff(chunk.offsets())
             layout = described(table, ordinal, frozenset()).layout
             if layout is not None and not np.array_equal(np.diff(layout.starts), sizes):
-                return f"chunk {table.key(ordinal)}: its samples do not lie where the manifest says"
+                return f"chunk {table.key(ordinal)}: its sample positions differ from the manifest"
             sums = () if layout is None or layout.sums is None else layout.sums.tolist()
             for number, wanted in enumerate(sums):
                 if sample_sum(chunk.sample(number)) != wanted:
-                    return f"chunk {table.key(ordinal)}: sample {number} has another checksum than the manifest says"
+                    return f"chunk {table.key(ordinal)}: the checksum of sample {number} differs from the manifest"
         except (FormatError, LimitError, StorageError) as error:
             return str(error)
         finally:
@@ -162,7 +162,7 @@ class _ChunkCheck:
         return None
 
     def _decode(self, version: CheckedVersion, reader: SampleReader, ordinals: range, rows: range) -> None:
-        """Decode the samples of one chunk, or the one sample of several chunks; report damaged neighbours together."""
+        """Decode the samples of one chunk, or the tiled sample of several chunks; report adjacent damage together."""
         state = reader.state
         keys = tuple(state.table.key(ordinal) for ordinal in ordinals)
         identity = ("samples", keys, len(rows), *_settings(reader))
@@ -195,7 +195,7 @@ class _ChunkCheck:
         return None
 
     def _undecoded(self, version: CheckedVersion, reader: SampleReader, row: int, message: str) -> None:
-        """Add a note, once per tensor, that a package is missing or that such files cannot be decoded."""
+        """Add a note, once per tensor, that its samples were not decoded, for example because a package is missing."""
         identity = ("undecoded", reader.state.key, message)
         if identity not in self._seen:
             self._seen[identity] = None
@@ -247,7 +247,7 @@ def _settings(reader: SampleReader) -> tuple[object, ...]:
 
 
 def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
-    """Return the first and last sequence that contain given flat samples."""
+    """Return the first and last sequence that contain a range of flat samples, given as (first, last)."""
     if state.sequence is None or not state.sequence.count:
         return flat
     ends = np.cumsum(state.sequence.lengths)
@@ -256,7 +256,7 @@ def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
 
 
 def damage(reader: SampleReader, row: int) -> str | None:
-    """Decode a sample, or read the text of a link; return its damage.
+    """Decode a sample, or read the text of a link; return a description of its damage, or None.
 
     Raises
     ------

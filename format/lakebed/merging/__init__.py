@@ -1,4 +1,4 @@
-"""Merges of two lines of history: compare the lines, resolve conflicts, and publish the result in one atomic step.
+"""Merges of two versions: compare both, resolve conflicts, and publish the result in one atomic step.
 
 Packages below this one define what a version contains and how it is published.
 """

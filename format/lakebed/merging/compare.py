@@ -33,7 +33,7 @@ class Comparison:
         self._versions = versions
 
     def differ(self, left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> Mask:
-        """Return a mask of the pairs of rows that differ; each side is (positions of versions, rows)."""
+        """Return a mask of the pairs of rows that differ; ``left`` and ``right`` are (positions of versions, rows)."""
         result = np.zeros(len(left[0]), np.bool_)
         count = len(self._versions)
         pairs = left[0] * count + right[0]
@@ -121,9 +121,10 @@ def _placed_differ(one: SampleReader, other: SampleReader, left: Ints, right: In
 
 
 def _label_maps(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | None:
-    """Return common numbers for the class names of two versions, shape (names,) each; None if numbers agree already.
+    """Return common numbers for the class names of two versions, shape (names,) each.
 
-    A name that both versions have gets the same number.
+    A name that both versions have gets the same number. Returns None if the tensor has no class names, or if the same
+    number already means the same name in both versions.
     """
     mine, its = one.state.info.get("class_names"), other.state.info.get("class_names")
     if one.state.meta.htype not in ("class_label", "segment_mask"):

@@ -93,7 +93,7 @@ class Merger:
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """Rows that both lines changed."""
+        """Rows that both versions changed."""
         return conflicts(self._plans)
 
     # -- reading the versions ----------------------------------------------------------------------------------
@@ -126,7 +126,10 @@ class Merger:
         )
 
     def _written(self, number: int, key: str) -> NDArray[np.bool_] | None:
-        """Return a mask of the rows that a line's commits record as updated; None if comparing samples suffices."""
+        """Return a mask of the rows that a version updated, according to its commits since the common ancestor.
+
+        Returns None if comparing the samples suffices.
+        """
         compression = self._versions[number].tensors[key].meta.chunk_compression
         if keeps_values(compression) or number not in (self._ours, self._theirs):
             return None
@@ -155,7 +158,7 @@ class Merger:
     def _base_line(
         self, versions: Sequence[str], key: str | None, comparison: Callable[[], Comparison]
     ) -> Line:
-        """Return the rows of the common ancestor; with several common ancestors, their rows combined."""
+        """Return the rows of the common ancestor; if two versions have several, return their rows combined."""
         first, *others = [v for v in versions if key in self._versions[self._open(v)].tensors] or versions[:1]
         line = self._line(self._open(first), key)
         for other in others:
@@ -175,7 +178,7 @@ class Merger:
         MergeConflictError
             If names of tensors clash.
         MergeMismatchError, MergeNotSupportedError
-            If a tensor's settings differ between the lines, or its samples have no ids.
+            If a tensor's settings differ between the versions, or its samples have no ids.
         """
         check_ids([self.ours, self.theirs])
         self._schema = plan_schema(
@@ -193,7 +196,10 @@ class Merger:
             self._plans[name] = self._plan_pair(pair)
 
     def plan_deletions(self) -> bool:
-        """Plan, for a version merged before, only the deletion of tensors that it lacks; return whether any exist."""
+        """Plan only the deletion of tensors that their version lacks; return whether such tensors exist.
+
+        This is for a version that was merged before: its rows need no second merge.
+        """
         there = self.theirs.tensors
         hidden = set(self.ours.meta.hidden_tensors)
         gone = [key for key in self.base.tensors if key in self.ours.tensors and key not in there]
@@ -217,7 +223,7 @@ class Merger:
         return plan_rows(base, ours, theirs, comparison().differ)
 
     def _is_recreated(self, key: str) -> bool:
-        """Return whether one of the lines deleted the tensor of a key and created another tensor under the same key."""
+        """Return whether one version deleted the tensor of a key and created another tensor under the same key."""
         having = [self._open(v) for v in self._bases if key in self._versions[self._open(v)].tensors]
         base = np.concatenate([self._line(number, key).ids for number in having])
         for number, version in ((self._ours, self.ours), (self._theirs, self.theirs)):
@@ -267,7 +273,7 @@ class Merger:
             return reader.value(row)
         return [reader.value(item) for item in range(*sequence.span(row))]
 
-    # -- carrying it out ---------------------------------------------------------------------------------------
+    # -- execution ---------------------------------------------------------------------------------------------
 
     def apply(self, draft: Draft) -> None:
         """Make the planned changes in a draft of our version."""
@@ -298,12 +304,12 @@ class Merger:
             draft.schema.set_info(info)
 
     def _length(self, version: Snapshot, side: str) -> int:
-        """Return the number of rows of the longest tensor that both lines have."""
+        """Return the length of a version's longest tensor, among the tensors that both versions have."""
         keys = [getattr(pair, side) for pair in self._pairs.values()]
         return max((version.tensors[key].length for key in keys), default=0)
 
     def _aligned(self) -> list[str]:
-        """Return the tensors of both lines that are as long as the dataset on both lines."""
+        """Return the tensors that, in both versions, are as long as the version's longest tensor."""
         ours, theirs = self._length(self.ours, "ours"), self._length(self.theirs, "theirs")
         return [
             name
@@ -313,41 +319,45 @@ class Merger:
         ]
 
     def _layout(self) -> NDArray[np.int64] | None:
-        """Return for each row of the result their row, -1 if their line lacks it; None if tensors disagree."""
+        """Return the row in their version of each row of the result, -1 if it has none; None if tensors differ."""
         found = [self._steps[name].layout(self._plans[name]) for name in self._aligned()]
         if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
             return None
         return found[0]
 
     def check_in_step(self) -> None:
-        """Refuse a merge after which rows of tensors of the common ancestor would no longer match each other.
+        """Refuse a merge that would remove different rows from tensors, so that equal row numbers no longer match.
 
-        Tensors that both lines created under one name are joined row by row, as in 3.x.
+        Only tensors of the common ancestor are checked. Tensors that both versions created under one name are joined
+        row by row, as in 3.x.
 
         Raises
         ------
         MergeMismatchError
-            If the rows of two such tensors would no longer match.
+            If the rows of two tensors of the common ancestor would no longer match.
         """
         names = [name for name in self._aligned() if self._pairs[name].base is not None]
         layouts = {name: self._steps[name].layout(self._plans[name]) for name in names}
         apart = [name for name in names if not np.array_equal(layouts[name], layouts[names[0]])]
         if apart:
             raise MergeMismatchError(
-                f"rows of {', '.join(map(repr, apart))} would no longer line up with those of {names[0]!r}: other "
-                "rows of them were removed on one line. Nothing was changed; with force=True each tensor is "
-                "merged separately."
+                f"the rows of {', '.join(map(repr, apart))} would no longer match the rows of {names[0]!r}: one "
+                "version removed different rows from these tensors. Nothing was changed; with force=True each tensor "
+                "is merged separately."
             )
 
     def _result_ids(self) -> NDArray[np.uint64]:
-        """Return the ids of the result's rows, from the tensor that other lines are most likely to have too."""
+        """Return the ids of the result's rows, taken from the aligned tensor with the smallest key.
+
+        Ids of filled rows are computed from these ids, so merges of other branches should choose the same tensor.
+        """
         name = min(self._aligned(), key=lambda aligned: self._pairs[aligned].ours)
         pair, steps = self._pairs[name], self._steps[name]
         ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)
         return np.concatenate([np.delete(ours.ids, steps.deletes), theirs.ids[steps.appends]])
 
     def _keep_up(self, draft: Draft) -> None:
-        """Remove and add rows in tensors that only our line has, so that all lengths stay equal."""
+        """Remove and add the same rows in tensors that only our version has, so that all lengths stay equal."""
         steps = self._steps[self._aligned()[0]]
         count = self._length(self.ours, "ours")
         for key in self._schema.alone:
@@ -396,11 +406,11 @@ class Merger:
         return all(_is_same(self.ours.tensors[a], self.base.tensors[b]) for a, b in keys.items())
 
     def _class_names(self, pair: Pair) -> tuple[list[str] | None, NDArray[np.int64] | None]:
-        """Return the class names of the result, and the map from the other line's numbers to ours."""
+        """Return the class names of the result, and the map from their version's class numbers to ours."""
         ours = _class_names(self.ours.tensors[pair.ours])
         theirs = _class_names(self.theirs.tensors[pair.theirs])
-        # Keep our names, to which our numbers refer, even if the tensor was created again on their line and has no
-        # names there yet.
+        # Keep our names, to which our numbers refer, even if their version created the tensor again and it has no names
+        # yet.
         return merged_names(ours, theirs) if ours or theirs else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:
@@ -460,7 +470,7 @@ def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
 def merged_info(
     base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], *, prefer_theirs: bool
 ) -> dict[str, Any]:
-    """Return our info with their changes; if both lines changed a key, our value is kept unless theirs is preferred."""
+    """Return our info with their changes; if both changed a key, our value is kept unless theirs is preferred."""
     result = dict(ours)
     for key in dict.fromkeys([*base, *theirs]):
         was, here, there = (info.get(key, _GONE) for info in (base, ours, theirs))

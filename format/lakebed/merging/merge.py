@@ -1,4 +1,4 @@
-"""Merge another line of history into the checked-out one, as one atomic step."""
+"""Merge a commit or branch into the checked-out branch, as one atomic step."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ class _Options:
 
 
 class _Target:
-    """The line to merge, as it is now.
+    """The version to merge.
 
     Parameters
     ----------
     version_id
-        Last version of the line that is a commit, or its head if the head will be committed first.
+        Id of a commit, or of a head with uncommitted changes, which is committed before the merge.
     branch
-        The branch whose head this is, if the head has changes and must be committed first.
+        The branch of this head; None for a commit.
     """
 
     def __init__(self, version_id: str, branch: str | None, ancestry: Ancestry) -> None:
@@ -90,7 +90,7 @@ class _Target:
 
     @classmethod
     def find(cls, session: Session, address: str) -> _Target | None:
-        """Return the line at an address; None if our line contains that line already.
+        """Return the version at an address; None if the checked-out version already contains its changes.
 
         Raises
         ------
@@ -136,7 +136,7 @@ def _merger(session: Session, target: _Target, options: _Options) -> Merger:
     Raises
     ------
     MergeConflictError, MergeMismatchError, MergeNotSupportedError
-        If the lines cannot be merged.
+        If the versions cannot be merged.
     """
     merger = Merger(session, target.version_id, target.ancestry)
     merger.plan(delete_removed=options.delete_removed, force=options.force)
@@ -152,7 +152,7 @@ def _conflict(session: Session, target: _Target, found: tuple[Conflict, ...]) ->
     names = dict.fromkeys(conflict.tensor for conflict in found)
     text = "; ".join(_rows_text(name, [c for c in found if c.tensor == name]) for name in names)
     return MergeConflictError(
-        f"Unable to merge {target.version_id} into {session.branch}: both lines changed the same rows: {text}. Nothing "
+        f"Unable to merge {target.version_id} into {session.branch}: both changed the same rows: {text}. Nothing "
         "was changed. Use conflict_resolution='ours', 'theirs', or a function that chooses.",
         conflicts=tuple((c.tensor, c.ours, c.theirs) for c in found),
     )
@@ -191,7 +191,7 @@ def _merge(session: Session, address: str, options: _Options) -> None:
 
 
 def _delete_removed(session: Session, address: str) -> bool:
-    """Delete the tensors that an already merged line deleted; return whether any were deleted."""
+    """Delete the tensors that an already merged version lacks; return whether any were deleted."""
     version_id = resolve(session.storage, session.tree, str(address), session.branch)
     node = session.tree.commits[version_id]
     if not node.is_committed and node.parent is not None:
@@ -212,7 +212,7 @@ def _delete_removed(session: Session, address: str) -> bool:
 
 @contextmanager
 def _locked(session: Session, branch: str | None) -> Iterator[Lease | None]:
-    """Hold the lock of the branch whose head will be committed; give None if there is no such branch."""
+    """Hold the lock of the branch whose head will be committed, and yield its lease; None if ``branch`` is None."""
     if branch is None:
         yield None
         return

@@ -34,7 +34,7 @@ Differ = Callable[[Refs, Refs], NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The rows of a tensor on one line of history.
+    """The rows of a tensor in one version, or combined from several versions.
 
     Parameters
     ----------
@@ -50,23 +50,23 @@ class Line:
 
     @classmethod
     def of(cls, ids: NDArray[np.uint64], version: int) -> Line:
-        """Rows as one version holds them."""
+        """Return the rows of a single version."""
         return cls(ids, np.full(len(ids), version, np.int64), np.arange(len(ids), dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def refs(self, places: Ints) -> Refs:
-        """Return the versions and rows that hold the values of some rows."""
+        """Return, for the rows at some positions, the versions and rows that hold their values."""
         return self.version[places], self.row[places]
 
     def keep(self, places: Ints) -> Line:
-        """Return the line reduced to the rows at some places."""
+        """Return only the rows at some positions."""
         return Line(self.ids[places], self.version[places], self.row[places])
 
 
 def _matched(lines: Sequence[Line]) -> list[Ints]:
-    """Join lines by id: return for every id its row in each line, int64, -1 if the line lacks the id."""
+    """Join several `Line` objects by id: return, for each, its row of every id, int64, -1 if it lacks the id."""
     shared = _same_start([line.ids for line in lines])
     tails = [line.ids[shared:] for line in lines]
     known, inverse = _distinct(tails)
@@ -81,7 +81,7 @@ def _matched(lines: Sequence[Line]) -> list[Ints]:
 
 
 def _same_start(columns: Sequence[NDArray[np.uint64]]) -> int:
-    """Return the number of rows at the start whose ids are the same in all lines: in most merges, nearly all rows."""
+    """Return the number of rows at the start whose ids are the same in all columns: in most merges, nearly all rows."""
     count = min(map(len, columns))
     same = np.ones(count, np.bool_)
     for column in columns[1:]:
@@ -99,9 +99,9 @@ def _distinct(tails: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], 
 
 
 def combined(base: Line, one: Line, other: Line, differ: Differ) -> Line:
-    """Return the rows of two common ancestors as one line, with all changes since their own ancestor.
+    """Combine the rows of two common ancestors: return the rows with the changes of both since their ancestor ``base``.
 
-    If both changed a row, the value of ``one`` is taken.
+    If both ancestors changed a row, the value of ``one`` is taken.
     """
     b, o, t = _matched([base, one, other])
     gone = (b >= 0) & ((o < 0) | (t < 0))
@@ -126,17 +126,17 @@ class RowPlan:
     base_rows
         Number of rows in the common ancestor.
     theirs_of
-        For each of our rows, its row number on the other line, -1 if that line lacks the row.
+        For each of our rows, its row number in their version, -1 if that version lacks the row.
     new
-        Row numbers on the other line of the rows to add, ascending.
+        Row numbers, in their version, of the rows to add, ascending.
     updates
         Pairs (our row, their row) in which our row takes the value of their row.
     clashes
-        Pairs (our row, their row) that both lines changed.
+        Pairs (our row, their row) that both versions changed.
     gone_there
-        Triples (ancestor's row, our row, whether we changed it) of rows that the other line deleted.
+        Triples (ancestor's row, our row, whether we changed it) of rows that their version deleted.
     gone_here
-        Triples (ancestor's row, their row, whether they changed it) of rows that our line deleted.
+        Triples (ancestor's row, their row, whether they changed it) of rows that our version deleted.
     """
 
     base_rows: int
@@ -149,7 +149,7 @@ class RowPlan:
 
 
 def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
-    """Return the effects of a merge on a tensor, from its rows in the common ancestor and on both lines."""
+    """Return the effects of a merge on a tensor, from its rows in the common ancestor and in both versions."""
     b, o, t = _matched([base, ours, theirs])
     in_b, in_o, in_t = b >= 0, o >= 0, t >= 0
     theirs_of = np.full(len(ours), -1, np.int64)
@@ -160,7 +160,7 @@ def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
     )
     theirs_changed = everywhere[differ(theirs.refs(t[everywhere]), base.refs(b[everywhere]))]
     ours_changed = differ(ours.refs(o[theirs_changed]), base.refs(b[theirs_changed]))
-    # If no common ancestor has the row, it is unknown which line changed it, so it counts as changed on both lines.
+    # If no common ancestor has the row, it is unknown which version changed it, so it counts as changed in both.
     doubtful = np.concatenate([theirs_changed[ours_changed], np.flatnonzero(~in_b & in_o & in_t)])
     clashing = doubtful[differ(ours.refs(o[doubtful]), theirs.refs(t[doubtful]))]
     changed_here = differ(ours.refs(o[here]), base.refs(b[here]))
@@ -184,12 +184,12 @@ def _table(*columns: NDArray[Any]) -> Ints:
     return table if (first[1:] >= first[:-1]).all() else table[np.argsort(first, kind="stable")]
 
 
-# -- where both lines disagree -----------------------------------------------------------------------------------------
+# -- conflicts ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A row that both lines changed; its row number is None on a line that deleted it."""
+    """A row that both versions changed; its row number is None in a version that deleted the row."""
 
     tensor: str
     ours: int | None
@@ -197,7 +197,7 @@ class Conflict:
 
 
 class Keep(Enum):
-    """Line whose version of a conflicting row is kept."""
+    """The choice between our and their version of a conflicting row."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -235,9 +235,9 @@ class Steps:
     values
         Chosen values, by number of our row.
     appends
-        Rows of the other line to append, ascending.
+        Rows of their version to append, ascending.
     new_values
-        Chosen values of rows to append, by row number on the other line.
+        Chosen values of rows to append, by row number in their version.
     deletes
         Our rows to delete, ascending.
     """
@@ -254,12 +254,12 @@ class Steps:
         return not (len(self.updates) or len(self.appends) or len(self.deletes) or self.values)
 
     def takes_all(self, plan: RowPlan, their_rows: int) -> bool:
-        """Return whether the result has all rows of the other line, in that order."""
+        """Return whether the result is exactly the rows of their version, in their order and with their values."""
         complete = len(self.updates) == len(plan.updates) and not (self.values or self.new_values)
         return complete and np.array_equal(self.layout(plan), np.arange(their_rows))
 
     def layout(self, plan: RowPlan) -> Ints:
-        """Return for each row of the result the other line's row, -1 if that line lacks it: int64."""
+        """Return, for each row of the result, its row in their version, -1 if that version lacks it: int64."""
         return np.concatenate([np.delete(plan.theirs_of, self.deletes), self.appends])
 
 
@@ -310,13 +310,13 @@ def along(
 ) -> tuple[dict[str, RowPlan], dict[str, Steps]]:
     """Delete and add rows in tensors without a common ancestor in the same way as in tensors that have one.
 
-    A tensor has no common ancestor if two lines got it from a third line, or kept it although the third line deleted
-    it. Nothing records which rows of such a tensor were deleted, but the same rows of the other tensors were.
+    A tensor has no common ancestor if both versions got it from a third branch, or kept it although the third branch
+    deleted it. Nothing records which of its rows were deleted; but the same rows of the other tensors were deleted.
 
     Parameters
     ----------
     plans, steps
-        Plans and steps of the tensors whose rows are the rows of the dataset on both lines.
+        Plans and steps of the tensors that are as long as the dataset in both versions.
     """
     known = {name: (int((plan.theirs_of >= 0).sum()), plan.base_rows) for name, plan in plans.items()}
     most = max(known.values(), default=(0, 0))

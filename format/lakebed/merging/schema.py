@@ -1,4 +1,4 @@
-"""Effects of a merge on whole tensors: pairs of tensors on both lines, renames, additions, deletions. Pure.
+"""Effects of a merge on whole tensors: pairs of tensors in both versions, renames, additions, deletions. Pure.
 
 Tensors of the common ancestor are matched by key, which a rename does not change (FORMAT.md 1.4); all other tensors
 are matched by name.
@@ -16,7 +16,7 @@ from lakebed.versions.state import Snapshot, TensorState
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A tensor that both lines have: its name in the result, its keys, and the key in the common ancestor if any."""
+    """A tensor that both versions have: its name in the result, its key in each, and in the common ancestor or None."""
 
     name: str
     ours: str
@@ -31,9 +31,9 @@ class SchemaPlan:
     Parameters
     ----------
     pairs
-        Tensors of both lines.
+        Tensors that both versions have.
     created
-        (Key on the other line, new name) of tensors that only the other line has, and that are added.
+        (Key in their version, new name) of tensors to add, which only their version has.
     alone
         Keys of our tensors that stay unchanged.
     deleted
@@ -71,7 +71,7 @@ def plan_schema(
     is_recreated
         Returns whether the tensor under a key has replaced the common ancestor's tensor under this key.
     delete_removed
-        Delete tensors that the other line deleted.
+        Delete tensors that their version deleted.
     force
         Continue even if names clash.
 
@@ -122,7 +122,7 @@ class _Names:
             for version in (base, ours, theirs)
         )
         self._key_of = {name: key for key, name in self.ours.items()}
-        # Keys of our tensors that the merge will rename, because only the other line has renamed them.
+        # Keys of our tensors that the merge will rename, because only their version has renamed them.
         self.leaving = {
             key
             for key, name in self.ours.items()
@@ -161,7 +161,7 @@ def _pair_renamed(plan: SchemaPlan, names: _Names, key: str, *, force: bool) -> 
 
 
 def joined(versions: Sequence[Snapshot]) -> Snapshot:
-    """Return one version with the tensors of several common ancestors (newest first; the first one with a key wins)."""
+    """Combine several common ancestors, newest first; a tensor is taken from the first version that has its key."""
     first, *others = versions
     for other in others:
         names = {name: key for name, key in other.meta.tensor_names.items() if key not in first.tensors}
@@ -190,7 +190,7 @@ def _differs(one: TensorState, other: TensorState) -> bool:
     return any(a.key(row) != b.key(row) for row in range(len(a)))
 
 
-# -- what goes together ------------------------------------------------------------------------------------------------
+# -- checks of tensors before a merge ----------------------------------------------------------------------------------
 
 
 def check_ids(versions: Iterable[Snapshot]) -> None:

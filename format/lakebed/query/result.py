@@ -71,7 +71,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
     text
         The query.
     single
-        Number of the only row; None for all rows.
+        Number of the selected row, for a result of one row; None for all rows.
     queried
         Datasets that the query named, so that queries of the result can name them too: a `dataset.queries.Queried`.
     """
@@ -240,7 +240,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
             return self.query(f"SELECT * WHERE {condition}")
         if not isinstance(condition, Condition | Compared):
             raise InvalidInputError(
-                "a result is filtered by an expression or a condition, result['n'] > 3, not by "
+                "a result is filtered by an expression or a condition such as result['n'] > 3, not by "
                 f"{type(condition).__name__}; functions are called with rows of datasets: result.materialize('mem://')"
             )
         text, parameters = condition.asked().asked_of(self.relation)

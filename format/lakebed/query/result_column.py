@@ -203,7 +203,7 @@ class ResultColumn(ColumnVerbs):
         found = [empty if value is None else value for value in self.values()]
         if not all(isinstance(value, kind) for value in found):
             raise InvalidInputError(
-                f"column {self.name!r} holds other values; read it with numpy() or data()"
+                f"column {self.name!r} holds values of another type; read it with numpy() or data()"
             )
         return found[0] if self._single is not None else found
 
@@ -277,7 +277,7 @@ def picked(item: Any, length: int) -> int | NDArray[np.int64]:
     """
     if isinstance(item, int | np.integer) and not isinstance(item, bool):
         if not -length <= item < length:
-            raise IndexError(f"there is no row {item} among {length}")
+            raise IndexError(f"there is no row {item}: there are {length} rows")
         return int(item) % length
     if isinstance(item, slice):
         return np.arange(*item.indices(length), dtype=np.int64)
@@ -286,7 +286,7 @@ def picked(item: Any, length: int) -> int | NDArray[np.int64]:
         raise InvalidKeyTypeError(f"{item!r} selects no rows")
     places = np.flatnonzero(wanted) if wanted.dtype == np.bool_ else wanted.astype(np.int64)
     if len(places) and not (-length <= places.min() and places.max() < length):
-        raise IndexError(f"there are only {length} rows")
+        raise IndexError(f"a row number is out of range: there are {length} rows")
     return np.where(places < 0, places + length, places)
 
 

@@ -36,7 +36,7 @@ _ALIGNMENT = 64
 _THREADED_FROM = 1 << 16
 # The same minimum for arrays that are only copied and verified.
 _THREADED_COPY_FROM = 1 << 24
-# Minimum size of buffers that are taken from the pool; allocating smaller ones costs nothing.
+# Minimum size of buffers that are taken from the pool; allocating smaller buffers costs almost nothing.
 _SHARED_ABOVE = 1 << 20
 
 
@@ -117,7 +117,7 @@ def _opened(reader: StoredSamples, ordinal: int, insides: range | NDArray[np.int
 
 
 def _pieces(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, int, range | NDArray[np.int64]]]:
-    """Yield (row of the chunk table, first row, places inside the chunk) for runs of rows in one chunk."""
+    """Yield (row of the chunk table, first row, positions in the chunk) for each run of rows in one chunk."""
     if isinstance(rows, range) and rows.step == 1:
         for ordinal, row, inside, end in reader.runs(rows.start, rows.stop):
             yield ordinal, row, range(inside, end)
@@ -135,7 +135,7 @@ def _pick(
     insides: range | NDArray[np.int64],
     room: NDArray[np.uint8],
 ) -> None:
-    """Read a few samples of a large chunk one by one."""
+    """Read a few samples of a large chunk into ``room``, one by one."""
     item = len(room) // len(insides)
     for i, inside in enumerate(insides):
         data, _ = reader.source.sample(reader.state.table, ordinal, int(inside), chunk)
@@ -197,7 +197,7 @@ def cut(chunk: Chunk, start: int, stop: int, dtype: np.dtype[Any], take: Allocat
 
 
 def decoded(reader: StoredSamples, rows: Rows, shape: Shape) -> NDArray[Any]:
-    """Decode files of one shape straight into one array."""
+    """Return files of one shape, decoded straight into one array."""
     dtype = reader.known_dtype()
     out: NDArray[Any] | None = None
     for window in _windows(reader, rows):
@@ -211,7 +211,7 @@ def decoded(reader: StoredSamples, rows: Rows, shape: Shape) -> NDArray[Any]:
 
 
 def _decoded_list(reader: StoredSamples, rows: Rows) -> list[NDArray[Any]]:
-    """Decode files of any shapes; files of known shape are decoded next to each other into reused memory."""
+    """Return the arrays of files of any shapes; several files are decoded into one reused buffer."""
     found: list[NDArray[Any]] = []
     for window in _windows(reader, rows):
         found.extend(_decode_window(reader, window, _rooms(reader, window)))
@@ -226,8 +226,8 @@ def _windows(reader: StoredSamples, rows: Rows) -> Iterator[list[Pending]]:
     codec, is_told = reader.decoder.files, reader.decoder.traits.decodes_into
     for position, (row, data, shape) in enumerate(_files(reader, rows)):
         size = dtype.itemsize * math.prod(shape)
-        # Check the shape before decoding, except for small samples that are decoded into given memory: their decoding
-        # compares it.
+        # Compare the recorded shape with the file before memory is allocated for it. Small samples of codecs that
+        # decode into existing memory are not checked here: their decoding fails if the shape is wrong.
         if not is_told or size > limits.FREE_BYTES:
             with Locating(reader, row):
                 if len(data) and codec is not None:
@@ -268,7 +268,10 @@ def _files(reader: StoredSamples, rows: Rows) -> Iterator[tuple[int, Buffer, Sha
 def _telling(
     reader: StoredSamples, first: int, data: Buffer, bounds: Sequence[int]
 ) -> Iterator[tuple[int, Buffer, Shape]]:
-    """Yield neighbouring samples whose shapes are known; a sample of unknown shape is read alone, with its header."""
+    """Yield (row, stored bytes, shape) of consecutive samples, whose bytes have been read.
+
+    The shape is read from the bytes of the sample; if they do not contain it, the sample is read again with its shape.
+    """
     for row, (start, stop) in enumerate(pairwise(bounds), first):
         with Locating(reader, row):
             part = data[start:stop]
@@ -305,7 +308,7 @@ def _rooms(reader: StoredSamples, window: Sequence[Pending]) -> list[NDArray[Any
 
 
 def _share(sizes: Sequence[int], start: int) -> int:
-    """Return the total bytes of the samples from ``start`` on that share memory, at least one."""
+    """Return the size of a buffer for the samples from ``start`` on: as many as fit into _ARENA, but at least one."""
     total = sizes[start]
     for size in sizes[start + 1 :]:
         if total + size > _ARENA:

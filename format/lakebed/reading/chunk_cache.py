@@ -94,7 +94,7 @@ class ChunkCache:
             self.used += len(data)
 
     def evict(self) -> None:
-        """Make room for new blocks; keep at least two, whatever the limit, because a sample may extend over two."""
+        """Drop blocks and chunks beyond the limit, but keep two blocks, because a sample may extend over two."""
         self._make_room(0)
 
     def _make_room(self, chunks: int) -> None:

@@ -77,7 +77,7 @@ class ChunkFiles:
     def fetched(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
         """Read whole blocks of a file, or all of it (``stop`` 0), with one request, and verify them.
 
-        If a cache on this machine returns wrong data, they are read again from its origin.
+        If a cache on this machine returns wrong data, the blocks are read again from the storage that it caches.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class ChunkFiles:
             return self._checked(self._cache.origin, chunk, start, stop)
 
     def raw(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
-        """Read a range of a file without verifying it; a caller that finds it wrong calls :meth:`again`."""
+        """Read a range of a file without verifying it; if it turns out to be damaged, call :meth:`again`."""
         try:
             return self._asked(self._trusted(chunk), chunk, start, stop)
         except (ChecksumError, GetChunkError):
@@ -109,7 +109,7 @@ class ChunkFiles:
         return self._cache is not None
 
     def again(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
-        """Read a range from the origin, because the cache has wrong data."""
+        """Read a range from the storage behind the cache, because the cache has wrong data."""
         storage = self._storage
         if self._cache is not None:
             self._cache.forget(chunk.key)
@@ -228,7 +228,7 @@ class ChunkFiles:
             message = f"chunk {key} is missing from {self.url}; restore the file or check out another version"
             return GetChunkError(message, dataset=self.url)
         other = "longer" if isinstance(error, InvalidInputError) else "shorter"
-        message = f"chunk {key} of {self.url} is {other} than it was written: {error}"
+        message = f"chunk {key} of {self.url} is {other} than when it was written: {error}"
         return ChecksumError(message, dataset=self.url)
 
     def located(self, error: FormatError | LimitError, key: str) -> FormatError | LimitError:

@@ -167,7 +167,7 @@ class ChunkSource:
         return (self.piece(chunk, place.start, place.nbytes) if place.nbytes else b""), place
 
     def told(self, chunk: OpenChunk, layout: Layout, inside: int) -> Bytes:
-        """Read the stored bytes of one sample whose place is known already; errors as in :meth:`sample`."""
+        """Read the stored bytes of one sample whose position the layout has; errors as in :meth:`sample`."""
         start, stop = layout.starts[inside], layout.starts[inside + 1]
         if start == stop:
             return b""
@@ -197,7 +197,9 @@ class ChunkSource:
             return self._local.range(chunk, start, length)
 
     def even_samples(self, table: ChunkTable, row: int, item: int) -> EvenSamples | None:
-        """Return the samples of a large uncompressed chunk for copying; None unless it is mapped and all have one size.
+        """Return the samples of a large uncompressed chunk for copying.
+
+        Returns None if the file cannot be mapped, or if the samples do not all have ``item`` bytes.
 
         Parameters
         ----------
@@ -261,14 +263,14 @@ class ChunkSource:
     def stretch(
         self, table: ChunkTable, row: int, first: int, stop: int, *, shapes: bool = True, is_scan: bool = True
     ) -> tuple[Bytes, list[int], list[tuple[int, ...] | None] | None] | None:
-        """Read neighbouring samples of a large chunk at once, and keep only data that was read ahead.
+        """Read neighbouring samples of a large chunk at once; only data that was read ahead is kept in memory.
 
         Parameters
         ----------
         shapes
             Whether to look up the shapes, which takes time.
         is_scan
-            The next read will continue in the next chunk.
+            Whether the next read will continue in the next chunk.
 
         Returns
         -------
@@ -315,7 +317,7 @@ class ChunkSource:
             return self._local.read_ahead(chunk, at, at + length, is_scan=is_scan)
 
     def header(self, table: ChunkTable, row: int) -> ChunkHeader | None:
-        """Read the header of a large chunk; None if it must be read as a whole."""
+        """Read the header of a large chunk; None if the chunk must be read as a whole."""
         chunk = self.by_range(table, row)
         return None if chunk is None else self._header(chunk, table.samples(row))
 

@@ -255,7 +255,7 @@ class Links:
         paths = self.grid(row)
         if grid_shape(paths.shape, len(shape)) != tuple(-(-s // t) for s, t in zip(shape, tile, strict=True)):
             raise FormatError(
-                f"a grid of {paths.shape} links can not make a sample of shape {shape} of tiles {tile}"
+                f"a grid of {paths.shape} links does not match a sample of shape {shape} in tiles of shape {tile}"
             )
         flat = [str(path) for path in paths.flat]
         numbers = range(len(flat)) if subscript is None else touched(shape, tile, subscript)
@@ -271,7 +271,7 @@ class Links:
         found = in_order(numbers, work, threads or min(len(numbers), threads_for(flat)), _size)
         for number, array in zip(numbers, found, strict=True):
             if array.shape != out[places[number]].shape:
-                error = FormatError(f"its shape is {array.shape}, a tile has {tile}")
+                error = FormatError(f"its shape is {array.shape}, which does not fit tiles of shape {tile}")
                 raise self.failed(row, flat[number], error) from error
             out[places[number]] = array
         return out if subscript is None else out[subscript].copy()
@@ -306,5 +306,5 @@ def _codec(storing: Storing, url: str, data: bytes) -> FileCodec | None:
     name = sniff(data, path=url)
     codec = None if name is None else file_codec(name)
     if codec is None:
-        raise FormatError("the kind of the file is unknown, or not supported for samples")
+        raise FormatError("the type of the file is unknown, or not supported for samples")
     return codec

@@ -108,7 +108,7 @@ class LocalRanges:
         Parameters
         ----------
         is_scan
-            A range at the start of another chunk follows the last one, too.
+            Whether a range at the start of another chunk also counts as following the last range.
         """
         key, low, data, follows = self._window
         if key != chunk.key or start < low or stop > low + len(data):

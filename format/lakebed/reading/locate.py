@@ -42,7 +42,7 @@ Stored = tuple[Buffer, Shape | None]
 # A chunk is read as a whole if at least 1 / _WHOLE_FROM of its samples are requested.
 _WHOLE_FROM = 8
 # A chunk is also read as a whole if its samples have fewer bytes than _FINE_BELOW on average, the chunk has at most
-# _WHOLE_BELOW bytes, and the manifest does not contain the places of its samples.
+# _WHOLE_BELOW bytes, and the manifest does not contain the positions of its samples.
 _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
 # Single arrays of at least this size come from the buffer pool.
@@ -71,7 +71,7 @@ class Locating:
 
 
 class Detector(Protocol):
-    """Observes which rows of a tensor are read over a network, and reads the following ones ahead."""
+    """Observes which rows of a tensor are read over a network, and reads the following rows ahead."""
 
     @property
     def is_paused(self) -> bool: ...
@@ -111,7 +111,7 @@ class StoredSamples:
         # Row of the chunk table -> offset of the first sample, for chunks whose layout follows from their size.
         self._starts: dict[int, int] = {}
 
-    # -- what kind of values ---------------------------------------------------------------------------------
+    # -- types of values -------------------------------------------------------------------------------------
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -142,7 +142,7 @@ class StoredSamples:
 
     @cached_property
     def item(self) -> int:
-        """Bytes of each sample, if samples are slices."""
+        """Number of bytes of each sample, if samples are uncompressed arrays of one shape."""
         return math.prod(self.state.meta.max_shape) * self.known_dtype().itemsize
 
     @cached_property
@@ -162,14 +162,14 @@ class StoredSamples:
         """
         return self._codec
 
-    # -- places ----------------------------------------------------------------------------------------------
+    # -- positions -------------------------------------------------------------------------------------------
 
     @cached_property
     def _find(self) -> Callable[[int], tuple[int, int]]:
         return self.state.table.finder()
 
     def _place(self, row: int) -> tuple[int, int]:
-        """Return the row of the chunk table, and the place in the chunk, of a sample."""
+        """Return the row of the chunk table of a sample, and its position in the chunk."""
         with Locating(self, row):  # a chunk table in pages may be damaged
             return self._find(row)
 
@@ -179,12 +179,12 @@ class StoredSamples:
         return self.state.tiles.entries
 
     def locate(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of the chunk table that hold samples, and the samples' places in those chunks."""
+        """Return the rows of the chunk table of samples, and the samples' positions in these chunks."""
         with Locating(self, int(rows[0]) if len(rows) else 0):
             return self.state.table.locate(np.asarray(rows, dtype=np.int64))
 
     def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (row of the chunk table, first row, first place inside, end inside) for rows from start to stop."""
+        """Yield (row of the chunk table, first row, start, stop) for rows; the last two are positions in the chunk."""
         row, table = start, self.state.table
         while row < stop:
             ordinal, inside = self._place(row)
@@ -303,7 +303,7 @@ class StoredSamples:
         return self._ranged_sample(ordinal, inside, chunk)
 
     def _remote_stored(self, ordinal: int, inside: int) -> Stored:
-        """Return a sample of a chunk on a store, with one request if the manifest has its place."""
+        """Return a sample of a chunk on a store, with one request if the manifest has the sample's position."""
         chunk = self.by_range(ordinal, 1)
         if chunk is None:
             return self.stored(self.source.chunk(self.state.table, ordinal, self._codec), inside)
@@ -381,13 +381,13 @@ class StoredSamples:
             return chunk
         if self.is_gathered:
             self._lay_out(chunk, ordinal)
-        # The places of many small samples are in the header only. Reading the whole chunk instead of its header costs
-        # no more than another request, and neighbours of the sample are likely to be read next.
+        # The positions of small samples are in the header only. Reading the whole chunk instead of its header costs no
+        # more than another request, and neighbours of the sample are likely to be read next.
         is_fine = chunk.size < _FINE_BELOW * table.samples(ordinal) and chunk.size <= _WHOLE_BELOW
         return None if chunk.layout is None and is_fine else chunk
 
     def _lay_out(self, chunk: OpenChunk, ordinal: int) -> None:
-        """Compute the places of a chunk's samples, if all have one shape and the file has the matching length."""
+        """Compute the positions of a chunk's samples, if all have one shape and the file has the matching length."""
         if not self._is_even(chunk, ordinal):
             return
         size, count = self.item, self.state.table.samples(ordinal)

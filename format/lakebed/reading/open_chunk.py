@@ -1,4 +1,4 @@
-"""State of reading one chunk file: its size, its checksums, the places of its samples, and the data read so far."""
+"""State of reading one chunk file: its size, its checksums, the positions of its samples, and the data read so far."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class OpenChunk:
 
     @property
     def layout(self) -> Layout | None:
-        """Set the places of the chunk's samples that are known without its header."""
+        """Layout of the chunk's samples, as far as it is known without reading the header; None if unknown."""
         told = self._told
         if self._layout is None and told is not None:
             table, row = told
@@ -91,11 +91,11 @@ class OpenChunk:
         return self._layout
 
     def lay_out(self, words: Words, count: int) -> None:
-        """Set where the ``count`` samples of the chunk lie."""
+        """Set the layout of the ``count`` samples of the chunk."""
         self._layout = Layout(words, count, self.size)
 
     def told_by(self, table: ChunkTable, row: int) -> None:
-        """Read the layout from a row of a table when it is first needed."""
+        """Set the table and its row from which the layout is read when it is first needed."""
         self._told = table, row
 
     def starts(self) -> Sequence[int] | None:
@@ -105,7 +105,7 @@ class OpenChunk:
         return None if self.layout is None else self.layout.starts
 
     def known_place(self, sample: int) -> SamplePlace | None:
-        """Return where a sample lies and its shape, if both are known yet."""
+        """Return position and shape of a sample; None unless both are known without a request."""
         if self.header is not None:
             return self.header.place(sample)
         shape = None if self.layout is None else self.layout.shape(sample)

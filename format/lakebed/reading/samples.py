@@ -70,7 +70,7 @@ class SampleReader(StoredSamples):
 
         return Links(self, self._credentials)
 
-    # -- what kind of values ---------------------------------------------------------------------------------
+    # -- types of values -------------------------------------------------------------------------------------
 
     @property
     def came_as_list(self) -> str | None:
@@ -93,10 +93,10 @@ class SampleReader(StoredSamples):
         """Return whether samples are single numbers, some of them absent, that is, empty samples (FORMAT.md 5.3)."""
         return self.dtype is not None and self.is_scalar and list(self.state.meta.min_shape) == [0]
 
-    # -- places ----------------------------------------------------------------------------------------------
+    # -- tiles -----------------------------------------------------------------------------------------------
 
     def tiles_of(self, row: int, ordinal: int) -> TiledSample | None:
-        """Return the tiles of a sample, or None if it lies in one chunk with others."""
+        """Return the tiles of a sample, or None if it shares a chunk with other samples."""
         table, end = self.state.table, self.tiles_from(ordinal).stop
         first = table.first(ordinal)
         several = end > ordinal + 1 and row == first + table.samples(ordinal) - 1
@@ -113,7 +113,7 @@ class SampleReader(StoredSamples):
     # -- stored samples --------------------------------------------------------------------------------------
 
     def files(self, row: int, subscript: Any) -> Iterator[tuple[Box, Buffer]]:
-        """Yield the stored files that contain ``sample[subscript]`` with their places: tiles, or the only file."""
+        """Yield (box in the sample, stored file): for each tile that ``sample[subscript]`` needs, or the only file."""
         tiles = self.tiles_of(row, self._place(row)[0])
         if tiles is not None:
             yield from tiles.contents(subscript)

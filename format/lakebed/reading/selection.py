@@ -47,7 +47,7 @@ class Selection:
         self._pad = pad
         self._spans = _spans(reader)
 
-    # -- which -----------------------------------------------------------------------------------------------
+    # -- selected rows ---------------------------------------------------------------------------------------
 
     @property
     def is_single(self) -> bool:
@@ -169,8 +169,8 @@ class Selection:
     def numpy(self, *, aslist: bool = False) -> Any:
         """Read as an array of shape (rows, ...); a single sample has its own shape.
 
-        Polygons always come as lists. Sequences get an axis for their items; with ``aslist`` each sequence is a list of
-        its items.
+        Polygons are always returned as lists. Sequences get an axis for their items; with ``aslist`` each sequence is a
+        list of its items.
 
         Raises
         ------
@@ -324,8 +324,8 @@ class Selection:
     def _check_whole(self) -> None:
         if self.index.inside:
             raise IndexError(
-                f"shapes of tensor {self.reader.name!r} are those of whole samples; "
-                "index its first axis only, or ask for .shape"
+                f"shapes of tensor {self.reader.name!r} exist for whole samples only; "
+                "index only its first axis, or use .shape"
             )
 
     def _bounds(self, rows: Rows, *, recorded: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:

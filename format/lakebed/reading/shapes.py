@@ -57,7 +57,7 @@ class Extents:
         return reader.shapes(rows)
 
     def _from_record(self, shapes: SampleReader, rows: Rows) -> NDArray[np.int64]:
-        """Return the shapes in the hidden tensor; for a row that is None, of any rank, it has a single zero."""
+        """Return the shapes in the hidden tensor; for a row that is None, it has a single zero whatever the rank."""
         table = np.zeros((len(rows), len(self.recorded()[1])), dtype=np.int64)
         for i, shape in enumerate(shapes.listed(rows)):
             if len(shape) == table.shape[1]:

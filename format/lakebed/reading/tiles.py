@@ -100,7 +100,7 @@ class TiledSample:
         return b"" if chunk.is_unwritten else chunk.data
 
     def contents(self, subscript: Any) -> Iterator[tuple[Box, bytes | memoryview]]:
-        """Yield place and bytes of each tile that ``sample[subscript]`` touches."""
+        """Yield (box in the sample, bytes) of each tile that ``sample[subscript]`` touches."""
         numbers = touched(self.shape, self.tile_shape, subscript)
         with prefetch_tiles(self._reader, [self._ordinals[number] for number in numbers]):
             for number in numbers:
@@ -116,7 +116,7 @@ class TiledSample:
         Raises
         ------
         IndexError
-            If the subscript leaves the sample.
+            If the subscript is outside of the sample.
         """
         numbers = touched(self.shape, self.tile_shape, subscript)
         if len(numbers) == len(self._ordinals):
@@ -155,7 +155,7 @@ class TiledSample:
             tile = first if number == numbers[0] else self._tile(number)
             if tile.shape != _extent(place):
                 raise FormatError(
-                    f"tile {number} of a sample has the shape {tile.shape}, its place {_extent(place)}"
+                    f"tile {number} of a sample has the shape {tile.shape} instead of {_extent(place)}"
                 )
             out[
                 tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(place, window, strict=True))

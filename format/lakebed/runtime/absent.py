@@ -8,23 +8,24 @@ from __future__ import annotations
 
 PAGE = "see the page Coming from Deep Lake 3"
 
-_INSIDE = "it is of the inside of Deep Lake 3.x"
+_INSIDE = "it is internal to Deep Lake 3.x"
 _INDEX = (
     "indexes are made by the dataset: `ds.create_index('{name}', 'hnsw')`; ds.update_indexes(), ds.indexes() and "
-    "ds.drop_index() do the rest, and `ds.query('... ORDER BY COSINE_SIMILARITY({name}, ?) DESC LIMIT 10')` uses them"
+    "ds.drop_index() update, list and remove them, and "
+    "`ds.query('... ORDER BY COSINE_SIMILARITY({name}, ?) DESC LIMIT 10')` uses them"
 )
 _OF_INDEXES = _INDEX.replace("{name}", "embedding")
-_CLOUD = "it belongs to the service of Deep Lake's vendor, of which nothing is needed here"
+_CLOUD = "it belongs to the service of Deep Lake's vendor, which is not needed here"
 _SUBMODULE = "`import lakebed.compat` first makes `import deeplake` and its submodules lead here"
-_IMPORTED = "it is not part of the API: import it from where it is"
+_IMPORTED = "it is not part of the API: import it from the module that defines it"
 
 _MODULE = {
-    "Config": "of botocore: lakebed.config.REQUESTS, STALL_SECONDS and RETRY_SECONDS say how stores are asked",
+    "Config": "botocore is not used: lakebed.config.REQUESTS, STALL_SECONDS and RETRY_SECONDS set limits of requests",
     "DeeplakeRandom": "lakebed.random has seed and get_seed",
     "HTYPE_CONFIGURATIONS": "lakebed.htypes lists the htypes, lakebed.file_kinds what each may be stored as",
-    "SUPPORTED_COMPRESSIONS": "lakebed.compressions is the list",
+    "SUPPORTED_COMPRESSIONS": "lakebed.compressions lists the compressions",
     "VectorStore": "after `import lakebed.compat`, `deeplake.VectorStore` is lakebed.compat.vectorstore.VectorStore",
-    "api_dataset": "lakebed.load, empty and the others are functions of the module",
+    "api_dataset": "lakebed.load, lakebed.empty and so on are functions of the module",
     "auto": "lakebed.ingest_coco, ingest_yolo, ingest_classification, ingest_dataframe and import_from read data sets",
     "client": _CLOUD,
     "compression": f"lakebed.compressions is the list of names; {_SUBMODULE}",
@@ -37,9 +38,9 @@ _MODULE = {
     "list": "lakebed.ls lists the datasets below a folder or a prefix; Deep Lake 3.9.52 has no list either",
     "util": f"lakebed.errors has the exceptions by their names of 3.x; {_SUBMODULE}",
     "wandb": "log `ds.path` and `ds.commit_id` in your own run: both open exactly these data again",
-    "warn_if_update_required": "nothing asks for newer releases",
+    "warn_if_update_required": "lakebed does not look for newer releases",
     **dict.fromkeys(("Queue", "multiprocessing", "np", "sys", "threading"), _IMPORTED),
-    **dict.fromkeys(("deeplake_reporter", "event_queue", "send_event"), "nothing is reported to anybody"),
+    **dict.fromkeys(("deeplake_reporter", "event_queue", "send_event"), "lakebed reports nothing to anybody"),
 }
 
 _DATASET = {
@@ -48,18 +49,18 @@ _DATASET = {
     "ds_name": "a dataset's name is its path: ds.path",
     "enabled_tensors": "ds[['a', 'b']] is a dataset of these tensors only",
     "libdeeplake_dataset": f"{_INSIDE}: ds itself does what the closed library did",
-    "version_state": "ds.branch, ds.commit_id, ds.pending_commit_id and ds.commits tell the version",
+    "version_state": "ds.branch, ds.commit_id, ds.pending_commit_id and ds.commits describe the version",
     **dict.fromkeys(("dataset_creds_key_org_id", "dataset_creds_key_token"), _CLOUD),
     **dict.fromkeys(("index_params", "regenerate_vdb_indexes"), _OF_INDEXES),
     **dict.fromkeys(("is_first_load", "is_iteration"), _INSIDE),
 }
 
 _TENSOR = {
-    "chunk_engine": f"{_INSIDE}: tensor.numpy(), tobytes(), shapes() and meta tell what is stored",
+    "chunk_engine": f"{_INSIDE}: tensor.numpy(), tobytes(), shapes() and meta show what is stored",
     "dataset": "keep the dataset that the tensor was taken from",
-    "link_creds": "ds.link_creds has the names of credentials, tensor.creds_key() that of one link",
+    "link_creds": "ds.link_creds has the names of credentials, tensor.creds_key() the name for one link",
     "storage": "ds.storage is where the files are",
-    "version_state": "ds.branch, ds.commit_id and ds.commits tell the version",
+    "version_state": "ds.branch, ds.commit_id and ds.commits describe the version",
     **dict.fromkeys(
         """
         check_supported_tensor create_vdb_index delete_vdb_index deserialize_inverted_index deserialize_partitions
@@ -71,8 +72,8 @@ _TENSOR = {
     **dict.fromkeys(("invalidate_libdeeplake_dataset", "is_iteration"), _INSIDE),
 }
 
-_META = "metadata changes by the calls of the tensor and the dataset only; tensor.meta and ds.meta show it"
-_BYTES = "convert it with dict(...), and that with json.dumps"
+_META = "only methods of the tensor and of the dataset change metadata; tensor.meta and ds.meta show it"
+_BYTES = "write json.dumps(dict(info))"
 
 NAMES: dict[str, dict[str, str]] = {
     "lakebed": _MODULE,
@@ -86,7 +87,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "Pipeline": {"run": "eval runs all stages"},
     "random": dict.fromkeys(
-        ("indra_api", "instance", "internal_seed"), "lakebed.random.seed and get_seed are all there is"
+        ("indra_api", "instance", "internal_seed"), "lakebed.random has only seed and get_seed"
     ),
     "meta": dict.fromkeys(
         """
@@ -97,7 +98,7 @@ NAMES: dict[str, dict[str, str]] = {
         _META,
     ),
 }
-"""Kind of object -> name -> the sentence without its beginning."""
+"""Kind of object -> missing name -> the replacement, for the sentence of :func:`explained`."""
 
 
 def explained(kind: str, name: str) -> str | None:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class OnFailure:
     """Context manager that calls a function if its block fails in any way, an interrupt included.
 
-    The error of the block continues; an error of the function is raised from that of the block.
+    The error of the block continues; an error of the function is raised with the block's error as its cause.
     """
 
     __slots__ = ("_arguments", "_undo")
@@ -40,9 +40,9 @@ class Outcome(NamedTuple, Generic[T]):
     Attributes
     ----------
     value
-        None after an error.
+        What the call returned; None after an error.
     error
-        None if the call returned.
+        What the call raised; None if it returned.
     """
 
     value: T | None

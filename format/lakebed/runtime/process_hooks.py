@@ -77,7 +77,7 @@ def _add(register: Register) -> None:
 
 
 def start() -> None:
-    """Register all hooks with the interpreter, and later ones at once."""
+    """Register all hooks with the interpreter; hooks that modules add later are then registered at once."""
     global _is_started  # noqa: PLW0603 - hooks are the process's
     if _is_started:
         return
@@ -95,7 +95,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the place of a module with a loader that explains failures."""
+        """Return the spec of a module, with a loader that explains failures."""
         if not name.startswith("lakebed."):
             return None
         with _telling(name):

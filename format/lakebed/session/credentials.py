@@ -239,8 +239,8 @@ class LinkCredentials:
     def _nothing(self, key: str, error: Exception) -> str:
         if key in self._populated:
             return (
-                f"credentials {key!r} were populated in another process, and secrets do not travel: store them under "
-                f"this name, so that every process finds them (`lakebed creds set {key}`), or populate them here"
+                f"credentials {key!r} were populated in another process, and secrets are not passed on: store them "
+                f"under this name, so that every process finds them (`lakebed creds set {key}`), or populate them here"
             )
         return f"Creds key {key} is used but not populated: call ds.populate_creds({key!r}, ...), or {error}"
 

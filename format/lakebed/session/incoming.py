@@ -148,7 +148,7 @@ class Incoming:
 
         Returns
         -------
-        False, without a change, if the tensor has other companions here; else True.
+        False, without a change, if the tensor has different companions in this version; else True.
         """
         draft, theirs = self._draft, self._theirs
         name = draft.tensors[key].meta.name or key
@@ -284,7 +284,10 @@ class Incoming:
         return SampleReader(state.meta.name or key, state, self._source)
 
     def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
-        """Return kind, draft and reader of each companion except nulls; the reader is None if they lack it."""
+        """Return kind, draft and reader of each companion except nulls.
+
+        The reader is None if the other version lacks the companion.
+        """
         found = []
         there = structure.companions_of(
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
@@ -438,7 +441,7 @@ class Incoming:
 
 
 def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges (start, stop) between breaks, from 0 to ``count``."""
+    """Yield the ranges (start, stop) into which positions ``breaks`` cut the range from 0 to ``count``."""
     ends = [0, *breaks.tolist(), count]
     return ((a, b) for a, b in pairwise(ends) if a < b)
 

@@ -349,7 +349,7 @@ def adopt(session: Session, parts: Iterable[Part]) -> None:
     Raises
     ------
     InvalidOperationError
-        If the dataset lacks a tensor of a part, or its samples are of another kind.
+        If the dataset lacks a tensor of a part, or the tensor has other settings than the part.
     """
     found = list(parts)
     with session.mutex, session.writing() as draft:
@@ -368,7 +368,7 @@ def replace_by(session: Session, parts: Iterable[Part], *, one_each: bool = Fals
     Raises
     ------
     InvalidOperationError
-        If the dataset lacks a tensor of a part, or its samples are of another kind.
+        If the dataset lacks a tensor of a part, or the tensor has other settings than the part.
     """
     found = list(parts)
     with session.mutex, session.writing() as draft:

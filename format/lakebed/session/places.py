@@ -1,4 +1,4 @@
-"""Places of datasets: clearing a place for a new dataset, and removing a dataset."""
+"""Addresses of datasets: clearing an address for a new dataset, and removing a dataset."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def whole(path: Path) -> Location:
     location = parse(path)
     if location.ref is not None:
         raise InvalidInputError(
-            f"{location.shown}@{location.ref} is the address of a version, and this is about a whole dataset: leave "
+            f"{location.shown}@{location.ref} is the address of a version, but a whole dataset is needed: leave "
             f"@{location.ref} out"
         )
     return location

@@ -47,7 +47,7 @@ def tensors_of(row_class: type) -> dict[str, dict[str, Any]]:
     """
     names = _fields(row_class)
     if names is None:
-        raise InvalidInputError(f"schema is a dataclass or a model of Pydantic, not {row_class!r}")
+        raise InvalidInputError(f"schema must be a dataclass or a model of Pydantic, not {row_class!r}")
     hints = get_type_hints(row_class, include_extras=True)
     facts = getattr(row_class, "model_fields", {})
     found = {}
@@ -57,7 +57,7 @@ def tensors_of(row_class: type) -> dict[str, dict[str, Any]]:
         settings = _settings(hints[name], more)
         if settings is None:
             raise InvalidInputError(
-                f"{row_class.__name__}.{name} has the type {hints[name]!r}, which names no tensor: write "
+                f"{row_class.__name__}.{name} has the type {hints[name]!r}, which determines no tensor: write "
                 'Annotated[..., "image"], or Annotated[..., {"htype": ..., "dtype": ...}]'
             )
         found[name] = settings

@@ -81,21 +81,21 @@ class StorageTraits:
     Parameters
     ----------
     local
-        A request costs no round trip over a network.
+        Whether a request costs no round trip over a network.
     folder
         Path of the folder whose files are the objects, by the same names; empty if objects are not files.
     system_locks
-        The writer's lock of :mod:`lakebed.storage.lock` ends with the process that holds it. If False, writers keep
-        lock files in the dataset, which expire.
+        Whether the writer's lock of :mod:`lakebed.storage.lock` ends with the process that holds it. If False, writers
+        keep lock files in the dataset, which expire.
     reader_leases
-        Other processes can see readers, see :mod:`lakebed.storage.reader_locks`.
+        Whether other processes can see readers, see :mod:`lakebed.storage.reader_locks`.
     conditional
-        `put_if` holds against writers on all machines; None if only the store can tell, by its attribute
-        ``conditional``.
+        Whether the condition of `put_if` is enforced against writers on all machines; None if only the store knows, see
+        its attribute ``conditional``.
     read_only
-        Objects cannot be written.
+        Whether objects cannot be written.
     mappable, bulk_delete, uncached_writes, early_files, views, cache, bucket
-        The storage is a :class:`MappableStorage`, :class:`BulkStorage`, :class:`UncachedStorage`,
+        Whether the storage is a :class:`MappableStorage`, :class:`BulkStorage`, :class:`UncachedStorage`,
         :class:`EarlyStorage`, :class:`ViewedStorage`, :class:`CachingStorage`, :class:`BucketStorage`.
     """
 
@@ -212,7 +212,7 @@ class Storage(Protocol):
         self.put(target, self.get(source))
 
     def sync(self, keys: Iterable[str]) -> None:  # noqa: ARG002
-        """Make objects that `put_many` or `copy` wrote without `durable` survive a power cut; skip missing ones."""
+        """Make objects that `put_many` or `copy` wrote without `durable` survive a power cut; skip missing objects."""
         return
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
@@ -225,7 +225,7 @@ class Storage(Protocol):
         """
 
     def delete(self, key: str) -> None:
-        """Remove an object; a missing one is no error."""
+        """Remove an object; a missing object is no error."""
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object whose key starts with `prefix`, and remains of crashes there; "" removes all objects."""
@@ -244,7 +244,7 @@ class BulkStorage(Storage, Protocol):
     """A storage that removes many objects by one request."""
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects; missing ones are no error. A failure leaves any subset."""
+        """Remove objects; missing objects are no error. A failure leaves any subset."""
 
 
 @runtime_checkable
@@ -371,7 +371,7 @@ def _inferred(storage: Storage) -> StorageTraits:
 
 
 def is_conditional(storage: Storage) -> bool:
-    """Tell whether `put_if` holds against other machines; this may ask the store."""
+    """Tell whether the condition of `put_if` is enforced against other machines; this may send a request."""
     found = traits_of(storage).conditional
     return bool(getattr(innermost(storage), "conditional", True)) if found is None else found
 
@@ -417,7 +417,7 @@ def without_cache(storage: Storage) -> Storage:
 
 
 def place_of(storage: Storage) -> str:
-    """Return the name that identifies a place among all storages: its url and, for a bucket, the server's address."""
+    """Return a name that is unique among all storages: the url and, for a bucket, also the address of the server."""
     return str(getattr(storage, "place", "") or storage.url)
 
 
@@ -502,6 +502,6 @@ def check_spans(key: str, spans: Iterable[tuple[int, int]], size: int | None = N
             raise InvalidInputError(f"byte range ({start}, {length}) of {key!r} is negative")
         if size is not None and start + length > size:
             raise TruncatedReadError(
-                f"{key!r} in {url} has {size} bytes, not bytes {start} to {start + length}; it was cut off, or its "
+                f"{key!r} in {url} has {size} bytes, not bytes {start} to {start + length}; it is truncated, or its "
                 "index belongs to another object"
             )

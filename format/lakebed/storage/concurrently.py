@@ -32,7 +32,7 @@ class _Work:
         self._is_over = False
 
     def _next(self) -> tuple[int, Callable[[], object]] | None:
-        """Return the next call; an iterator that fails counts as a call before the first one."""
+        """Return the next call; an error of the iterator of calls has priority over errors of calls."""
         with self._mutex:
             if self._is_over:
                 return None
@@ -61,7 +61,7 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
     Parameters
     ----------
     calls
-        Taken one at a time, so that memory for a later call is needed only at its turn.
+        Iterable from which each call is taken when its turn comes, so that later calls take no memory yet.
     workers
         Maximum number of calls under way; None is ``config.REQUESTS``.
 

@@ -1,7 +1,7 @@
 """Credentials for stores as users give them: their secret parts, and the parts that other processes receive.
 
-A dictionary of a user is wrapped at once, see :func:`kept`: its secrets become :class:`Secret` and do not travel when a
-dataset is pickled. :func:`lakebed.storage.auth.resolve` converts it for a client.
+A dictionary of a user is wrapped at once, see :func:`kept`: its secrets become :class:`Secret`, which a pickle of a
+dataset does not contain. :func:`lakebed.storage.auth.resolve` converts it for a client.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Given(Mapping[str, Any]):
     ) -> None:
         for key in values:
             if not isinstance(key, str):
-                raise InvalidInputError(f"the keys of creds are text, not {type(key).__name__}")
+                raise InvalidInputError(f"the keys of creds must be text, not {type(key).__name__}")
         self._values = {key: _covered(key, value) for key, value in values.items() if value is not None}
         self.left_behind = left_behind
         self.source = source
@@ -177,7 +177,9 @@ def kept(creds: Creds | None) -> Given | None:
         return None if creds == FROM_ENVIRONMENT else Given({"token": creds})
     if isinstance(creds, Mapping):
         return Given(creds)
-    raise InvalidInputError(f"creds is a dictionary or a source of credentials, not {type(creds).__name__}")
+    raise InvalidInputError(
+        f"creds must be a dictionary or a source of credentials, not {type(creds).__name__}"
+    )
 
 
 Resolver = Callable[[str], CredentialSource]
@@ -198,7 +200,9 @@ def named(name: str) -> CredentialSource:
         If no provider knows the name.
     """
     if not _resolvers:
-        raise ManagedCredentialsNotFoundError(f"nothing here resolves names of credentials, such as {name!r}")
+        raise ManagedCredentialsNotFoundError(
+            f"this process cannot look up names of credentials, such as {name!r}"
+        )
     return _resolvers[-1](name)
 
 

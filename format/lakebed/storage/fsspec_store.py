@@ -1,7 +1,7 @@
 """Objects behind any protocol that fsspec knows: FTP, SFTP, HDFS, Samba, WebDAV, ...
 
 fsspec exposes no conditional writes, so `put_if` reads before and after it writes. The etag of a small object is a
-hash of its content; that of a larger one consists of its size and times.
+hash of its content; the etag of a larger object consists of its size and times.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _fsspec() -> ModuleType:
         import fsspec
     except ImportError as error:
         raise ModuleNotInstalledException(
-            "other protocols need fsspec, and what it needs for each of them: pip install fsspec"
+            "other protocols need fsspec, and the packages that it needs for each protocol: pip install fsspec"
         ) from error
     module: ModuleType = fsspec
     return module
@@ -213,7 +213,7 @@ class FsspecStorage(Storage):
         return put_weakly(self, key, data, etag)
 
     def delete(self, key: str) -> None:
-        """Remove an object; a missing one is no error."""
+        """Remove an object; a missing object is no error."""
         path = self._path(key)
         with contextlib.suppress(KeyNotFound), self._turn:
             self._info(key)

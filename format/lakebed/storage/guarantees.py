@@ -34,7 +34,7 @@ class Guarantees:
 
 
 _LEASE = "a lease in the head's folder, renewed, 300 s; whoever publishes second gets CommitFailed"
-_ANSWER = "what was answered stays; a lost answer is settled by reading again"
+_ANSWER = "answered writes stay; after a lost answer, reading again shows the outcome"
 
 LOCAL = Guarantees(
     "local disk",
@@ -46,7 +46,7 @@ NETWORK_FOLDER = Guarantees(
     "network folder (NFS, SMB, FUSE)",
     "a rename by the server, after fsync",
     "a file lock of the server: mount with locks (NFSv4, or lockd)",
-    "as a local disk, if the server keeps what fsync returned for",
+    "as on a local disk, if the server keeps synced data",
 )
 S3 = Guarantees("Amazon S3", "a conditional put (If-Match)", _LEASE, _ANSWER)
 S3_LIKE = Guarantees(
@@ -59,19 +59,19 @@ GOOGLE = Guarantees("Google Cloud Storage", "a conditional put (x-goog-if-genera
 AZURE = Guarantees("Azure blob storage", "a conditional put (If-Match)", _LEASE, _ANSWER)
 WEAK = Guarantees(
     "a store without enforced conditions (rclone, older gateways, fsspec)",
-    "a plain put, with a look before and after it",
+    "a plain put, with a read before and after it",
     "a lock file that is written, and read again after 0.5 s; two writers within one round trip may still meet, and "
     "the last one wins: write from one process at a time",
-    "as its server keeps what it has answered",
+    "depends on whether the server keeps answered writes",
 )
-WEB = Guarantees("web server", "for reading only", "none can write", "as its server has it")
+WEB = Guarantees("web server", "for reading only", "none can write", "depends on the server")
 PACKED = Guarantees(
     "packed dataset (one .lake file)",
     "for reading only",
     "none can write",
-    "as the file is: whole, or an error",
+    "the file is read completely, or with an error",
 )
-MEMORY = Guarantees("memory of this process", "a lock", "a lock in this process", "gone with the process")
+MEMORY = Guarantees("memory of this process", "a lock", "a lock in this process", "lost with the process")
 
 TABLE = (LOCAL, NETWORK_FOLDER, S3, S3_LIKE, GOOGLE, AZURE, WEAK, WEB, PACKED, MEMORY)
 

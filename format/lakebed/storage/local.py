@@ -223,7 +223,7 @@ class LocalStorage(Storage):
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
         """Write a batch of objects and force them to disk together.
 
-        Objects in new folders are written under their final names, since nobody reads them before the batch is done.
+        Objects in new folders are written under their final names, since no reader knows them before the batch is done.
         Other objects get their final names by a rename, when they are complete.
         """
         self._put_many(items, _writer(is_cached=config.OS_CACHE), durable=durable)
@@ -298,7 +298,7 @@ class LocalStorage(Storage):
         opened: OpenFiles,
         renames: MutableSequence[tuple[str, str]],
     ) -> bool:
-        """Name a nameless file that holds the content already; tell whether that was possible."""
+        """Give a nameless file, which holds the content already, its name; tell whether that was possible."""
         from lakebed.storage.files.early_files import NO_LINK
 
         try:
@@ -369,8 +369,8 @@ class LocalStorage(Storage):
                 return
             if not self._unsynced.holds(path, content):
                 raise StorageError(
-                    f"{path} has other content than was written to it: the disk failed, and its content is lost; "
-                    "discard unpublished changes and write them again, on a disk that works",
+                    f"{path} does not have the content that was written to it: the disk failed, and its content is lost"
+                    "; discard unpublished changes and write them again, on a disk that works",
                     errno=errno.EIO,
                 )
             self._replace(key, content, later_than(self._present(path)))
@@ -382,7 +382,7 @@ class LocalStorage(Storage):
             present = self._present(path)
             if (present.etag if present else None) != etag:
                 raise PreconditionFailed(
-                    f"{path} {'was replaced' if present else 'is gone'} since it was read;"
+                    f"{path} {'was replaced' if present else 'was deleted'} since it was read;"
                     " read it again and repeat the change"
                     if etag
                     else f"{path} already exists"
@@ -413,7 +413,7 @@ class LocalStorage(Storage):
             os.close(fd)
 
     def delete(self, key: str) -> None:
-        """Remove an object; a missing one is no error."""
+        """Remove an object; a missing object is no error."""
         path = self._path(key)
         try:
             os.unlink(path)
@@ -483,7 +483,7 @@ class LocalStorage(Storage):
                 new = False
         if not os.path.lexists(folder):
             raise StorageError(f"{folder} cannot be created here; use another place", errno=errno.ENOENT)
-        raise UnsafePathError(f"cannot create a file in {folder}; remove what lies there in its place")
+        raise UnsafePathError(f"cannot create a file in {folder}, which is not a folder; remove or rename it")
 
     def _replace(self, key: str, data: Data, mtime_ns: int) -> str:
         path, content = self._path(key), pieces(data)
@@ -500,7 +500,7 @@ class LocalStorage(Storage):
 
     @contextlib.contextmanager
     def _placing(self, path: str, doing: str, fresh: set[str] | None = None) -> Iterator[int]:
-        """Open a file that takes its place at the end of the block, or is removed if the block fails."""
+        """Open a temporary file that becomes `path` at the end of the block, or is removed if the block fails."""
         temporary = ""
         try:
             fd, temporary = self._create(path, fresh)
@@ -543,7 +543,7 @@ class _Unsynced:
         self._written[path] = is_same
 
     def gone(self, path: str) -> None:
-        """Forget a file that was not written after all."""
+        """Forget a file whose write failed."""
         self._written.pop(path, None)
 
     def sync_failed(self, paths: Iterable[str]) -> None:
@@ -561,7 +561,7 @@ class _Unsynced:
             self._written.pop(path, None)
 
     def holds(self, path: str, content: Buffer) -> bool:
-        """Tell whether the content is the one that was written to a file; True for an unknown file."""
+        """Tell whether the content equals the content that was written to a file; True for an unknown file."""
         is_same = self._written.get(path)
         return is_same is None or is_same(content)
 

@@ -40,14 +40,14 @@ _OWNER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The holder of a lock: process id, host name, and the time since which it is held (POSIX seconds).
+    """The holder of a lock: process id, host name, and the time since which it holds the lock (POSIX seconds).
 
     Parameters
     ----------
     node
         Machine as in 3.x lock files: the address of the network card.
     boot
-        Run of the kernel (`disk.boot_id`) in hex digits.
+        Id of the kernel's present boot (`disk.boot_id`) in hex digits.
     """
 
     pid: int

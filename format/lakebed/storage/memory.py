@@ -52,7 +52,7 @@ class MemoryStorage(Storage):
         return f"MemoryStorage({self._name!r})"
 
     def __reduce__(self) -> str:
-        raise InvalidInputError(f"{self.url} lives in this process only: pickle a dataset with a local path")
+        raise InvalidInputError(f"{self.url} exists in this process only: pickle a dataset with a local path")
 
     def get(self, key: str) -> bytes:
         """Read a whole object."""
@@ -90,7 +90,7 @@ class MemoryStorage(Storage):
             return self._set(key, content)
 
     def delete(self, key: str) -> None:
-        """Remove an object; a missing one is no error."""
+        """Remove an object; a missing object is no error."""
         with self._lock:
             self._objects.pop(check_key(key), None)
 

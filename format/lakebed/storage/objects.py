@@ -94,7 +94,7 @@ class ObjectStorage(Storage):
         self._root = f"{self._prefix}/" if self._prefix and not self._is_web else ""
         if self._root and not {"", ".", ".."}.isdisjoint(self._prefix.split("/")):
             raise InvalidInputError(
-                f"{self.url} has a part that is empty, '.' or '..', which mean nothing in a bucket: leave it out"
+                f"{self.url} has a part that is empty, '.' or '..', which have no meaning in a bucket: leave it out"
             )
         tail = ""
         if self._is_web:
@@ -154,7 +154,7 @@ class ObjectStorage(Storage):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._query:
             raise InvalidInputError(
-                f"the address of {self.url} holds a query, which may be a secret and does not travel to other processes"
+                f"the address of {self.url} holds a query, which may be a secret and is not passed to other processes"
             )
         return type(self), (self._scheme, self._bucket, self._prefix, self._requests.creds)
 
@@ -181,7 +181,7 @@ class ObjectStorage(Storage):
     def _refuse_on_web(self, doing: str, key: str) -> None:
         if self._is_web:
             raise StorageReadOnlyError(
-                f"cannot {doing} {key!r} in {self.url}: web servers are for reading. Write to a bucket, or to the "
+                f"cannot {doing} {key!r} in {self.url}: web servers are read-only. Write to a bucket, or to the "
                 "folder that the server shows"
             )
 
@@ -287,7 +287,7 @@ class ObjectStorage(Storage):
 
     def _whole(self, key: str) -> bytes:
         """Read a whole object when the server returns no part of it, as some servers do if the part is the whole."""
-        _log.info("%s gave no part of %r: it is read as a whole", self.url, key)
+        _log.info("%s returned no part of %r: the object is read as a whole", self.url, key)
         return self.get(key)
 
     def get_tail(self, key: str, length: int) -> Tail:
@@ -426,7 +426,7 @@ class ObjectStorage(Storage):
         )
 
     def delete(self, key: str) -> None:
-        """Remove an object; a missing one is no error."""
+        """Remove an object; a missing object is no error."""
         path = self._path(key)
         with contextlib.suppress(KeyNotFound):
             self._change("delete", key, lambda obs, store: obs.delete(store, path))
@@ -439,12 +439,12 @@ class ObjectStorage(Storage):
             self._delete_page(batch)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects; missing ones are no error. A failure leaves any subset."""
+        """Remove objects; missing objects are no error. A failure leaves any subset."""
         for at in range(0, len(keys), _LIST_PAGE):
             self._delete_page(list(map(check_key, keys[at : at + _LIST_PAGE])))
 
     def _delete_page(self, keys: Sequence[str]) -> None:
-        """Remove objects by one request, or by one each if the store does not support that."""
+        """Remove objects by one request, or one by one if the store does not support that."""
         paths = [self._root + key for key in keys]
         try:
             self._change("delete", keys[0], lambda obs, store: obs.delete(store, paths), slow=True)

@@ -92,7 +92,7 @@ class PackWriter(Storage):
             return _etag(self._chunks[key])
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Write a document only if the present one has this etag."""
+        """Write a document only if the present document has this etag."""
         return self._documents.put_if(key, data, etag)
 
     def delete(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""A dataset in one file, for reading: a ZIP archive whose members are the uncompressed objects.
+"""A dataset in one file, read-only: a ZIP archive whose members are the uncompressed objects.
 
 The file begins with the chunks, each on a boundary of its own (see :func:`alignment`), and ends with all other objects
 and the directory, so that two reads from the end open a dataset. The archive's comment tells where the other objects
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lakebed.storage.stores.traffic import Traffic
 
 COMMENT = "lakebed 1 {begin:020d}"
-"""Comment of our archives: offset of the first object that is not a chunk."""
+"""Comment of lakebed's archives: offset of the first object that is not a chunk."""
 
 FIXED_HEADER = 30
 """Size of a member's own header before its name, in bytes."""
@@ -185,7 +185,7 @@ class _Window:
         return data
 
     def peek(self, start: int, length: int) -> memoryview | None:
-        """Return bytes from memory; None if they are not there."""
+        """Return bytes from memory; None if they are not in memory."""
         first = start - self.begin
         return memoryview(self.data)[first : first + length] if first >= 0 else None
 
@@ -335,7 +335,7 @@ class PackedStorage(Storage):
         if start is None:
             start = self._starts[member.filename] = begin + self._header_size(begin)
             if start + size > self._window.stat.size:
-                raise self._damaged(f"{member.filename!r} leads beyond its end")
+                raise self._damaged(f"{member.filename!r} extends beyond its end")
         return start
 
     def _header_size(self, begin: int) -> int:
@@ -348,11 +348,11 @@ class PackedStorage(Storage):
     def _damaged(self, why: str) -> CorruptError:
         return CorruptError(f"{self.url} is damaged: {why}; fetch or pack it again", dataset=self.url)
 
-    # -- writing: not here -----------------------------------------------------------------------------------
+    # -- writing is refused ----------------------------------------------------------------------------------
 
     def _refuse(self, doing: str) -> NoReturn:
         raise StorageReadOnlyError(
-            f"cannot {doing}: {self.url} is a packed dataset, which is for reading only. Unpack it and change that: "
+            f"cannot {doing}: {self.url} is a packed dataset, which is read-only. Unpack it and change the result: "
             f"lakebed.unpack({self.url!r}, DEST), or `lakebed unpack`. To remove it, remove the file"
         )
 
@@ -378,7 +378,7 @@ def _members(window: _Window, url: str) -> dict[str, zipfile.ZipInfo]:
         raise
     except (zipfile.BadZipFile, struct.error, UnicodeDecodeError, NotImplementedError, OSError) as error:
         raise CorruptError(
-            f"{url} is not a packed dataset, or cut short: {error}; fetch or pack it again", dataset=url
+            f"{url} is not a packed dataset, or truncated: {error}; fetch or pack it again", dataset=url
         ) from error
     members: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
@@ -391,12 +391,12 @@ def _members(window: _Window, url: str) -> dict[str, zipfile.ZipInfo]:
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise InvalidInputError(
                 f"{info.filename!r} in {url} is compressed or encrypted, so it cannot be read in place: unzip the "
-                "archive and open the folder, or pack that with lakebed.pack"
+                "archive and open the folder, or pack the folder with lakebed.pack"
             )
         end = info.header_offset + FIXED_HEADER + info.file_size
         if info.compress_size != info.file_size or end > window.stat.size:
             raise CorruptError(
-                f"{url} is damaged or cut short: {info.filename!r} leads beyond its end; fetch or pack it again",
+                f"{url} is damaged or truncated: {info.filename!r} extends beyond its end; fetch or pack it again",
                 dataset=url,
             )
         if info.filename in members:
@@ -405,5 +405,7 @@ def _members(window: _Window, url: str) -> dict[str, zipfile.ZipInfo]:
         members[info.filename] = info
     begins = min((info.header_offset for info in infos if not is_chunk(info.filename)), default=None)
     if window.documents is not None and begins is not None and begins != window.documents:
-        raise CorruptError(f"{url} is damaged: its beginning is cut off, or was added to", dataset=url)
+        raise CorruptError(
+            f"{url} is damaged: bytes are missing, or were added, at its beginning", dataset=url
+        )
     return members

@@ -59,7 +59,7 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise InvalidInputError(
-            "a secret cannot be pickled: name the credentials, so that every process asks for them itself"
+            "a secret cannot be pickled: name the credentials, so that every process looks them up itself"
         )
 
 

@@ -33,8 +33,8 @@ def change_file(
     read
         Returns the content of the file, or a default if it does not exist.
     edit
-        Returns the new content, or the given one if it needs no change; it may refuse by an error, and is called again
-        for each try.
+        Returns the new content, or the same content if it needs no change; it may raise an error to refuse, and is
+        called again for each attempt.
     dump
         Returns the bytes of a content.
     advice

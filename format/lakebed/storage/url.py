@@ -87,17 +87,17 @@ def parse(
     UnsupportedUrlError
         If no storage handles the scheme.
     InvalidInputError
-        If the address is empty or no text, or the size of the cache is negative.
+        If the address is empty or not text, or the size of the cache is negative.
     """
     if local_cache_bytes < 0:
         raise InvalidInputError(
-            f"local_cache_size is a number of MB, 0 for none, not {local_cache_bytes / 1e6:g}"
+            f"local_cache_size must be a number of MB, 0 for none, not {local_cache_bytes / 1e6:g}"
         )
     if isinstance(url, Location):
         return url
     text = os.fspath(url)
     if not isinstance(text, str):
-        raise InvalidInputError(f"an address is text or a path, not {type(text).__name__}")
+        raise InvalidInputError(f"an address must be text or a path, not {type(text).__name__}")
     if "\0" in text:
         raise InvalidInputError("an address cannot hold a NUL character")
     found = re.match(_SCHEME, text) if "://" in text else None
@@ -173,7 +173,7 @@ def _check_scheme(scheme: str) -> None:
     # Leave out the rest of the address, because it may contain a password.
     raise UnsupportedUrlError(
         f"no storage for {scheme}:// addresses; use a local path, file://, mem://name, s3://, gs://, az:// or "
-        "https://, or pip install fsspec and what that needs for the protocol"
+        "https://, or pip install fsspec and the package that it needs for the protocol"
     )
 
 

@@ -84,7 +84,7 @@ class FaultyStorage:
 
     @property
     def traits(self) -> StorageTraits:
-        """Traits of the inner storage that are passed on here."""
+        """Traits of the inner storage that the wrapper has, too."""
         inner = traits_of(self.inner)
         return inner.of_wrapper(mappable=inner.mappable)
 
@@ -101,37 +101,37 @@ class FaultyStorage:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         return self._call("get", (key,), lambda: self.inner.get(key))
 
     def get_into(self, key: str, buffer: memoryview) -> int:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         return self._call("get_into", (key,), lambda: self.inner.get_into(key, buffer))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         return self._call("get_range", (key,), lambda: self.inner.get_range(key, start, length))
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         self.counts["spans"] += len(spans)
         return self._call("get_ranges", (key,), lambda: self.inner.get_ranges(key, spans))
 
     def get_tail(self, key: str, length: int) -> Tail:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         return self._call("get_tail", (key,), lambda: self.inner.get_tail(key, length))
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
-        """Count, and pass on or fail; a torn listing ends with the error midway."""
+        """Count the call, then pass it on or fail; a torn listing ends with the error midway."""
         return self._call("list", (prefix,), lambda: self.inner.list(prefix), self._torn_list)
 
     def stat(self, key: str) -> Stat | None:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         return self._call("stat", (key,), lambda: self.inner.stat(key))
 
     def _mapper(self, inner: MappableStorage) -> Callable[[str], memoryview]:
         def mapped(key: str) -> memoryview:
-            """Count, and pass on or fail."""
+            """Count the call, then pass it on or fail."""
             return self._call("map", (key,), lambda: inner.map(key))
 
         return mapped
@@ -139,11 +139,11 @@ class FaultyStorage:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def put(self, key: str, data: Data) -> str:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         return self._call("put", (key,), lambda: self._change(key, lambda: self.inner.put(key, data)))
 
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
-        """Count, and pass on the batch or fail; without a schedule item by item until one fails."""
+        """Count the call, then pass the batch on or fail; without a schedule, pass on item by item until one fails."""
         if self.schedule is None:
             self.counts["put_many"] += 1
             for key, data in items:
@@ -167,7 +167,7 @@ class FaultyStorage:
         self._call("put_many", keys, write, tear)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Count, and pass on or fail; a torn copy is cut short if the target is new."""
+        """Count the call, then pass it on or fail; a torn copy is cut short if the target is new."""
 
         def write() -> None:
             self._change(target, lambda: self.inner.copy(source, target, durable=durable))
@@ -181,12 +181,12 @@ class FaultyStorage:
         self._call("copy", (source, target), write, tear)
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         names = tuple(keys)
         self._call("sync", names, lambda: self.inner.sync(names))
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
 
         def write() -> str:
             return self._change(key, lambda: self.inner.put_if(key, data, etag))
@@ -194,11 +194,11 @@ class FaultyStorage:
         return self._call("put_if", (key,), write)
 
     def delete(self, key: str) -> None:
-        """Count, and pass on or fail."""
+        """Count the call, then pass it on or fail."""
         self._call("delete", (key,), lambda: self._change(f"-{key}", lambda: self.inner.delete(key)))
 
     def delete_prefix(self, prefix: str) -> None:
-        """Count, and pass on or fail; a torn one leaves some of the objects."""
+        """Count the call, then pass it on or fail; a torn one leaves some of the objects."""
 
         def tear(fault: Fault) -> None:
             dice = random.Random(fault.seed)

@@ -63,7 +63,7 @@ def _answer(key: str, job: bytes, task: bytes) -> bytes:
 
 
 def _seen(places: Sequence[bytes]) -> list[str | None]:
-    """Return for each pickled place the reason why it cannot be opened in this process; None if it can."""
+    """Return for each pickled object the reason why it cannot open its storage in this process; None if it can."""
     errors = [outcome(pickle.loads, place, kind=Exception).error for place in places]
     return [None if error is None else f"{type(error).__name__}: {error}" for error in errors]
 
@@ -281,11 +281,13 @@ class OnCluster(Executor):
         except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
             entry.deaths += 1
             if entry.deaths >= _MOST_DEATHS:
-                return _failed(entry.task, f"{entry.deaths} processes of the Ray cluster that did", error)
+                return _failed(
+                    entry.task, f"{entry.deaths} processes of the Ray cluster that processed", error
+                )
         except (errors.NodeDiedError, errors.ObjectLostError) as error:
             entry.losses += 1
             if entry.losses >= _MOST_LOSSES:
-                return _failed(entry.task, f"{entry.losses} nodes of the Ray cluster that did", error)
+                return _failed(entry.task, f"{entry.losses} nodes of the Ray cluster that processed", error)
             time.sleep(_PAUSE_SECONDS)
         except errors.RayTaskError as error:
             raise _not_importable(error) from error

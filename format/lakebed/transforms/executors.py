@@ -52,7 +52,7 @@ class Executor(ABC):
     def items_done(self) -> int:
         """Return the number of items that running tasks have processed."""
 
-    def close(self) -> None:  # noqa: B027 - this thread needs none
+    def close(self) -> None:  # noqa: B027 - the calling thread has no workers to end
         """Cancel running tasks, and end all workers."""
 
     def __enter__(self) -> Self:
@@ -112,7 +112,7 @@ class Runner(ABC):
     def cancel(self) -> None:
         """Make the current task end soon; no further task is started."""
 
-    def close(self) -> None:  # noqa: B027 - a thread is not its own
+    def close(self) -> None:  # noqa: B027 - a runner in the calling thread holds no resources
         """Release resources."""
 
 

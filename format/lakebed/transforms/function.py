@@ -313,8 +313,8 @@ def lacking_tensors(
 ) -> dict[str, dict[str, Any]]:
     """Call a function with the first item or batch, and return the tensors that a dataset lacks for its rows.
 
-    {name: settings}. The settings are the dtype for bools, because 3.x stores bools as numbers, and the classes for
-    labels of the input dataset; otherwise they are empty.
+    The result is {name: settings}. The settings are the dtype for bools, because 3.x stores bools as numbers, and the
+    classes for labels of the input dataset; otherwise they are empty.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _SMALL_ONES = frozenset({int, float, bool, type(None), list, dict, tuple})
 
 
 def held_bytes(value: Any) -> int:
-    """Return the approximate bytes of a value."""
+    """Return the approximate size of a value in memory, in bytes."""
     kind = type(value)
     if kind is np.ndarray:
         return int(value.nbytes) + _OBJECT
@@ -471,7 +471,7 @@ class ValueIn(OneValue):
 
 
 def _own(value: Any) -> Any:
-    """Return a copy of a value that the function could still change: the value is encoded later."""
+    """Copy a value if the function could still change it before it is encoded; return other values themselves."""
     kind = type(value)
     if kind in _CONSTANT:
         return value

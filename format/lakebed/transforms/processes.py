@@ -92,7 +92,7 @@ def serve(file: str) -> None:
 
 
 def guarded(call: Callable[..., bytes], *arguments: object) -> bytes:
-    """Return the bytes that a call returns; if it raises an error, return the error pickled, which the driver raises.
+    """Return the bytes that a call returns; if the call raises an error, return it pickled, for the driver to raise.
 
     An error that cannot be pickled is replaced by another error with the same text.
     """

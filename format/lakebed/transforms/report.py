@@ -144,12 +144,12 @@ class SkippedLog:
             self._file.write(json.dumps(told) + "\n")
 
     def _open(self) -> None:
-        """Create the file; without a folder for temporary files, as in some containers, continue without it."""
+        """Create the file; if no folder for temporary files exists, as in some containers, continue without a file."""
         prefix = f"lakebed-{self._report.name[:40].replace(' ', '-')}-"
         try:
             number, path = tempfile.mkstemp(prefix=prefix, suffix=".jsonl")
         except OSError as error:
-            self._report.no_file = f"{error}; name a folder by TMPDIR"
+            self._report.no_file = f"{error}; set TMPDIR to a folder that can be written"
             return
         self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
 

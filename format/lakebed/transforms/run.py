@@ -86,7 +86,7 @@ class Options:
         """
         if self.scheduler not in SCHEDULERS:
             raise UnsupportedSchedulerError(
-                f"scheduler {self.scheduler!r} is not supported; there are {', '.join(map(repr, SCHEDULERS))}"
+                f"scheduler {self.scheduler!r} is not supported; choose one of {', '.join(map(repr, SCHEDULERS))}"
             )
         for name in ("num_workers", "checkpoint_interval", "cache_size"):
             if getattr(self, name) < 0:
@@ -126,7 +126,7 @@ def run(
     target = data if in_place else output
     if not isinstance(target, HasTable):
         raise InvalidOutputDatasetError(
-            f"the output of a transform is a dataset, not {type(target).__name__}; pass ds_out="
+            f"the output of a transform must be a dataset, not {type(target).__name__}; pass ds_out="
         )
     table = target._table()  # noqa: SLF001
     _check_output(table, in_place=in_place, options=options)
@@ -384,8 +384,8 @@ class _Run:
             before = self.table.state(name).length
             if found == 0 and before != self.report.rows and before:
                 raise InvalidOutputDatasetError(
-                    f"the transform made {self.report.rows} rows and left tensor {name!r} with its {before}: their "
-                    "lengths would differ; give it rows too, or pass check_lengths=False"
+                    f"the transform made {self.report.rows} rows, but none for tensor {name!r}, which keeps {before}: "
+                    "the lengths would differ; make rows for this tensor too, or pass check_lengths=False"
                 )
 
     def _error(self, failure: Failure) -> TransformError:
@@ -467,15 +467,15 @@ class _Run:
             if plan.is_rest_of(old, done):
                 return False  # the caller passes only the remaining items, which is another run
             raise ResumeError(
-                f"{self.name} stopped after {done} of {old.length} samples of another input ({plan.length} samples "
-                "are given now). Run it with the same input, which continues there, or with the rest of that input; "
+                f"{self.name} stopped after {done} of {old.length} samples of another input (this input has "
+                f"{plan.length}). Run it with the same input, which continues there, or with the rest of that input; "
                 "resume=False removes the rows of the unfinished run and starts over"
             )
         if (plan.function, plan.arguments) != (old.function, old.arguments):
             what = "function" if plan.function != old.function else "arguments"
             warnings.warn(
-                f"the {what} of {self.name} changed since it stopped after {done} samples: those rows come from the "
-                "older one. resume=False starts over",
+                f"the {what} of {self.name} changed since it stopped after {done} samples: the rows of these samples "
+                f"come from the older {what}. resume=False starts over",
                 stacklevel=6,
             )
         return True

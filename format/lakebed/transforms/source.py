@@ -67,7 +67,7 @@ class Source(ABC):
 
     @property
     def storage(self) -> Storage | None:
-        """The storage from which workers read items; None if pieces contain the items, or the object itself reads."""
+        """Storage from which workers read items; None if pieces contain the items, or the input object reads them."""
         return None
 
 

@@ -49,7 +49,7 @@ class Stage:
 
 
 class Stages:
-    """Caller of functions one after another.
+    """Caller of the functions of a pipeline, one after another.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Stages:
         self.left_out: list[Skipped] = []
 
     def rows(self, item: Any) -> Rows | WholeRows:
-        """Return the rows of an item (or a batch); no columns if it has none.
+        """Return the rows of an item (or a batch); no columns if the item has no rows.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class Stages:
             self._through(made, at + 1)
 
     def _whole_rows(self, found: Any, names: frozenset[str]) -> WholeRows | None:
-        """Return the rows of a function if they are whole and few; otherwise add them to the output."""
+        """Return a function's rows if they are few and have all tensors; else add them to the output, return None."""
         rows: list[dict[str, Any]] = []
         nbytes = 0
         returned = self._returned(found)

@@ -132,7 +132,7 @@ class _Waiting:
     nbytes: int = 0
 
     def takes(self, rows: Rows | WholeRows) -> bool:
-        """Return whether rows can wait with these: all as functions returned them, or all as columns by tensor."""
+        """Return whether rows can be added: if items wait, the rows must have the same form and the same tensors."""
         if not self.items:
             return True
         if isinstance(rows, WholeRows):
@@ -174,8 +174,8 @@ class _Waiting:
 class _LargeItem:
     """A large item, whose rows are written while the function makes them; if it fails, all its rows are removed.
 
-    If errors are ignored, single rows of a batch, and independent rows, can be left out: ``lost`` is their number,
-    ``rows`` is the number of all rows.
+    If errors are ignored, single rows of a batch, and independent rows, can be left out: ``lost`` is the number of rows
+    left out, ``rows`` is the number of all rows, including these.
     """
 
     is_begun: bool = False
@@ -404,7 +404,7 @@ class Worker:
         return good
 
     def _place(self, item: Any, row: int, count: int) -> str:
-        """Return the place of a row in its item, for messages."""
+        """Return text for messages that says which row of its item failed."""
         if self._job.rows_apart:
             return f"{_text(item)}, row {row:,} of it"
         return f"row {row} of {count}"
@@ -422,7 +422,7 @@ class Worker:
         self._told().left_out.extend((index, row) for row in rows)
 
     def _forget_changes(self, outcome: Outcome) -> None:
-        """Remove the recorded changes of rows that could not be written."""
+        """Remove the records of changed rows if these rows could not be written."""
         gone = {failure.item for failure in outcome.skipped}
         gone |= {one.where for _, one in outcome.left_out if one.rows}
         if gone:
@@ -457,7 +457,7 @@ def _extend(writer: PartWriter, rows: Rows) -> None:
 
 
 def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
-    """Return the distinct numbers of samples that an item gave to tensors, samples passed to ``overflow`` included."""
+    """Return the number of samples that an item gave to each tensor, as a set; samples passed to ``overflow`` count."""
     if isinstance(rows, WholeRows):
         return {len(rows.rows)}
     return {overflowed.get(name, 0) + len(rows.get(name, ())) for name in {**rows, **overflowed}}
@@ -466,7 +466,8 @@ def _made_of(rows: Rows | WholeRows, overflowed: Mapping[str, int]) -> set[int]:
 def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
     """Return the number and the value of the item that a row was made from.
 
-    For a batch, which begins with item ``index``, it is one of its items; else ``index`` and ``item`` themselves.
+    For rows of a batch, whose first item has the number ``index``, return the number and value of one item of the
+    batch; for other rows, return ``index`` and ``item`` themselves.
     """
     if not isinstance(rows, RowsOfItems):
         return index, item

@@ -22,7 +22,7 @@ class Allowance:
     Parameters
     ----------
     most : int
-        Size of a small dataset in bytes, and the initial allowance.
+        Maximum size of a small dataset in bytes; also the initial allowance.
     """
 
     TIMES = 8

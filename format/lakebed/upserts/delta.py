@@ -86,7 +86,7 @@ class Delta:
         # Publish new columns in the dataset before they are used here.
         self._base.flush()
         if self._dataset is None:
-            # The branch may have rows whose STATE was acknowledged, so keep it.
+            # Keep the rows of an existing branch: a STATE may have confirmed to the source that they are stored.
             self._dataset = self._base.start_overwrite(self._branch, resume=True)
         dataset, rows = self._dataset, self.rows
         if self.keying is None:

@@ -39,8 +39,8 @@ class Keying:
     fields : tuple of str
         Names that `changes` uses for the values of the key.
     numbers : mapping of str to str
-        Tensor of numbers in `key` or `order` -> tensor of texts, which holds the numbers that the first one would round
-        (`numerals`). A dataset without such numbers lacks the tensor of texts.
+        Tensor of numbers in `key` or `order` -> tensor of texts, which holds the numbers that the tensor of numbers
+        would round (`numerals`). A dataset without such numbers lacks the tensor of texts.
     called : mapping of str to str
         Tensor in `numbers` -> name that `changes` uses for its values.
     digits : tuple of str

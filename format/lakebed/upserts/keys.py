@@ -106,7 +106,7 @@ class KeyFilter:
     """
 
     SMALLEST = 32_000
-    """Capacity of the first part, in keys; a part takes two bytes per key. Hundreds of streams have a filter each."""
+    """Capacity of the first part, in keys, at two bytes per key; small, since each of many streams has a filter."""
     LARGEST = 16_000_000
     """Capacity of the largest part that is added."""
 

@@ -74,7 +74,7 @@ class Winners:
     Attributes
     ----------
     table : KeyTable
-        Key -> slot.
+        Key -> slot: the position of the key in `rows`, `deleted` and `blank`.
     rows : int64, shape (slots,)
         Row of the delta.
     order : list of Values
@@ -254,7 +254,9 @@ def apply(base: Dataset, delta: Dataset, plan: Plan, checkpoint: Checkpoint = go
         size = _weight(delta, [name]) * delta.max_len
         used += size
         if used > _WHOLE_BYTES:
-            _give_back()  # memory of the tables of keys, and of previous columns; not of each, which would all be new
+            # Return the memory of the tables of keys and of previous columns; doing so after each small column would
+            # make the next column allocate all its memory anew.
+            _give_back()
             used = size
         _update(base, delta, name, plan, checkpoint, is_whole=size <= _WHOLE_BYTES)
     checkpoint()

@@ -36,7 +36,7 @@ def present(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """Return the numbers of an array, including those below nulls."""
+    """Return the numbers of an array, shape (rows,), without a copy; nulls give arbitrary numbers."""
     if pa.types.is_boolean(array.type):
         bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
         return bits[array.offset : array.offset + len(array)].view(np.bool_)

@@ -69,7 +69,7 @@ def floors(cells: pa.Array, texts: pa.Array) -> pa.Array:
         return plain(cells)
     wanted = as_arrow(rows)
     numbers, near = texts.take(wanted), cells.take(wanted)
-    # Convert to the wider type in which the compiled code compares, because it has values between those of this type.
+    # Convert to the wider type in which the compiled code compares: its values are denser than those of the cells.
     cells = plain(cells)
     if pa.types.is_floating(cells.type):
         below = _floors_of_floats(near, numbers)
@@ -89,8 +89,8 @@ def _floors_of_floats(near: pa.Array, texts: pa.Array) -> pa.Array:
     nearest[lost] = [
         -np.inf if text.startswith("-") else np.inf for text in texts.filter(as_arrow(lost)).to_pylist()
     ]
-    # Compare with the shortest digits of the cell in its own type: 1e23 is exact in a 32-bit cell, not in the widened
-    # one.
+    # Compare with the shortest digits of the cell in its own type: a 32-bit cell represents 1e23, the widened cell does
+    # not.
     own = pc.fill_null(ordered(numbers_of(near)), "")
     is_above = pc.greater(own, ordered(texts)).to_numpy(zero_copy_only=False) | (lost & (nearest > 0))
     return as_arrow(np.where(is_above, np.nextafter(nearest, -np.inf), nearest))

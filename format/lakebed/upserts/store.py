@@ -32,7 +32,7 @@ DELTA_BRANCH = "lakebed-delta"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a delta before it is merged; a merge takes a multiple of them as memory.
+    """Limits of a delta before it is merged; a merge needs a multiple of these limits as memory.
 
     Attributes
     ----------

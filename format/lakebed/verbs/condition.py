@@ -64,7 +64,7 @@ class Condition:
     source
         Value that is equal for all columns of the same rows.
     holds
-        Function that computes the condition for these rows.
+        Function that computes the condition for the rows of `source`.
     is_same
         Truth value in Python of ``==`` and ``!=`` of two columns, or of a column and None, which Python needs to find
         columns in lists; None for other conditions.
@@ -246,7 +246,7 @@ class Compared(Comparing):
             return replace(asked, is_same=compare is op.ne)
         if not isinstance(other, (Compared, *VALUES)):
             return NotImplemented
-        given = other._condition() if isinstance(other, Compared) else Value(other)  # noqa: SLF001 - of this class
+        given = other._condition() if isinstance(other, Compared) else Value(other)  # noqa: SLF001 - its own class
         return self._condition(f" {WORDS[compare]} ", given)
 
     def asked(self) -> Condition:
@@ -259,7 +259,7 @@ class Compared(Comparing):
         """
         if self.dtype != np.bool_:
             raise InvalidKeyTypeError(
-                f"only a column of bools chooses rows, and {self!r} is not one: compare it, as in ds['age'] > 3"
+                f"only a column of bools chooses rows, but {self!r} is not one: compare it, as in ds['age'] > 3"
             )
         return self._condition(" == ", Value(value=True))
 

@@ -24,7 +24,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
     # -- changes that are stored -------------------------------------------------------------------------------------
 
     def add_column(self, name: str, values: Any, **settings: Any) -> Self:
-        """Add a column, or replace the values of one; ``ds["new"] = values`` does the same.
+        """Add a column, or replace the values of an existing one; ``ds["new"] = values`` does the same.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         is_new = name not in self  # type: ignore[attr-defined]
         if not is_new and settings:
             raise InvalidInputError(
-                f"column {name!r} exists and has its settings: {', '.join(settings)} are for a new one"
+                f"column {name!r} exists and has its settings: {', '.join(settings)} can be set for a new column only"
             )
         if callable(values):
             if is_new and settings:
@@ -61,12 +61,14 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         count = self.max_len if self.tensors else None
         if isinstance(values, VALUES) or values is None or isinstance(values, Mapping):
             if count is None:
-                raise InvalidInputError(f"there are no rows for one value: ds[{name!r}] = [...] makes some")
+                raise InvalidInputError(f"no rows exist for this value: ds[{name!r}] = [...] adds rows")
             values = [values] * count
         elif not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
             values = np.asarray(values) if hasattr(values, "__array__") else list(values)
         if count is not None and len(values) != count:
-            raise InvalidInputError(f"{len(values):,} values for the {count:,} rows of column {name!r}")
+            raise InvalidInputError(
+                f"{len(values):,} values cannot fill the {count:,} rows of column {name!r}"
+            )
         if not is_new:
             self[name][:] = values
             return self
@@ -200,7 +202,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
 
 
 def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Return the settings of a tensor for values, and the values, as a column of Arrow or a dataset if possible."""
+    """Return the settings of a new tensor for values, and the values, as a column of Arrow or a dataset if needed."""
     if settings or hasattr(values, "recorded_values") or isinstance(values, np.ndarray | range):
         return settings, values
     # This is a column of a query result, of polars or of pandas.
@@ -219,7 +221,7 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
         return {"dtype": "float64"}, values
     if all(isinstance(value, (*VALUES, Mapping)) or hasattr(value, "dtype") for value in known):
         return settings, values
-    # Imported by name, because it belongs to an upper layer.
+    # Import the module by name, because it belongs to an upper layer.
     from_dict = import_module("lakebed.importers.tables.from_tables").from_dict
     made = from_dict({name: list(values)})
     return settings, made[next(iter(made.tensors))]

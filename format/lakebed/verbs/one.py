@@ -206,5 +206,5 @@ _OF_ROWS: dict[str, Callable[..., Any]] = {
 
 
 def of_row(row: Any, name: str) -> Callable[..., Any] | None:
-    """Return a method of dictionaries for a row; None for other names."""
+    """Return a method of dictionaries for a row; None if rows have no method of this name."""
     return partial(_OF_ROWS[name], row) if name in _OF_ROWS else None

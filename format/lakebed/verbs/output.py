@@ -163,8 +163,8 @@ class OutputVerbs(Owner):
             row = import_module("lakebed.loaders.frameworks.adapters").adapter("torch").row_of_tensors
             return self.torch_dataset(transform=row, map_style=True)
         raise InvalidInputError(
-            f"there are no rows of the format {type!r} here: it is 'torch' (of a result: of "
-            "result.materialize(dest)), 'numpy' or None; all rows are ds.to_pandas(), ds.to_arrow() or ds.to_polars()"
+            f"rows have no format {type!r}: choose 'torch' (for a result, of result.materialize(dest)), 'numpy' or "
+            "None; ds.to_pandas(), ds.to_arrow() and ds.to_polars() read all rows"
         )
 
     def set_format(self, type: str | None = None) -> None:  # noqa: A002 - as Hugging Face calls it
@@ -182,13 +182,13 @@ class OutputVerbs(Owner):
         """
         if type not in (None, "numpy"):
             raise InvalidInputError(
-                f"rows are not set to a format: ds.with_format({type!r}), ds.pytorch(...), ds.tensorflow() or "
-                "ds.to_pandas() read them in one"
+                f"a dataset does not keep a format: read rows in a format by ds.with_format({type!r}), "
+                "ds.pytorch(...), ds.tensorflow() or ds.to_pandas()"
             )
 
 
 def _exporting() -> Any:
-    """Return the module of an upper layer, imported on use, since most programs export nothing."""
+    """Return the module of exports, which is in an upper layer; imported on use, since most programs export nothing."""
     return import_module("lakebed.exporters.core.exporting")
 
 
@@ -197,7 +197,7 @@ def _is_dataset(owner: Any) -> bool:
 
 
 def _stored(owner: Any) -> Any:
-    """Return the rows as a dataset, in memory for a result."""
+    """Return the rows as a dataset; the rows of a result become a dataset in memory."""
     return owner if _is_dataset(owner) else owner.materialize("mem://")
 
 

@@ -172,7 +172,7 @@ class RowVerbs(Owner):
         given: Any = by
         if callable(given) or hasattr(given, "to_arrow"):
             raise InvalidInputError(
-                "rows are sorted by names of columns, ds.sort('age'); sorted(ds, key=...) is Python's"
+                "sort takes names of columns, ds.sort('age'); to sort by a function, use sorted(ds, key=...)"
             )
         names = listed(by)
         flags = [descending] * len(names) if isinstance(descending, bool) else list(descending)
@@ -273,7 +273,7 @@ class RowVerbs(Owner):
         count = round(frac * len(self)) if frac is not None else 1 if n is None else n
         if (n is not None and frac is not None) or count < 0 or (count > len(self) and not replace):
             raise InvalidInputError(
-                f"sample draws n of the {len(self):,} rows, or frac= of them, not {n}, {frac}"
+                f"sample draws n of the {len(self):,} rows, or the share frac= of them, not n={n}, frac={frac}"
             )
         return self[_chance(seed).choice(len(self), count, replace=replace)]  # type: ignore[no-any-return]
 
@@ -293,7 +293,9 @@ class RowVerbs(Owner):
             If no part has this number.
         """
         if not 0 <= index < num_shards:
-            raise InvalidInputError(f"no part {index} of {num_shards}: they are 0 to {num_shards - 1}")
+            raise InvalidInputError(
+                f"no part {index} of {num_shards}: parts have the numbers 0 to {num_shards - 1}"
+            )
         return self[len(self) * index // num_shards : len(self) * (index + 1) // num_shards]  # type: ignore[no-any-return]
 
     def train_test_split(
@@ -337,11 +339,11 @@ class RowVerbs(Owner):
         tests = (count - trains if trains is not None else -(-count // 4)) if tests is None else tests
         trains = count - tests if trains is None else trains
         if stratify and group:
-            raise InvalidInputError("rows are split by stratify= or by group=, not by both")
+            raise InvalidInputError("pass stratify= or group=, not both")
         if tests < 1 or trains < 1 or tests + trains > count:
-            raise InvalidInputError(f"{trains:,} to train on, {tests:,} to test, of {count:,}: not possible")
+            raise InvalidInputError(f"{count:,} rows cannot be split into {trains:,} and {tests:,} rows")
         if (stratify or group) and not shuffle:
-            raise InvalidInputError("stratify and group choose at random: leave shuffle=False out")
+            raise InvalidInputError("stratify and group choose at random: omit shuffle=False")
         chance = _chance(seed)
         order = chance.permutation(count) if shuffle else np.arange(count)[::-1]
         if stratify:
@@ -353,7 +355,9 @@ class RowVerbs(Owner):
             tests = int(ends[np.abs(ends - tests).argmin()])
             trains = min(trains, count - tests)
             if not trains:
-                raise InvalidInputError(f"one {group} has nearly all rows, and no rows are left for training")
+                raise InvalidInputError(
+                    f"one value of {group} has nearly all rows: no rows are left for training"
+                )
         test, train = order[:tests], order[tests : tests + trains]
         return Split(self[train if shuffle else np.sort(train)], self[test if shuffle else np.sort(test)])
 
@@ -407,15 +411,15 @@ class RowVerbs(Owner):
         """
         if not hasattr(other, "tensors"):
             raise InvalidInputError(
-                f"rows are joined with those of a dataset or a result, not of {type(other).__name__}: "
-                "lakebed.from_pandas(frame) makes one of a frame"
+                f"rows can be joined with rows of a dataset or a result, not of {type(other).__name__}: "
+                "lakebed.from_pandas(frame) makes a dataset of a frame"
             )
         mine, its = self.tensors, other.tensors
         if on is None:
             on = [name for name in mine if name in its]
         keys = dict(on) if isinstance(on, Mapping) else {name: name for name in listed(on)}
         if how not in _JOINS or (not keys and how != "cross"):
-            told = f"how is one of {', '.join(_JOINS)}" if keys else "the two sides share no column: say on="
+            told = f"how is one of {', '.join(_JOINS)}" if keys else "the two sides share no column: pass on="
             raise InvalidInputError(f"join: {told}")
         ours = {name: f"l.{quoted(name)}" for name in mine}
         if how in ("right", "outer", "full"):

@@ -93,7 +93,7 @@ class Groups:
         self._by = listed(by) if isinstance(by, Iterable) else []
         if not self._by or not all(isinstance(name, str) for name in self._by):
             raise InvalidInputError(
-                "rows are grouped by names of columns: store other values first, as in ds['old'] = ds['age'] > 30"
+                "groupby takes names of columns: store other values first, as in ds['old'] = ds['age'] > 30"
             )
 
     def agg(
@@ -167,7 +167,7 @@ class Groups:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in _REDUCTIONS:
             raise AttributeError(
-                f"groups have no {name!r}: agg({{column: reduction}}), size() or one of {', '.join(_REDUCTIONS)}"
+                f"groups have no {name!r}: use agg({{column: reduction}}), size() or one of {', '.join(_REDUCTIONS)}"
             )
 
         def reduce(columns: str | Sequence[str] = ()) -> Any:

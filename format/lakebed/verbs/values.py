@@ -150,7 +150,7 @@ class ColumnVerbs(Compared):
         column = self._condition()
         if not isinstance(value, VALUES):
             raise InvalidInputError(
-                "contains takes one value: join several, ds['kinds'].contains('cat') | ds['kinds'].contains('dog')"
+                "contains takes one value: join conditions, ds['kinds'].contains('cat') | ds['kinds'].contains('dog')"
             )
         return replace(column, parts=("CONTAINS(",)).followed_by(column, ", ", Value(value), ")")
 

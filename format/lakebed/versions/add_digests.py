@@ -85,7 +85,7 @@ def renew_digests(
 
 
 def _opened(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
-    """Read a version; from its files if pages of its manifest are damaged.
+    """Read a version; if pages of its manifest are damaged, read its metadata files instead.
 
     Raises
     ------

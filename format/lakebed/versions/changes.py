@@ -1,4 +1,4 @@
-"""Changes along lines of history: records of versions, compared and joined (FORMAT.md 10). Pure."""
+"""Changes of successive versions: their records, compared and joined (FORMAT.md 10). Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class VersionChange:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Two lines of history since their last common version: nodes, newest first."""
+    """The versions of two histories after their last common version: nodes, newest first."""
 
     ancestor: str
     left: list[CommitNode]
@@ -41,17 +41,17 @@ class Fork:
 
 
 def fork(left: Sequence[CommitNode], right: Sequence[CommitNode]) -> Fork:
-    """Find where two lines of history part; each line runs from a version to the root version.
+    """Split two histories at their last common version; each history is the nodes from a version to the root.
 
     Raises
     ------
     ValueError
-        If the lines have no version in common.
+        If the histories have no version in common.
     """
     known = {node.id for node in right}
     at = next((i for i, node in enumerate(left) if node.id in known), None)
     if at is None:
-        raise ValueError("the two lines of history have nothing in common")
+        raise ValueError("the two histories have no version in common")
     ancestor = left[at].id
     return Fork(ancestor, list(left[:at]), list(_until(right, ancestor)))
 

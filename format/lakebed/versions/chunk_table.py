@@ -97,7 +97,10 @@ class ChunkTable:
         return self.places.layout(row)
 
     def finder(self) -> Callable[[int], tuple[int, int]]:
-        """Return a function that finds the row of a sample and its place in the chunk; IndexError if it has none."""
+        """Return a function that finds the row of a sample, and the sample's position in the chunk.
+
+        The function raises IndexError if the table does not have the sample.
+        """
         last = self.ids.last.data  # converting it to a list would cost time and memory for each chunk
         count = len(last)
 
@@ -110,7 +113,7 @@ class ChunkTable:
         return find
 
     def locate(self, samples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of many samples, and the samples' places in their chunks."""
+        """Return the rows of many samples, and the samples' positions in their chunks."""
         rows, places = np.empty(len(samples), np.int64), np.empty(len(samples), np.int64)
         native.locate_rows(self.ids.last, samples, rows, places)
         return rows, places
@@ -133,7 +136,7 @@ class ChunkTable:
         return self.places.folders, self.places.folder_of[rows].astype(np.int64), self.ids.ids[rows]
 
     def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
-        """Yield folders, and ids of chunks in them; ``own`` leaves out inherited ones."""
+        """Yield each folder with the ids of its chunks; ``own`` omits inherited chunks."""
         places, ids = self.places, self.ids.ids
         folder_of, ids = (places.folder_of[places.own], ids[places.own]) if own else (places.folder_of, ids)
         for at, folder in enumerate(places.folders):
@@ -228,13 +231,13 @@ class ChunkTable:
         return ArrayTable(ChunkIds(ids, last), places)
 
     def rows_of(self, sample: int) -> range:
-        """Return the rows of a sample; a tiled one has several."""
+        """Return the rows of a sample; a tiled sample has several."""
         last, wanted = self.ids.last, np.uint64(sample)
         first = int(np.searchsorted(last, wanted, side="left"))
         return range(first, max(first + 1, int(np.searchsorted(last, wanted, side="right"))))
 
     def same_start(self, other: ChunkTable) -> int:
-        """Return how many samples at the start lie in the same chunks in both tables."""
+        """Return the number of samples at the start that are in the same chunks in both tables."""
         rows = min(len(self), len(other))
         p, q = self.places, other.places
         numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*p.folders, *q.folders]))}
@@ -253,7 +256,7 @@ class ChunkTable:
         return int(self.ids.last[alike - 1]) + 1 if alike else 0
 
     def owning(self, other: ChunkTable) -> ChunkTable:
-        """Return another table for this version: chunks that this table lacks count as this version's own."""
+        """Return the table ``other`` for this version: chunks that this table lacks count as this version's own."""
         mine = {
             (self.folder(row), int(self.ids.ids[row])): bool(self.places.own[row]) for row in range(len(self))
         }
@@ -261,7 +264,10 @@ class ChunkTable:
         return ArrayTable(other.ids, replace(other.places, own=np.array(own, np.bool_)))
 
     def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
-        """Return the table with rows of another one at its end; their chunks stay in place and count as own ones."""
+        """Return the table with rows ``first`` to ``stop`` of another table at its end.
+
+        The chunk files of these rows stay in their folders, and count as the version's own.
+        """
         if stop <= first:
             return self
         p, q = self.places, other.places
@@ -282,7 +288,7 @@ class ChunkTable:
         return ArrayTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
 
     def tiles_of(self, row: int) -> int:
-        """Return the number of rows of the sample that begins with this row; a tiled one has several."""
+        """Return the number of rows of the sample that begins with this row; a tiled sample has several."""
         last = self.ids.last
         return int(np.searchsorted(last, last[row], side="right")) - row if self.samples(row) == 1 else 1
 
@@ -318,7 +324,7 @@ class NewChunk:
     size: int
     sums: list[int]
     layout: Words = field(default_factory=lambda: NO_WORDS)
-    """Places of its samples (see `lakebed.documents.layouts`); empty if they are not recorded."""
+    """Positions of its samples (see `lakebed.documents.layouts`); empty if they are not recorded."""
 
 
 _members = attrgetter("id", "count", "size", "sums", "layout")
@@ -338,7 +344,7 @@ def _grown(column: NDArray[Any], values: Sequence[int]) -> NDArray[Any]:
 
 
 def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None:
-    """Return the layouts of chunks followed by those of new ones; None if none is known."""
+    """Return the layouts of chunks followed by the layouts of new chunks; None if no layout is known."""
     known, words = places.known_layouts, sum(map(len, added))
     if words:
         return joined([places.layouts, layouts_of(added)])
@@ -346,7 +352,7 @@ def _with_layouts(places: ChunkPlaces, added: Sequence[Words]) -> Layouts | None
 
 
 def _joined_layouts(places: ChunkPlaces, added: Layouts) -> Layouts | None:
-    """Return the layouts of chunks followed by others; None if none is known."""
+    """Return the layouts of chunks followed by further layouts; None if no layout is known."""
     if places.known_layouts is None and not len(added.words):
         return None
     return joined([places.layouts, added])

@@ -23,7 +23,7 @@ def create(storage: Storage, filled: Snapshot | None = None) -> tuple[TreeAt, Sn
     Raises
     ------
     CommitFailed
-        If another process has just created one there.
+        If another process has just created a dataset there.
     """
     head, root = empty_snapshot(new_id()) if filled is None else filled, empty_snapshot(FIRST)
     updates = [ReplaceHistory(MAIN, head.version_id)]

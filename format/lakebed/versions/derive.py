@@ -23,7 +23,10 @@ def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
 
 
 def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
-    """Return ``content`` as a child of ``parent``: chunks named with their folders, tensors cleared or created."""
+    """Return ``content`` as a child of ``parent`` that inherits nothing.
+
+    It names all its chunks itself; its records say that tensors of the parent were cleared or deleted, others created.
+    """
     tensors = {}
     for key, state in content.tensors.items():
         known = key in parent.tensors

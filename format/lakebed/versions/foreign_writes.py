@@ -26,7 +26,7 @@ _MD5 = "[0-9a-f]{32}"
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
-    """Return whether the lock file of a version records changes by 3.9.52, as for heads on stores without locks."""
+    """Return whether a version's lock file shows if 3.9.52 has changed it: true for heads on stores without locks."""
     return not traits_of(storage).system_locks and _is_open_head(tree, version_id)
 
 
@@ -48,7 +48,7 @@ def is_unmodified(
 
     With any change of a head, 3.9.52 creates its missing tile encoders, except those of tensors that it clears or
     deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) If it has created
-    none, files that are younger than the digest are damaged, and the manifest has sound copies.
+    none, files that are younger than the digest are damaged, and the manifest has undamaged copies.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def is_unmodified(
 def would_tell(manifest: Manifest) -> bool:
     """Return whether 3.9.52 cannot have opened a head for writing if the head's files are exactly a manifest's files.
 
-    3.9.52 first creates the missing tile encoders of all tensors, whatever it does then. (Tested for append, extend,
+    3.9.52 first creates the missing tile encoders of all tensors, before any change. (Tested for append, extend,
     update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.) If it clears
     or deletes a tensor later, it removes the encoder again, and changes or removes the other files.
     """
@@ -89,7 +89,7 @@ def is_whole_copy(storage: Storage, manifest: Manifest) -> bool:
 
     Returns
     -------
-    Also false if the store cannot list, or the head is so large that listing it would take many requests.
+    False also if the store cannot list, or if the head is so large that listing it would take many requests.
     """
     if manifest.version_id == FIRST or not would_tell(manifest):
         return False
@@ -179,7 +179,7 @@ def _is_unmodified_folder(
         return True  # no file can be compared; opening the version from this manifest raises FormatError
     since, folder = digest_time(tree, version_id), folder_of(version_id)
     meta = meta or DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
-    # 3.9.52 does not write an existing tile encoder again, so only tensors without one can show its writes.
+    # 3.9.52 does not write an existing tile encoder again, so only tensors without a tile encoder can show its writes.
     bare = [key for key in meta.tensors if f"{key}/{TILES}" not in manifest.files]
     telling = [key for key in bare if key not in meta.hidden_tensors] or bare
 

@@ -45,7 +45,7 @@ def newest_first(parents: Mapping[str, Sequence[str]], times: Mapping[str, float
     parents
         Parents of each commit; parents that are not keys of the mapping are left out.
     times
-        When each commit was made.
+        Time of each commit.
     """
     pending = dict.fromkeys(parents, 0)
     for above in parents.values():

@@ -152,7 +152,7 @@ def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFi
 def _read_manifest(
     storage: Storage, tree: VersionTree, version_id: str, digest: str | None
 ) -> tuple[Read | None, LockFile | None]:
-    """Return a version's manifest, None if it is not valid; and its lock file, None if it was not needed for that."""
+    """Return a version's manifest, None if it is not valid; and its lock file, None if the check did not need it."""
     if not has_lock_marker(storage, tree, version_id):
         return _load(storage, version_id, digest), None
     from lakebed.storage.concurrently import concurrently
@@ -199,7 +199,7 @@ def _matches_files(storage: Storage, manifest: Manifest) -> bool:
 
 
 def _fetched(storage: Storage, folder: str, names: Sequence[str]) -> dict[str, bytes]:
-    """Read files of a folder, in parallel over a network; missing ones are left out."""
+    """Read files of a folder, in parallel over a network; missing files are omitted."""
     from lakebed.storage.concurrently import together
 
     def fetch(name: str) -> bytes | None:
@@ -283,7 +283,7 @@ def _array_table(
 
 
 def _tensor(key: str, files: Mapping[str, bytes], table: ChunkTable, *, keep: bool = False) -> TensorState:
-    """Read a tensor; ``keep`` the bytes of documents, to write them again if unchanged."""
+    """Read a tensor; with ``keep``, its documents remember their bytes, which are written again if unchanged."""
     meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"], keep=keep)
     info = files.get(f"{key}/tensor_info.json")
     return TensorState(
@@ -299,7 +299,7 @@ def _tensor(key: str, files: Mapping[str, bytes], table: ChunkTable, *, keep: bo
 
 
 def _rare(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Read the documents that few tensors have; their modules are loaded only for these."""
+    """Read the documents that few tensors have; their modules are imported only if a tensor has them."""
     found: dict[str, Any] = {}
     if (diff := files.get(f"{key}/commit_diff")) is not None:
         from lakebed.documents.commit_diff import CommitDiff
@@ -384,7 +384,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
 
 
 def _shortened(state: TensorState) -> TensorState:
-    """Reduce metadata and index to the length of the shorter; a killed 3.9.52 leaves them unequal (FORMAT.md 15.5)."""
+    """Cut metadata and index to the smaller of their lengths; a killed 3.9.52 leaves them unequal (FORMAT.md 15.5)."""
     length, sequence = min(state.meta.length, state.table.count), state.sequence
     if length == state.meta.length:
         return state

@@ -232,7 +232,10 @@ class PageTree:
         return self._spanned(0, self.rows)[0]
 
     def _spanned(self, first: int, end: int) -> tuple[Entries, NDArray[np.int64]]:
-        """Return the entries of pages around some rows, and the first row of each; lists are read side by side."""
+        """Return the entries of at least the pages with rows ``first`` to ``end``, and the first row of each page.
+
+        The needed lists are read in parallel.
+        """
         rows = self.root.rows
         low = int(np.searchsorted(rows[1:], first, side="right"))
         chosen = self.root.entries[low : int(np.searchsorted(rows[:-1], end))]
@@ -243,7 +246,7 @@ class PageTree:
         return entries, rows[low] + Listed(entries).rows
 
     def before(self, row: int) -> PageTree:
-        """Return the tree of the pages before a row with which a page begins."""
+        """Return the tree of the pages before row ``row``, which must be the first row of a page."""
         at = int(np.searchsorted(self.root.rows, row, side="right")) - 1
         entries = self.root.entries[:at]
         if at >= self.lists:
@@ -255,7 +258,9 @@ class PageTree:
     def tables(
         self, runs: Sequence[tuple[int, int]], known: set[str] | None = None
     ) -> Iterator[tuple[ArrayTable, int, int]]:
-        """Yield pages, and the first row and the end in them, of runs of rows; some pages are read side by side.
+        """Yield (page, first row, end) for each page with rows of the runs; the rows are numbered within the page.
+
+        Up to ``_AT_ONCE`` pages are read in parallel.
 
         Parameters
         ----------
@@ -282,6 +287,7 @@ class PageTree:
         row, sample = 0, 0
         for number, root in enumerate(self.root.entries):
             entries: Iterable[np.void] = [root]
+            read: Callable[[np.void], object]
             try:
                 entries = self.store.list(root).entries if number < self.lists else entries
                 read = self.store.page
@@ -320,7 +326,7 @@ class PageTree:
     def pages(self, known: set[bytes], start: int) -> dict[bytes, np.void]:
         """Return the entries of pages by their bytes, from an entry of the manifest on.
 
-        Pages in a list whose own entry is in ``known`` are left out.
+        Pages in lists whose own entry is in ``known`` are left out.
         """
         found = list(self.root.entries[max(start, self.lists) :])
         for entry in self.root.entries[start : self.lists]:

@@ -75,18 +75,18 @@ class PagedTable(ChunkTable):
         self._ids: ChunkIds | None = None
         self._all: ArrayTable | None = None
 
-    # -- all of it -----------------------------------------------------------------------------------------------
+    # -- the whole table -----------------------------------------------------------------------------------------
 
     @property
     def ids(self) -> ChunkIds:
-        """The whole index, of one file, or of all pages if that is a stub."""
+        """The whole chunk index, read from its file, or from all pages if that is a stub."""
         if self._ids is None:
             self._ids = self.whole().ids if self.index.is_stub else ChunkIds.from_bytes(self.whole_index())
         return self._ids
 
     @property
     def places(self) -> ChunkPlaces:
-        """The places of all chunks, of all pages."""
+        """The places of all chunks, read from all pages."""
         return self.whole().places
 
     def whole(self) -> ArrayTable:
@@ -133,7 +133,7 @@ class PagedTable(ChunkTable):
 
     @property
     def count(self) -> int:
-        """Samples covered."""
+        """Number of samples that the table covers."""
         return self.tree.samples + self.tail.count
 
     def page(self, row: int) -> tuple[ChunkTable, int]:
@@ -187,17 +187,20 @@ class PagedTable(ChunkTable):
         return place.sample + place.page.first(row - place.row)
 
     def rows_of(self, sample: int) -> range:
-        """Return the rows of a sample; a tiled one has several."""
+        """Return the rows of a sample; a tiled sample has several."""
         first = self._find(sample)[0]
         return range(first, first + self.tiles_of(first))
 
     def tiles_of(self, row: int) -> int:
-        """Return the number of rows of the sample that begins with this row; a tiled one has several."""
+        """Return the number of rows of the sample that begins with this row; a tiled sample has several."""
         page, at = self.page(row)  # pages end between samples
         return page.tiles_of(at)
 
     def finder(self) -> Callable[[int], tuple[int, int]]:
-        """Return a function that finds the row of a sample and its place in the chunk; IndexError if it has none."""
+        """Return a function that finds the row of a sample, and the sample's position in the chunk.
+
+        The function raises IndexError if the table does not have the sample.
+        """
         return self._find
 
     def _find(self, sample: int) -> tuple[int, int]:
@@ -211,7 +214,7 @@ class PagedTable(ChunkTable):
         return place.row + span.row, span.position
 
     def locate(self, samples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of many samples, and the samples' places in their chunks."""
+        """Return the rows of many samples, and the samples' positions in their chunks."""
         if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < self.count:
             raise IndexError("a row is out of range")
         rows, places = np.empty(len(samples), np.int64), np.empty(len(samples), np.int64)
@@ -256,7 +259,7 @@ class PagedTable(ChunkTable):
             at = end
         return list(numbers), folder_of, ids
 
-    # -- what the version has of its own ---------------------------------------------------------------------------
+    # -- own and inherited chunks ----------------------------------------------------------------------------------
 
     @property
     def has_tiles(self) -> bool:
@@ -271,7 +274,7 @@ class PagedTable(ChunkTable):
     def named(
         self, *, own: bool, known: set[str] | None = None
     ) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
-        """Yield folders, and ids of chunks in them; without inherited ones, or those in pages whose key is known."""
+        """Yield each folder with the ids of its chunks; ``own`` omits inherited chunks, ``known`` pages by key."""
         for page, first, end in self.tree.tables(self.own if own else [(0, self.tree.rows)], known):
             places, ids = page.places, page.ids.ids[first:end]
             for at in np.unique(places.folder_of[first:end]).tolist():
@@ -304,14 +307,17 @@ class PagedTable(ChunkTable):
         return self._with_tail(self.tail.extended(added, folder)) if added else self
 
     def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
-        """Return the table with rows of another one at its end, whose chunks stay in place and count as own ones."""
+        """Return the table with rows ``first`` to ``stop`` of another table at its end.
+
+        The chunk files of these rows stay in their folders, and count as the version's own.
+        """
         return self._with_tail(self.tail.joined(other, first, stop))
 
     def _with_tail(self, tail: ChunkTable) -> PagedTable:
         return PagedTable(self.tree, tail, self.own, self.tiled, self.index)
 
     def _cut(self, rows: int, tail: ChunkTable) -> PagedTable:
-        """Return the table with the pages before a row, the first of a page, and with another tail."""
+        """Return a table of the pages before row ``rows``, which is the first row of a page, followed by ``tail``."""
         own = np.zeros(len(tail), np.bool_)
         for first, end in self.own:
             own[max(0, first - rows) : max(0, end - rows)] = True
@@ -319,7 +325,7 @@ class PagedTable(ChunkTable):
         return PagedTable(self.tree.before(rows), tail._with_own(own), runs, self.tiled, self.index)  # noqa: SLF001
 
     def reopened(self) -> PagedTable:
-        """Return the table with its last page in the tail, to fill it up."""
+        """Return the table with the rows of its last page in arrays, so that a fuller page can be made of them."""
         if not self.tree.rows:
             return self
         place = self.tree.with_row(self.tree.rows - 1)

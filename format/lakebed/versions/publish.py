@@ -107,7 +107,7 @@ def publish(
     versions
         The new versions, complete; their ids are not in the tree yet (or are the root of a new dataset).
     chunks, spilled
-        Chunk files to write, and keys of those that were written earlier but not synced.
+        Chunk files to write, and keys of chunk files that were written earlier but not synced.
     lease
         Lease of the branch whose head the last version becomes; None if no writer continues.
     leaving
@@ -142,7 +142,7 @@ def publish(
 
 
 class _Files:
-    """The files to write for some versions, and those that the storage can copy from older ones."""
+    """The files to write for some versions, and the files that the storage can copy from older versions."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -198,7 +198,7 @@ class _Files:
         return found
 
     def swapped(self) -> None:
-        """Let the versions read the pages that are in storage now."""
+        """Make the versions read their pages from storage, to which the pages have been written."""
         for version, tables in self._tables:
             changed = {key: replace(version.tensors[key], table=table) for key, table in tables.items()}
             object.__setattr__(version, "tensors", {**version.tensors, **changed})
@@ -206,11 +206,11 @@ class _Files:
                 table.tree.store.written()
 
     def copied(self) -> list[str]:
-        """Let the storage copy files from older versions; return their keys."""
+        """Let the storage copy files from older versions; return the keys of the copies."""
         return [self.copy(*one) for one in self.copies]
 
     def copy(self, source: str, target: str, data: Callable[[], bytes]) -> str:
-        """Let the storage copy a file, or write it if the older one is missing; return its key."""
+        """Let the storage copy ``source``, or write ``data()`` if it is missing; return the key of the new file."""
         try:
             self._storage.copy(source, target, durable=False)
         except KeyNotFound:

@@ -48,7 +48,7 @@ HEAD = "HEAD"
 """Address of the head of the current branch."""
 
 SHORTEST_PREFIX = 7
-"""Smallest number of characters to abbreviate an id."""
+"""Minimum number of characters of an abbreviated id."""
 
 _MOST_NAMES = 20
 # A merge is recorded before its commit is published. If the commit is still not published after this many seconds,
@@ -141,7 +141,7 @@ class SetTag(RefsUpdate):
         return replace(refs, tags={**refs.tags, self.tag.name: self.tag})
 
     def holds(self, refs: Refs) -> bool:
-        """Return whether there is exactly this tag."""
+        """Return whether the refs have exactly this tag."""
         return refs.tags.get(self.tag.name) == self.tag
 
     def __str__(self) -> str:
@@ -159,7 +159,7 @@ class DropTag(RefsUpdate):
         return replace(refs, tags={name: tag for name, tag in refs.tags.items() if name != self.name})
 
     def holds(self, refs: Refs) -> bool:
-        """Return whether there is no such tag."""
+        """Return whether the refs have no such tag."""
         return self.name not in refs.tags
 
     def __str__(self) -> str:
@@ -176,7 +176,7 @@ def record_merge(storage: Storage, commit_id: str, parents: tuple[str, ...]) -> 
     DatasetCorruptError
         If the file is damaged.
     CommitFailed, CommitStateUnknown
-        If the file could not be replaced, or whether it was is unknown.
+        If the file could not be replaced (CommitFailed), or if it is unknown whether it was replaced.
     """
     _change(storage, RecordMerge(commit_id, parents, clock.now()))
 
@@ -331,7 +331,7 @@ def commit_as_of(tree: VersionTree, version_id: str, timestamp: float) -> str:
     Raises
     ------
     CheckoutError
-        If no commit is so old.
+        If all these commits are later.
     """
     times = []
     for id_ in tree.ancestors(version_id):

@@ -42,7 +42,7 @@ class TensorState:
     creds
         Codes of credentials by flat index; None unless the tensor holds links.
     pad
-        Rows that sparse assignment filled in; None if no row was.
+        Rows that sparse assignment filled in; None if no rows were filled in.
     """
 
     key: str
@@ -103,7 +103,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version: schema, infos, tensors. ``name_of`` and ``tensors`` are keyed by tensor key."""
+    """One version: its schema, the info of the dataset, and its tensors by key."""
 
     version_id: str
     meta: DatasetMeta

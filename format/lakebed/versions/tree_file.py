@@ -28,8 +28,8 @@ _COMMIT_KEY = "commit_info.json"
 
 ADVICE = "`lakebed repair URL --plan` shows what can be saved"
 
-# Number of bytes that are read from the end of the tree: locally enough for some forty branches; over a network
-# enough for four hundred versions, which takes no longer.
+# Number of bytes that are read from the end of the tree. It is enough for about forty branches locally. Over a network,
+# where a longer read takes no more time, it is enough for about four hundred versions.
 _TAIL_BYTES = 16_384
 _TAIL_BYTES_REMOTE = 131_072
 
@@ -99,7 +99,10 @@ def _get_tree(storage: Storage) -> bytes:
 
 
 def is_dataset(storage: Storage) -> bool:
-    """Return whether tensors exist without a version tree, apart from remains of a failed creation."""
+    """Return whether a storage holds a dataset with tensors, even if its version tree is missing.
+
+    Files that a failed creation left contain no tensors, so they do not count as a dataset.
+    """
     if storage.stat(_META_KEY) is None and storage.stat(_COMMIT_KEY) is None:
         return False
     return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())
@@ -132,7 +135,7 @@ def _reading(storage: Storage) -> Iterator[None]:
     except KeyNotFound:
         if is_dataset(storage):
             raise HistoryMissingError(
-                f"{TREE_KEY} of {storage.url} is missing, though versions of a dataset are there; {ADVICE}",
+                f"{TREE_KEY} of {storage.url} is missing, though versions of a dataset exist; {ADVICE}",
                 dataset=storage.url,
             ) from None
         raise DatasetNotFoundError(

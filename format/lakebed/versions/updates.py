@@ -6,18 +6,18 @@
     RewindHead       a new head takes the place of all that is uncommitted
     AddBranch        a branch begins at a version
     DropBranch       a branch and its versions leave the tree
-    CutBranch        a branch goes back to one of its commits (repair)
+    CutBranch        a branch is reset to one of its commits (repair)
     NameVersion      a version without children becomes a branch (repair)
     DropVersion      a version without children leaves the tree (repair)
     ReplaceHistory   a new history takes the place of all versions and branches (create, squash)
     SetTree          another tree takes the place of this one (repair)
     SetDigests       the tree names the checksums of manifests
-    DropUnverified   a digest that was not verified goes when its version becomes a commit
+    DropUnverified   a digest that was not verified is removed when its version becomes a commit
     RaiseFence       the fence of a branch grows, so that its former writer can publish no more
     DropTombstones   versions that were collected leave the list of tombstones
     RequestSweep     the next full sweep is due earlier
 
-    HeadIs, FenceIs  requirements: :func:`apply` refuses the whole list where one does not hold
+    HeadIs, FenceIs  requirements: :func:`apply` refuses the whole list if one of them is not met
 
 A publish is a list of these. It is applied to the tree that the writer knows and, if another branch was published
 meanwhile, once more to the stored tree. Pure.
@@ -311,7 +311,7 @@ class CutBranch(Update):
 
 @dataclass(frozen=True, slots=True)
 class NameVersion(Update):
-    """A version without children becomes the head of a new branch; no effect if it is gone."""
+    """A version without children becomes the head of a new branch; no effect if the tree lacks the version."""
 
     text = "name version {0.version:.12} branch {0.branch!r}"
 
@@ -328,7 +328,7 @@ class NameVersion(Update):
 
 @dataclass(frozen=True, slots=True)
 class DropVersion(Update):
-    """A version without children leaves the tree; no effect if it is gone."""
+    """A version without children leaves the tree; no effect if the tree lacks the version."""
 
     text = "drop version {0.version:.12}"
 

@@ -51,11 +51,11 @@ def stored(
     Parameters
     ----------
     before
-        The tree of the version from which this one is made: its pages are not written again.
+        The tree of the version from which the present version is made: its pages are not written again.
     place
         The version, and the key of the tensor.
     done
-        Trees and index files of tables of the same publish, to which this one is added.
+        Trees and index files of tables of the same publish; those of ``table`` are added.
     """
     is_whole = not table.has_stub
     if isinstance(table, PagedTable) and table.is_stored and is_whole:

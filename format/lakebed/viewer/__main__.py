@@ -64,12 +64,12 @@ def main() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m lakebed.viewer", description=__doc__)
-    parser.add_argument("path", help="a dataset, or a folder of some")
+    parser.add_argument("path", help="a dataset, or a folder of datasets")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    told = "a notebook server stands before this one, under a name of its own"
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 takes a free one")
+    told = "a notebook server with another host name forwards the requests"
     parser.add_argument("--proxied", action="store_true", help=told)
-    told = "standard input has settings as a line of JSON, then rows to show; end when it does"
+    told = "read settings as a line of JSON, then rows to show, from standard input; end when it is closed"
     parser.add_argument("--with-parent", action="store_true", help=told)
     return parser
 

@@ -99,12 +99,12 @@ class Access:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not (self._proxied or self._is_own(hosts[0])):
-            return 403, "the address in Host is not that of this viewer"
+            return 403, "the header Host does not name this viewer"
         if not scope["path"].startswith("/v1"):
             return None  # the page itself holds no data, so it needs no token
         is_other = not self._proxied and headers.getlist("origin") not in ([], [f"http://{hosts[0]}"])
         if is_other or {*headers.getlist("sec-fetch-site")} - {"same-origin", "none"}:
-            return 403, "another page asked"
+            return 403, "the request comes from another page"
         given = headers.getlist("authorization")
         if len(given) == 1 and hmac.compare_digest(given[0].encode(), f"Bearer {self.token}".encode()):
             return None
@@ -114,7 +114,10 @@ class Access:
             (ticket,), (at,), (q,) = given_once
             if hmac.compare_digest(ticket.encode(), self.ticket(scope["path"], at, q).encode()):
                 return None
-        return 401, "the address of this page has no token, or that of another viewer: start it again"
+        return (
+            401,
+            "the address of this page has no token, or the token of another viewer: start the viewer again",
+        )
 
     def _is_own(self, host: str) -> bool:
         try:

@@ -88,7 +88,7 @@ class Asked:
             try:
                 found[name] = read(_of_type(value, list if name == "rows" else str))
             except ValueError as error:
-                raise InvalidInputError(f"{name} is {what}") from error
+                raise InvalidInputError(f"{name} must be {what}") from error
         return cls(**found)
 
 
@@ -148,6 +148,6 @@ _PARAMETERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "low": (_finite, "a number"),
     "high": (_finite, "a number"),
     "box": (_box, "left,top,width,height in pixels"),
-    "name": (_name, f"a text of 1 to {_LONGEST_NAME} letters"),
-    "rows": (_rows, "a list of numbers of rows"),
+    "name": (_name, f"a text of 1 to {_LONGEST_NAME} characters"),
+    "rows": (_rows, "a list of row numbers"),
 }

@@ -239,7 +239,7 @@ class Lake:
                 version = version if known == tree else ""
             found = self._open.get((number, version))
             if found is None:
-                # Open it anew: a dataset opened earlier may not know the newest versions.
+                # Open the dataset again: a dataset opened earlier may not know the newest versions.
                 found = self._opened(number, at)
                 self._heads |= {(number, at): (tree, found.version)} if tree else {}
             return keep(self._open, (number, found.version), found, _MOST_OPEN)
@@ -254,7 +254,7 @@ class Lake:
         """
         if name not in self._numbers:
             raise InvalidInputError(
-                "it is not a dataset of this lake; queries in the viewer can only use those"
+                "it is not a dataset of this lake; queries in the viewer can only use datasets of this lake"
             )
         return self.open(self._numbers[name], at)
 

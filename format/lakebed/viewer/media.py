@@ -100,7 +100,7 @@ def pieces(file: File) -> Any:
 
 
 def _stored(found: Found, *htypes: str) -> tuple[Opened, str, int]:
-    """Return the place of a video or a sound."""
+    """Return the version, tensor and row of a video or a sound; raise an error for other values."""
     if isinstance(found, np.ndarray):
         raise InvalidInputError("a column that a query computes is not video or sound")
     opened, name, row = found
@@ -125,7 +125,7 @@ def sound(found: Found) -> dict[str, Any]:
     sample = opened.sample(name, row)
     shape = shape_of(sample)
     if int(np.prod(shape)) > _MOST_NUMBERS:
-        raise LimitError("this sound is too long for a picture of it")
+        raise LimitError("this sound is too long to be shown as a picture")
     values = np.nan_to_num(np.asarray(sample.numpy(), np.float32)).reshape(shape[0], -1)
     facts = sample.sample_info
     rate = int(facts.get("sample_rate") or 0) if isinstance(facts, dict) else 0

@@ -135,7 +135,7 @@ def _numbers(opened: Opened, name: str, row: int, asked: Asked) -> NDArray[Any]:
 def _layer(
     opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked, whole: list[int]
 ) -> tuple[lakebed.Tensor, Asked]:
-    """Return the tensor with the smallest stored copies that are fine enough, and the request in their coordinates."""
+    """Return the tensor of the smallest stored copies that are fine enough, and the request in their coordinates."""
     part = _part(whole, asked)
     for name in reversed(layers(opened, tensor.key)):
         layer: lakebed.Tensor = opened.ds[name]
@@ -158,7 +158,7 @@ def _layer(
 
 
 def _of_jpeg(opened: Opened, tensor: lakebed.Tensor, row: int, asked: Asked) -> Picture | None:
-    """Decode a JPEG file, or tiles, no larger than shown; return None for files that must be decoded as a whole."""
+    """Decode a JPEG file, or tiles, at the displayed size; return None for files that must be decoded as a whole."""
     sample = item(tensor, row, asked.frame)
     shape = shape_of(sample)
     rows, columns = part = _part(shape, asked)
@@ -289,7 +289,7 @@ def _encoded(pixels: NDArray[Any], asked: Asked, size: tuple[int, int] | None = 
 
 
 def _windowed(pixels: NDArray[Any], low: float | None, high: float | None) -> NDArray[np.uint8]:
-    """Return values as bytes, scaled between limits or their extremes; floats from 0 to 1 keep that range."""
+    """Return values as bytes: `low` becomes 0, `high` 255; None stands for the limit that :func:`_limits` returns."""
     if pixels.dtype == np.bool_:
         pixels = pixels.astype(np.uint8) * np.uint8(255)
     if pixels.dtype == np.uint8 and low is None and high is None:
@@ -303,7 +303,7 @@ def _windowed(pixels: NDArray[Any], low: float | None, high: float | None) -> ND
 
 
 def _limits(pixels: NDArray[Any]) -> tuple[float, float]:
-    """Return the smallest and largest finite value; 0 and 1 for floats between these."""
+    """Return the smallest and largest finite value; for floats that are all between 0 and 1, return 0 and 1."""
     is_float = pixels.dtype.kind == "f"
     numbers = pixels[np.isfinite(pixels)] if is_float else pixels
     least, most = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)

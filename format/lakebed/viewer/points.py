@@ -24,15 +24,15 @@ Floats = NDArray[np.float32]
 def points(tensor: lakebed.Tensor) -> tuple[Floats, int, float]:
     """Return a row of numbers for each sample, NaN for missing ones.
 
-    Vectors of more than three numbers are projected on the two axes of their largest variance; for labels and other
-    numbers, the first of each sample is taken.
+    Vectors of more than three numbers are projected on the two axes of their largest variance; of labels and other
+    numbers, the first number of each sample is taken.
 
     Returns
     -------
     values
         Shape (rows, axes).
     step
-        Distance between the samples of the tensor that are read.
+        Distance between the samples that are read: every `step`-th sample of the tensor.
     share
         Part of the variance along the axes; 1 without a projection.
 
@@ -75,7 +75,7 @@ def plane(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def _pieces(tensor: lakebed.Tensor, step: int, axes: int) -> Iterator[Floats]:
-    """Read samples at a fixed distance, some at a time: shape (rows, axes)."""
+    """Read every `step`-th sample, some at a time: shape (rows, axes)."""
     length = step * max(1, _PIECE // axes)
     for start in range(0, len(tensor), length):
         yield _rows(tensor[start : min(len(tensor), start + length) : step], axes)

@@ -74,7 +74,7 @@ class Answers:
         self._kept: dict[tuple[int, str], Answer] = {}
 
     def answer(self, opened: Opened, text: str) -> Answer:
-        """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` those of the parent process.
+        """Answer a query; ``view:ID`` are the rows of a saved view, ``rows:NAME`` rows that the parent process shows.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class Answers:
         return owner, owner.ds.max_view[list(entry.load(verbose=False).sample_indices)]
 
     def _asked(self, opened: Opened, text: str) -> tuple[Opened | None, Any]:
-        """Return the version of a query's rows, None for several, and a view or a result."""
+        """Return the version whose rows a query returns (None for several versions), and the view or result."""
         found, others = self._queried(opened.ds, text)
         is_view = isinstance(found, lakebed.Dataset)
         of = (found.storage.url, found.pending_commit_id) if is_view else found.relation.origin()

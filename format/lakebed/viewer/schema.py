@@ -134,7 +134,7 @@ def _pairs(given: Any) -> list[list[int]]:
 def _over(one: Mapping[str, Any], bases: Iterable[Mapping[str, Any]]) -> str | None:
     """Return the images over which annotations are drawn: the images of the same group, else the first images.
 
-    Both have an item for each picture: sequences, or annotations for each frame of a video.
+    Sequences of annotations belong to sequences of images; any annotations may belong to a video, frame by frame.
     """
     if one["kind"] not in _DRAWN or one["name"] == _SPLIT:
         return None

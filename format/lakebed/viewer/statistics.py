@@ -53,7 +53,7 @@ def of_answer(answer: Answer, name: str) -> dict[str, Any]:
 
 
 def of_tensor(tensor: lakebed.Tensor, name: str, rows: NDArray[np.int64] | None) -> dict[str, Any]:
-    """Return the statistics of a tensor, for some rows or all; of many rows, an even sample is read."""
+    """Return the statistics of a tensor, for some rows or all; of many rows, evenly spaced ones are read."""
     # A tensor may be shorter than other tensors: leave out rows beyond its end.
     rows = None if rows is None else rows[rows < len(tensor)]
     total, kind = len(tensor) if rows is None else len(rows), kind_of(tensor)
@@ -114,7 +114,7 @@ def _numbers(values: NDArray[Any], name: str, stored: Any) -> dict[str, Any]:
 def _histogram(
     numbers: NDArray[np.float64], counts: NDArray[np.int64], *, is_whole: bool
 ) -> dict[str, Any] | None:
-    """Return the bars of a histogram of sorted numbers; bars of whole numbers cover equally many values."""
+    """Return the bars of a histogram of sorted numbers; for integers, each bar covers the same number of integers."""
     low, high, bins = float(numbers[0]), float(numbers[-1]), _MOST_BINS if len(numbers) > 1 else 1
     if is_whole:
         width = math.ceil((high - low + 1) / _MOST_BINS)

@@ -1,8 +1,8 @@
 """The list of a dataset's saved views, `queries.json`, and its changes, which are safe beside other writers.
 
-3.9.52 reads the list, edits it and writes it back unconditionally while it holds `queries.lock`. So a change here takes
-that lock too, with the same file layout and the same lifetime, and then replaces the list by a conditional put, which
-fails if a writer whose lock has expired changes the list.
+Deep Lake 3.9.52 reads the list, edits it and writes it back unconditionally while it holds `queries.lock`. So a change
+here takes that lock too, with the same file layout and the same lifetime, and then replaces the list by a conditional
+put, which fails if a writer whose lock has expired changes the list.
 """
 
 from __future__ import annotations

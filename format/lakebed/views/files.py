@@ -4,9 +4,9 @@ file                              content
 version_control_info.json         the root version only
 dataset_meta.json                 the tensor
 dataset_info.json                 the entry of the view in the list
-dataset_diff                      a changed info
+dataset_diff                      records that the info changed
 VDS_INDEX/tensor_meta.json        uint64, one number for each row of the view
-VDS_INDEX/commit_diff             a created tensor
+VDS_INDEX/commit_diff             records that the tensor was created
 VDS_INDEX/chunks_index/unsharded  chunks
 VDS_INDEX/tiles_index/unsharded   no tiles
 VDS_INDEX/chunks/<id>             the row numbers, in the order of the view

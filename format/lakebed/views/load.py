@@ -193,5 +193,5 @@ def follow(data: Session, entry: SavedView, location: Location) -> Opened:
 
 
 def _root(location: Location) -> str:
-    """Return the bucket, or an empty text for this machine."""
+    """Return the bucket of an address, or an empty text for a path on this machine."""
     return "" if location.scheme in ("file", "mem") else location.path.partition("/")[0]

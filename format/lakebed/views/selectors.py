@@ -78,7 +78,7 @@ def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: boo
         If a selector is invalid, or ``is_single`` is true and ``rows`` does not have exactly one row.
     """
     if is_single and len(rows) != 1:
-        raise FormatError(f"a view of one row has the numbers of {len(rows)}")
+        raise FormatError(f"a view of one row lists {len(rows)} row numbers")
     chain: RowSelector = int(rows[0]) if is_single else tuple(rows.tolist()) if pad else _selector(rows)
     return Index((chain,), () if not inside else (tuple(_parsed(inside)),))
 

@@ -32,7 +32,7 @@ STEP = 1 << 20
 """Bytes written by one call; they fit into the second-level cache of a processor."""
 
 MOST = 8
-"""Maximum number of full chunks that wait for names; encoding the samples of several takes as long as of one."""
+"""Maximum number of full chunks that wait for names: naming several chunks takes as long as naming one."""
 
 xxh3 = xxhash.xxh3_64_intdigest
 
@@ -139,7 +139,7 @@ class EarlyChunk:
         return self._size
 
     def put(self, value: NDArray[Any]) -> EarlySample | None:
-        """Copy a contiguous sample into the file; if that fails, return None and take no more, but keep all samples."""
+        """Copy a contiguous sample into the file; if that fails, return None, and refuse further samples."""
         if not self._is_whole:
             return None
         self._is_whole = False  # an error or an interrupt may end this method halfway
@@ -212,7 +212,7 @@ class EarlyChunk:
             self._is_whole = True
 
     def samples(self) -> list[NDArray[Any]]:
-        """Return all samples where they lie in the file of a chunk that is full.
+        """Return all samples of a chunk that is full, as arrays in its memory-mapped file.
 
         Raises
         ------
@@ -273,8 +273,8 @@ class EarlySample:
 class EarlyChunks:
     """The early chunks of one tensor, one after the other.
 
-    Each begins at the start of a chunk. If encoded samples wait that will share a chunk with the next arrays, those
-    arrays wait in memory until that chunk is full.
+    An early chunk never continues a chunk that was begun in memory: if encoded samples already wait for their chunk,
+    the next arrays wait in memory until that chunk is full.
 
     Parameters
     ----------
@@ -299,8 +299,8 @@ class EarlyChunks:
         Parameters
         ----------
         soon
-            The samples will have to be encoded soon for another reason; encoding is cheaper at the end of a chunk than
-            in its middle.
+            True if the samples must be encoded soon for another reason, which is cheaper at the end of a chunk than in
+            its middle.
         """
         chunk = self._chunk
         if chunk is None:

@@ -55,7 +55,7 @@ def check_tensor_name(name: str) -> None:
     Raises
     ------
     InvalidTensorNameError
-        With the reason.
+        If the name is not allowed; the message gives the reason.
     """
     _check(name, "tensor", InvalidTensorNameError)
     base = name.rpartition("/")[2]
@@ -71,7 +71,7 @@ def check_group_name(name: str) -> None:
     Raises
     ------
     InvalidTensorGroupNameError
-        With the reason.
+        If the name is not allowed; the message gives the reason.
     """
     _check(name, "group", InvalidTensorGroupNameError)
 

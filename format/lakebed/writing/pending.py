@@ -1,4 +1,4 @@
-"""Samples that wait to be packed into chunks: new ones as blocks, changes of packed ones as edits. Pure.
+"""Samples that wait to be packed into chunks: new samples as blocks, changes of packed samples as edits. Pure.
 
 Forking blocks or edits copies no samples. Edits are collected so that each chunk is rewritten once.
 """

@@ -1,6 +1,6 @@
 """Rewrite the chunks that edits touch, and only those: splices of samples -> a plan for the new chunk table.
 
-A chunk that becomes small is merged with a neighbour (FORMAT.md 6.4), a large one is cut; the format allows every
+A chunk that becomes small is merged with a neighbour (FORMAT.md 6.4), a large chunk is cut; the format allows every
 packing. New chunks get new ids, so that the chunks of published versions never change.
 """
 
@@ -93,7 +93,7 @@ class _Repacking:
             self.plan.append((first, stop))
 
     def _leave(self, at: int) -> None:
-        """Move to sample ``at``, in this chunk or the first of the next."""
+        """Move to sample ``at``, which is in the current chunk or is the first sample of the next chunk."""
         self._at = at
         last = self._table.ids.last
         if at > int(last[self._row]):
@@ -164,7 +164,7 @@ def compacted(
     write: Write,
     size: Callable[[int], int],
 ) -> Plan:
-    """Merge neighbouring small chunks into the fewest chunks of up to ``limit`` bytes; ``size`` returns a chunk's."""
+    """Merge neighbouring small chunks into the fewest chunks of up to ``limit`` bytes; ``size`` returns their sizes."""
     sizes = [
         0 if table.samples(row) == 0 or table.first(row) in tiled else size(row) for row in range(len(table))
     ]

@@ -30,12 +30,12 @@ def fresh(size: int) -> NDArray[np.uint8]:
 
 
 def into_page(buffer: NDArray[np.uint8], place: int) -> int:
-    """Return where in a buffer the memory begins that has the same offset in its page as a place in a file."""
+    """Return the first position in a buffer whose offset in its memory page is that of file position ``place``."""
     return int((place - buffer.__array_interface__["data"][0]) % PAGE)
 
 
 def placed(size: int, place: int, allocate: Allocate) -> NDArray[np.uint8]:
-    """Return a buffer with the same offset in its page as a place in a file, which the kernel copies fastest."""
+    """Return a buffer whose offset in its memory page is that of file position ``place``: it is copied fastest."""
     found = allocate(size + PAGE)
     start = into_page(found, place)
     return found[start : start + size]
@@ -50,7 +50,7 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def replaced(old: Block, at: SampleNumbers, new: Block, allocate: Allocate = fresh) -> Block | None:
-    """Replace the samples at some places by one new sample each; return None if nothing would change."""
+    """Replace the samples with the numbers ``at`` by one new sample each; return None if nothing would change."""
     shapes = _replaced_shapes(old, at, new)
     source, added = old.joined(), new.joined()
     if isinstance(old.sizes, int) and _are_all(new.sizes, old.sizes):
@@ -92,7 +92,7 @@ def _same_shapes(old: Shapes, new: Shapes) -> bool:
 
 
 def without(old: Block, at: SampleNumbers, allocate: Allocate = fresh) -> Block:
-    """Remove the samples at some places."""
+    """Remove the samples with the numbers ``at``."""
     kept = np.ones(old.count, np.bool_)
     kept[at] = False
     shapes = old.shapes[kept] if isinstance(old.shapes, np.ndarray) else old.shapes

@@ -23,14 +23,16 @@ from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, rep
 MANY = 1024
 
 Change = Callable[[int, int, SampleNumbers, Block], Block | None]
-"""Function of (start and end in the new samples, places in the chunk, old samples of the chunk).
+"""Function of (start and end in the new samples, positions in the chunk, old samples of the chunk).
 
 It returns the new samples of the chunk, or None if the chunk does not change.
 """
 
 
 def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int, SampleNumbers]]:
-    """Return the chunks that hold samples: (row of the table, start and end of its part of ``rows``, places inside).
+    """Return (row of the table, start, end, positions in the chunk) for each chunk with samples in ``rows``.
+
+    The samples of the chunk are ``rows[start:end]``.
 
     Raises
     ------

@@ -124,7 +124,7 @@ def check_new_tensor(schema: Snapshot, name: str, companions: Iterable[str]) -> 
     Raises
     ------
     InvalidTensorNameError, TensorAlreadyExistsError, TensorGroupAlreadyExistsError
-        With the name that is taken or invalid.
+        If a name is taken or invalid; the message gives the name.
     """
     check_tensor_name(name)
     for taken in (name, *parents(name), *companions):
@@ -137,12 +137,12 @@ def check_new_tensor(schema: Snapshot, name: str, companions: Iterable[str]) -> 
 
 
 def check_new_group(schema: Snapshot, name: str) -> None:
-    """Refuse a group whose name is impossible or taken.
+    """Refuse a group whose name is not allowed or taken.
 
     Raises
     ------
     InvalidTensorGroupNameError, TensorAlreadyExistsError, TensorGroupAlreadyExistsError
-        With the name that is taken or invalid.
+        If a name is taken or invalid; the message gives the name.
     """
     check_group_name(name)
     for taken in (name, *parents(name)):
@@ -327,7 +327,7 @@ def _settings(
             rest[key] = value
         elif key == STRICT and kind.name == "class_label":
             if not isinstance(value, bool):
-                raise TensorMetaInvalidHtypeOverwriteValue(f"{STRICT} is True or False, not {value!r}")
+                raise TensorMetaInvalidHtypeOverwriteValue(f"{STRICT} must be True or False, not {value!r}")
             if value:  # if false, leave the key out, as tensors of 3.x do
                 info[key] = True
         else:

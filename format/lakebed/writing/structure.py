@@ -53,7 +53,7 @@ def without(meta: DatasetMeta, keys: Iterable[str]) -> DatasetMeta:
 
 
 def is_inside(name: str, group: str) -> bool:
-    """Return whether a tensor or group lies in a group, or is that group."""
+    """Return whether a tensor or group is in a group, or is that group."""
     return name == group or name.startswith(f"{group}/")
 
 

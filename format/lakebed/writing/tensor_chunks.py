@@ -1,6 +1,6 @@
 """The chunks of one tensor of a version in the making: read, pack, pack again, and keep them until they are written.
 
-New samples wait as encoded blocks, changed ones as edits of packed chunks; *packing* turns both into chunks.
+New samples wait as encoded blocks, changed samples as edits of packed chunks; *packing* turns both into chunks.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from lakebed.writing.pending import Blocks, PendingEdits, Splice
 from lakebed.writing.repack import compacted, replan
 from lakebed.writing.replace_samples import Allocate, fresh
 
-# A small last chunk is merged into the next one if that at least halves the bytes still to be merged: then each byte
-# is rewritten a logarithmic number of times, and a tensor has few small chunks.
+# A last chunk of at most this size is packed again with pending samples, unless it is more than twice as large as they
+# are: then each byte is rewritten a logarithmic number of times, and a tensor has few small chunks.
 _SMALL_TAIL = 1_000_000
 
 Read = Callable[[TensorState, int], bytes | memoryview]
@@ -62,7 +62,7 @@ class TensorChunks:
     state
         The tensor as published, or as created.
     folder
-        Id of the draft's version: where new chunks go.
+        Id of the draft's version, whose folder receives new chunks.
     read
         Reads a chunk back, published or not.
     spill
@@ -222,7 +222,7 @@ class TensorChunks:
         for key in [k for k in self.new_chunks if k not in mine]:
             self.packed_bytes -= sum(map(len, self._own_chunks().pop(key)))
 
-    # -- what waits ------------------------------------------------------------------------------------------------
+    # -- pending samples and edits -----------------------------------------------------------------------------------
 
     @property
     def pending_bytes(self) -> int:
@@ -340,7 +340,7 @@ class TensorChunks:
             return None
         waiting = sum(b.nbytes for b in self.pending)
         if self._codec is not None and size:
-            # The limit counts uncompressed bytes, but this size is compressed: estimate it by the samples that wait.
+            # The limit counts uncompressed bytes, but this size is compressed: estimate it from the pending samples.
             samples = sum(b.count for b in self.pending)
             size = max(size, waiting * table.samples(row) // max(samples, 1))
         if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:

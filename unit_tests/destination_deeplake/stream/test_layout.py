@@ -146,7 +146,7 @@ def test_keys_inside_of_objects_have_tensors_of_their_own(dataset: lakebed.Datas
 
 def test_choices_for_columns_that_the_source_does_not_have_are_told(dataset: lakebed.Dataset) -> None:
     _, notes = put(dataset, plan({"a": INT}, chosen=[ColumnChoice("b", dtype="int8")]))
-    assert notes == ["the configuration speaks of column 'b', which the source does not have"]
+    assert notes == ["the configuration names column 'b', which the source does not have"]
 
 
 def test_missing_numbers_are_nan_in_old_rows_and_in_new_ones(dataset: lakebed.Dataset) -> None:

@@ -127,7 +127,7 @@ def test_rows_that_another_key_makes_one_are_told_of(tmp_path: Path) -> None:
     assert [
         text
         for text in warnings([writer], {})
-        if "3 rows are gone because a newer one has the same key" in text
+        if "3 rows were removed because a newer row has the same key" in text
     ]
     writer.commit("done")
     assert [row["id"] for row in table(tmp_path / "s")] == [3]

@@ -339,7 +339,7 @@ def test_an_interrupted_truncate_goes_on_in_the_same_generation(tmp_path: Path) 
     assert first.durable == 1
     assert column(tmp_path / "users", "id") == [1]
     second = sync(tmp_path, truncate(5), {"id": 3})
-    assert "going on with 1 rows of an interrupted sync" in second.notes[0]
+    assert "continuing with 1 rows of an interrupted sync" in second.notes[0]
     assert second.was_swapped
     assert column(tmp_path / "users", "id") == [2, 3]
     assert generation_of(tmp_path / "users") == 5

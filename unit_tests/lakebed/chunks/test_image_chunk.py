@@ -248,7 +248,7 @@ def test_the_header_is_compared_before_the_file_is_decoded(monkeypatch: pytest.M
     """A shape table that cannot be right costs no decoding."""
     data = file_of(pack([block(images([(3, 4, 3), (5, 2, 3)]))], canvas()))
     monkeypatch.setattr(Image, "decode", lambda *_: pytest.fail("decoded"))
-    with pytest.raises(FormatError, match="its images take"):
+    with pytest.raises(FormatError, match="its images, the first of shape"):
         parse_chunk(changed(data, 0, 1, 50), 2, canvas())
 
 

@@ -207,7 +207,7 @@ def test_rotating_keeps_what_works(web: str) -> None:
     assert "previous" not in plain(named("k").grant().values)  # type: ignore[arg-type]
     run("rotate", "k", "--back")
     assert (authorization("k"), "previous" in held("k")) == ("old", False)
-    assert "nothing was kept" in run("rotate", "k", "--back", status=1).output
+    assert "no earlier credentials" in run("rotate", "k", "--back", status=1).output
     run("rotate", "k", given=header("new"))
     run("test", "k", web)
     assert (authorization("k"), "previous" in held("k")) == ("new", False)

@@ -128,14 +128,14 @@ def test_pictures_become_files(lake: Path, tmp_path: Path) -> None:
         assert mask.size == (64, 42)
     (out / "photo-000000.jpg").write_bytes(b"mine")
     refused = run(lake, "--images", out, "-t", "photo", ok=False)
-    assert "photo-000000.jpg is there already" in refused
+    assert "photo-000000.jpg exists already" in refused
     assert "--overwrite" in refused
     assert (out / "photo-000000.jpg").read_bytes() == b"mine"
     listed = json.loads(run(lake, "--images", out, "-t", "photo", "--overwrite", "--json"))
     assert listed == [str(out / "photo-000000.jpg")]
     assert (out / "photo-000000.jpg").read_bytes() == jpeg()
     assert "no tensor holds pictures" in run(lake, "--images", out, "-t", "note", ok=False)
-    assert "--overwrite is for --images" in run(lake, "--overwrite", ok=False)
+    assert "--overwrite needs --images" in run(lake, "--overwrite", ok=False)
 
 
 def test_names_of_tensors_lead_nowhere_else(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_names_of_tensors_lead_nowhere_else(tmp_path: Path) -> None:
         ds[name].append(np.zeros((2, 2, 3), "u1"))
     ds.close()
     out = run(tmp_path / "ds", "--images", tmp_path / "out", "--overwrite", ok=False)
-    assert "a_b-000000.png is there already" in out
+    assert "a_b-000000.png exists already" in out
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a_b-000000.png"]
 
 

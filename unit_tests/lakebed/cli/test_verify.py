@@ -91,7 +91,7 @@ def test_golden_datasets_are_sound(golden: Path, monkeypatch: pytest.MonkeyPatch
     for expected in sorted(golden.glob("*.expected.json")):
         report = found(str(expected).removesuffix(".expected.json"), "--deep")
         assert report["sound"], (expected.name, report["damage"])
-        left_over = [note for note in report["notes"] if "left over" in note["message"]]
+        left_over = [note for note in report["notes"] if "unused" in note["message"]]
         assert len(left_over) == (1 if expected.name.startswith("f19") else 0)
 
 
@@ -197,7 +197,7 @@ def test_dangling_versions_are_noted(path: Path) -> None:
     report = found(path)
     assert report["sound"]
     notes = {str(note["version"] or note["key"]): note["message"] for note in report["notes"]}
-    assert "left over" in notes[lost]
+    assert "unused" in notes[lost]
     assert "lakebed gc" in notes["versions/" + "cd" * 20]
 
 

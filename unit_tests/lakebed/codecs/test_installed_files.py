@@ -169,4 +169,4 @@ def test_what_is_listed_as_refused_is_refused() -> None:
         with pytest.raises(LakebedError) as caught:
             pytest.fail(f"{name} has the shape {lakebed.read(path).shape}")
         if "/DICOMDIR" in name:
-            assert "the DICOM file has no picture, such as a directory" in str(caught.value)
+            assert "the DICOM file has no picture; it may be a directory" in str(caught.value)

@@ -180,13 +180,13 @@ def test_every_name_of_the_module_is_here_or_says_what_to_use(deeplake: Any) -> 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("import deeplake.core.vectorstore.deep_memory", "inside of VectorStore"),
-        ("from deeplake.core.vectorstore import vector_search", "inside of VectorStore"),
+        ("import deeplake.core.vectorstore.deep_memory", "internal to VectorStore"),
+        ("from deeplake.core.vectorstore import vector_search", "internal to VectorStore"),
         ("from deeplake.util.remove_cache import get_base_storage", "ds.storage"),
         ("import deeplake.integrations.mmdet", "torch_dataset"),
         ("from deeplake.util.exceptions import NoSuchError", "no such exception"),
         ("import deeplake.whatever", r"dir\(deeplake\)"),
-        ("from deeplake.util import whatever", "inside"),
+        ("from deeplake.util import whatever", "internal"),
     ],
 )
 def test_an_import_that_fails_says_what_to_use(deeplake: Any, line: str, told: str) -> None:
@@ -212,7 +212,7 @@ def test_constants_are_those_of_3x(deeplake: Any) -> None:
     from deeplake.constants import FIRST_COMMIT_ID, GB  # type: ignore[import-not-found]
 
     assert (GB, FIRST_COMMIT_ID) == (1_000_000_000, "firstdbf9474d461a19e9333c2fd19b46115348f")
-    with pytest.warns(UserWarning, match="nothing reads it"):
+    with pytest.warns(UserWarning, match="lakebed does not read it"):
         deeplake.constants.SPINNER_ENABLED = False
     with pytest.raises(KeyError, match="botocore"):
         deeplake.config["s3"] = object()

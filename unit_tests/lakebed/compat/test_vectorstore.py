@@ -198,7 +198,7 @@ def test_versions_are_those_of_the_dataset(store: VectorStore) -> None:
         (lambda store: store.search(embedding=[1, 0, 0, 0], distance_metric="cosine"), "distance_metric"),
         (lambda store: store.search(embedding=[1, 0, 0, 0], deep_memory=True), "service"),
         (lambda store: store.search(embedding=[1, 0, 0, 0], k=0), "at least 1"),
-        (lambda store: store.search(embedding=[1, 0, 0, 0], query="SELECT *"), "stands alone"),
+        (lambda store: store.search(embedding=[1, 0, 0, 0], query="SELECT *"), "a query or an embedding"),
         (lambda store: store.search(filter=7), "dictionary of values"),
         (lambda store: store.search(filter={}, query="SELECT *"), "one of"),
         (lambda store: store.delete(), "one of"),
@@ -209,7 +209,7 @@ def test_versions_are_those_of_the_dataset(store: VectorStore) -> None:
             lambda store: store.add(
                 text=["a"], metadata=[{}], embedding=[[1, 0, 0, 0]], embedding_data=["a"]
             ),
-            "too",
+            "not both",
         ),
         (lambda store: store.add(rate_limiter={"enabled": True}, text=["a"]), "rate_limiter"),
     ],

@@ -201,7 +201,7 @@ def test_broken_links(ds: lakebed.Dataset, files: Path, tmp_path: Path) -> None:
     (files / "30.png").write_bytes(b"no picture")
     with pytest.raises(LinkMissingError, match=r"row 11") as caught:
         lakebed.materialize(ds, tmp_path / "copy", progressbar=False)
-    assert "the same call goes on" in caught.value.__notes__[0]
+    assert "the same call continues" in caught.value.__notes__[0]
     broken = lakebed.materialize(ds, tmp_path / "copy", ignore_errors=True, progressbar=False)
     assert [(link.tensor, link.row) for link in broken] == [("photo", 11), ("photo", 30)]
     copy = lakebed.load(tmp_path / "copy")

@@ -160,11 +160,11 @@ def test_settings_of_a_cloud_pass_through(nothing_known: Path) -> None:
         ('provider = "no-such"', "known are: aws-secretsmanager, aws-ssm"),
         ('provider = "aws-secretsmanager"', "need a secret_id"),
         ('provider = "aws-ssm"\nparameter = ""', "need a parameter"),
-        ("provider = 5", "provider of credentials is text"),
-        ('a = "b"\nttl = 0', "ttl of the credentials 'k' is a number of seconds"),
-        ('a = "b"\nttl = "x"', "ttl of the credentials 'k' is a number of seconds"),
-        ('a = "b"\nurls = "s3://b"', "urls of the credentials 'k' is a list of addresses"),
-        ('a = "b"\nurls = ["b"]', "urls of the credentials 'k' is a list of addresses"),
+        ("provider = 5", "provider of credentials must be text"),
+        ('a = "b"\nttl = 0', "ttl of the credentials 'k' must be a number of seconds above 0"),
+        ('a = "b"\nttl = "x"', "ttl of the credentials 'k' must be a number of seconds above 0"),
+        ('a = "b"\nurls = "s3://b"', "urls of the credentials 'k' must be a list of addresses"),
+        ('a = "b"\nurls = ["b"]', "urls of the credentials 'k' must be a list of addresses"),
     ],
 )
 def test_entries_that_make_no_sense(nothing_known: Path, entry: str, what: str) -> None:

@@ -153,7 +153,7 @@ def test_settings_may_follow_the_framework(ds: lakebed.Dataset, monkeypatch: pyt
 def test_queries_choose_rows_and_give_weights(ds: lakebed.Dataset) -> None:
     assert xs(ds.dataloader().query("select * where x > 30").batch(2)) == list(range(4, ROWS))
     assert set(xs(ds.dataloader().sample_by("max_weight(x > 30: 5)").batch(2))) <= set(range(4, ROWS))
-    with pytest.raises(InvalidOperationError, match="comes before sample_by"):
+    with pytest.raises(InvalidOperationError, match="call query before sample_by"):
         ds.dataloader().sample_by("x").query("select *")
     with pytest.raises(InvalidOperationError, match="computes columns"):
         ds.dataloader().query("select x + 1 as y")

@@ -77,7 +77,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.n.extend(pa.array([1, 2**40])), "1099511627776 does not fit int32"),
     (lambda ds: ds.n.append(np.zeros((2, 2), "i4")), "expected to be 1, actual length is 2: (2, 2)"),
     (lambda ds: ds.n.extend([4, 2**40]), "1099511627776 does not fit int32"),
-    (lambda ds: ds.n.extend(5), "a column of samples must be an array or a list, not one int"),
+    (lambda ds: ds.n.extend(5), "a column of samples must be an array or a list, not a single int"),
     (lambda ds: ds.f.append(1e300), "1e+300 does not fit float32"),
     (lambda ds: ds.lab.append(1.5), "1.5 does not fit uint32"),
     (lambda ds: ds.lab.append(-1), "-1 does not fit uint32"),

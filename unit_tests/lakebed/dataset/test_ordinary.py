@@ -167,7 +167,7 @@ def test_one_item_for_a_whole_sequence_is_refused(ds: Dataset) -> None:
 def test_a_part_of_items_of_other_shapes_is_refused(ds: Dataset) -> None:
     x = ds.create_tensor("x", htype="sequence")
     x.append([np.ones((2, 2), np.int64), np.ones((3, 2), np.int64)])
-    with pytest.raises(SampleUpdateError, match="name one of them"):
+    with pytest.raises(SampleUpdateError, match="one item at a time"):
         x[0][:2][:, 0] = 7
     assert all((item == 1).all() for item in x[0].numpy(aslist=True))
 

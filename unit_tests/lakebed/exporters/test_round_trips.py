@@ -193,7 +193,7 @@ def test_tensors_of_different_lengths_are_told(tmp_path: Path) -> None:
     report = lakebed.export_to("parquet", ds, tmp_path / "out", progressbar=False)
     assert report.written == 3
     ((where, reason),) = report.problems
-    assert (where, "7 rows the first 3" in reason) == ("long", True)
+    assert (where, "only 3 of its 7 rows" in reason) == ("long", True)
     alone = lakebed.export_to("parquet", ds[["long"]], tmp_path / "alone", progressbar=False)
     assert (alone.written, alone.problems) == (7, [])
 

@@ -112,7 +112,7 @@ def test_what_lacks_boxes_or_classes_or_agrees_with_nothing_is_told(tmp_path: Pa
     ds.delete_tensor("more")
     ds.what[0] = [1]
     report = lakebed.export_to("yolo", ds, tmp_path / "out", progressbar=False)
-    assert report.left_out == [(0, "where has 2 objects, and the labels are 1")]
+    assert report.left_out == [(0, "where has 2 objects, and the row has 1 labels")]
     ds.delete_tensor("where")
     with pytest.raises(ExportError, match="bbox"):
         lakebed.export_to("yolo", ds, tmp_path / "more", progressbar=False)

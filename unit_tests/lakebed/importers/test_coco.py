@@ -144,7 +144,7 @@ def test_only_the_groups_that_are_asked_for_are_imported(coco: Path) -> None:
     assert words.dataset.file.text() == ["b.jpg", "a.jpg"]
     told = [problem for problem in words.problems if "none of these annotation files" in problem.reason]
     assert [problem.where for problem in told] == ["val2026/ü.jpg"]
-    with pytest.raises(IngestionError, match="no annotations 'instance'; there are: captions, instances"):
+    with pytest.raises(IngestionError, match="no annotations 'instance'; it has: captions, instances"):
         lakebed.import_from("coco", coco, dry_run=True, only=["instance"])
 
 

@@ -67,10 +67,10 @@ def test_a_generator_that_has_begun_is_read_to_its_end() -> None:
 
 
 def test_columns_that_are_none_are_told() -> None:
-    with pytest.raises(IngestionError, match=r"several lengths: \{'a': 1, 'b': 2\}"):
+    with pytest.raises(IngestionError, match=r"differ in length: \{'a': 1, 'b': 2\}"):
         lakebed.from_dict({"a": [1], "b": [1, 2]})
     for wrong in (1, "ab", {"x": 1}):
-        with pytest.raises(IngestionError, match=r"one row is a list of one dictionary"):
+        with pytest.raises(IngestionError, match=r"pass one row as a list of one dictionary"):
             lakebed.from_rows({"a": wrong})
 
 
@@ -276,7 +276,7 @@ def test_load_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(load("imagefolder", data_dir="photos")) == 2
     assert load("lake").to_dict() == {"a": [4]}
     assert load("t.csv").a.tolist() == [1, 2]
-    with pytest.raises(IngestionError, match=r"split=None is not a split of data_files: train"):
+    with pytest.raises(IngestionError, match=r"split=None is not a split of data_files; splits: train"):
         load("csv", data_files={"train": "t.csv"})
     with pytest.raises(IngestionError, match=r"ingest_huggingface\(datasets\.load_dataset\('imdb'\), dest\)"):
         load("imdb")

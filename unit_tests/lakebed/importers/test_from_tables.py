@@ -254,7 +254,7 @@ def test_what_cannot_be_stored_leaves_no_dataset() -> None:
 
 def test_wrong_arguments_are_told() -> None:
     table = pa.table(COLUMNS)
-    with pytest.raises(IngestionError, match="first argument is where the dataset is made"):
+    with pytest.raises(IngestionError, match="first argument must be the address of a new dataset"):
         lakebed.from_arrow(table, table)  # type: ignore[arg-type]
     with pytest.raises(IngestionError, match="second argument, not str"):
         lakebed.from_arrow(table, "x")  # type: ignore[arg-type]

@@ -274,7 +274,7 @@ def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_s
     monkeypatch.setattr(tempfile, "tempdir", str(photos / "nowhere"))
     report = imported("folder", photos)
     assert (report.written, report.skipped, report.file) == (6, 11, None)
-    assert "there is no list of all of them" in str(report)
+    assert "a list of all of them could not be written" in str(report)
     assert len(report.dataset.info["imports"][0]["left_out"]) == 11
 
 

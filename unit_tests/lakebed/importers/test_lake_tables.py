@@ -118,7 +118,7 @@ def test_an_iceberg_table_comes_in_at_any_snapshot(catalog: Any, tmp_path: Path)
             assert ds.info["imports"][-1]["about"] == {"snapshot": str(first)}
     assert recognised(Source.of(folder))[0].name == "iceberg"
     assert ids(imported("iceberg", folder, key=["id"]).dataset) == [1, 2, 3]
-    with pytest.raises(IngestionError, match=f"no snapshot 'none': .*{first}"):
+    with pytest.raises(IngestionError, match=f"no snapshot 'none'; snapshots: .*{first}"):
         imported("iceberg", folder, snapshot="none")
     with pytest.raises(IngestionError, match="does not exist"):
         imported("iceberg", "iceberg://shop/db.missing")

@@ -187,7 +187,7 @@ def test_an_item_that_the_importer_does_not_reckon_with_costs_its_own_row(
 
 def test_a_format_that_there_is_not_names_auto() -> None:
     result = CliRunner().invoke(main, ["import", "photos", "lake"])
-    assert "no importer for 'photos'; auto finds out the format. There are: bcolz" in result.output
+    assert "no importer for 'photos'; auto detects the format. There are: bcolz" in result.output
 
 
 # -- COCO -----------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_categories_as_programs_write_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"category_id": 99}, "annotation 11: category_id 99 is not one of the categories'"),
+        ({"category_id": 99}, "annotation 11: category_id 99 is not the id of a category"),
         ({"bbox": [1, 2, 3]}, "annotation 11: bbox is [1, 2, 3], not four numbers"),
         (
             {"segmentation": [[1, 1, 2]]},

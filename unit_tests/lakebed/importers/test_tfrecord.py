@@ -204,7 +204,7 @@ def test_objects(tmp_path: Path) -> None:
     names = ds.labels.info["class_names"]
     assert [names[one] for one in ds.labels[2].numpy()] == ["cat", "dog", "cat"]
     assert report.skipped == 1
-    assert "not those of 1 boxes" in report.left_out[0]["reason"]
+    assert "values for 1 boxes" in report.left_out[0]["reason"]
     plain = load(tmp_path / "val.record", objects=False).dataset
     assert plain["image/object/bbox/xmin"][0].numpy().tolist() == [0, np.float32(0.1)]
     assert len(plain) == 4

@@ -217,7 +217,7 @@ def test_train_and_val_that_are_the_same_are_taken_once(tmp_path: Path) -> None:
         ("train: images\nnames: {x: a}", "not the number of a class"),
         ("train: images\nnames: {9999999999: a}", "is not between"),
         ("train: images\nnames: [a]\nkpt_shape: [1, 7]", "kpt_shape"),
-        ("train: [{}]\nnames: [a]", "names folders or lists"),
+        ("train: [{}]\nnames: [a]", "must name folders or lists"),
         ("train: " + "[" * 5000 + "\nnames: [a]", "cannot be read"),
         ("train: images\nnames: !!python/object/apply:os.system [ls]", "cannot be read"),
     ],

@@ -170,7 +170,7 @@ def test_a_damaged_chunk_of_a_head_loses_its_samples_only(storage: MemoryStorage
     (key,) = [key for key, _ in storage.list(head + "x/chunks/")]  # all rows, as short tails are merged
     flip(storage, key)
     report = repair(storage, apply=True)
-    assert [step.rows for step in report.steps if "of the parent version" in step.message] == [(0, 19)]
+    assert [step.rows for step in report.steps if "from the parent version" in step.message] == [(0, 19)]
     assert [(step.tensor, step.rows, step.lost_rows) for step in report.steps if step.lost_rows] == [
         ("x", (20, 21), 2)
     ]
@@ -191,7 +191,7 @@ def test_damage_in_a_commit_is_told_and_stays(storage: MemoryStorage) -> None:
     storage.delete(shared)
     report = repair(storage, apply=True)
     assert {step.version for step in report.remaining} >= {first}
-    assert all("a commit is what its id says" in step.message for step in report.remaining)
+    assert all("commits are never changed" in step.message for step in report.remaining)
     assert open_on(storage)["g/words"].numpy()[-1].tolist() == ["latest"]
     damage = verify(storage, deep=True).damage
     assert damage
@@ -418,7 +418,7 @@ def test_what_can_not_be_appended_stays_as_a_branch(storage: MemoryStorage) -> N
 
     lost = displace(storage, change)
     report = repair(storage, apply=True)
-    assert {step.tensor for step in report.steps if "stays as branch" in step.message} == {"x", "new"}
+    assert {step.tensor for step in report.steps if "is kept as branch" in step.message} == {"x", "new"}
     assert open_on(storage).x.numpy().ravel().tolist()[-2:] == [500, 501]
     kept = open_on(storage, f"displaced_{lost[:8]}", read_only=True)
     assert kept.x.numpy().ravel()[0] == 1234
@@ -443,7 +443,7 @@ def test_changes_that_are_no_new_rows_are_told_and_kept(storage: MemoryStorage, 
     lost = displace(storage, OTHER_CHANGES[change])
     before = branches(storage)["main"]
     report = repair(storage, apply=True)
-    assert any("stays as branch" in step.message for step in report.steps)
+    assert any("is kept as branch" in step.message for step in report.steps)
     assert branches(storage)["main"] == before
     assert f"displaced_{lost[:8]}" in branches(storage)
 

@@ -41,9 +41,7 @@ def test_a_merge_that_would_tear_rows_is_refused_unless_forced(monkeypatch: pyte
     monkeypatch.setattr(content, "along", lambda plans, steps: (plans, steps))
     ds = gone_and_changed()
     before, commits = everything(ds), ds.commits
-    with pytest.raises(
-        MergeMismatchError, match=r"'z' would no longer line up with those of 'a'.*force=True"
-    ):
+    with pytest.raises(MergeMismatchError, match=r"'z' would no longer match the rows of 'a'.*force=True"):
         ds.merge("b", conflict_resolution="ours")
     assert everything(ds) == before
     assert ds.commits == commits

@@ -146,7 +146,7 @@ def test_sql_without_the_column_says_how_to_get_it(ds: lakebed.Dataset) -> None:
 def test_names_that_are_taken(ds: lakebed.Dataset) -> None:
     ds.create_tensor("row_id", dtype="int64")
     ds.row_id.extend(range(8))
-    with pytest.raises(InvalidInputError, match="a tensor has the name 'row_id'"):
+    with pytest.raises(InvalidInputError, match="are both called 'row_id'"):
         ds.to_duckdb(row_ids=True).fetchall()
     assert len(ds.to_duckdb(["x"], row_ids=True).fetchall()) == 8
     named = lakebed.empty("mem://duckdb-names", overwrite=True)

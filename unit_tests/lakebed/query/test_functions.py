@@ -122,7 +122,7 @@ def test_now_is_the_moment_of_the_query(ds: lakebed.Dataset) -> None:
     [
         ("lpad(t, 100000)", "texts of up to 65,536 characters"),
         ("repeat(t, 100000000000)", "texts of up to 65,536 characters"),
-        ("lpad(t, 5, '')", "LPAD fills with text"),
+        ("lpad(t, 5, '')", "LPAD needs a text to fill with"),
         ("split_part(t, '', 1)", "needs a text to split at"),
         ("regexp_replace(t, '(', 'x')", "REGEXP_REPLACE"),
         ("date_add('day', 1.5, at)", "whole number"),

@@ -164,9 +164,9 @@ def test_wrong_values_are_told(ds: lakebed.Dataset) -> None:
     with pytest.raises(QueryError, match=r"2 parameters .*, and 1 values") as caught:
         prepared.run("cat")
     assert caught.value.kind == "arity"
-    with pytest.raises(QueryError, match="values 1: the query has 2 parameters"):
+    with pytest.raises(QueryError, match="set 1 of the values: the query has 2 parameters"):
         prepared.run_many([["cat", 1], ["cat", 1, 2]])
-    with pytest.raises(QueryError, match="values 1: there is no class 'cow'"):
+    with pytest.raises(QueryError, match="set 1 of the values: there is no class 'cow'"):
         prepared.run_many([["cat", 1], ["cow", 1]])
     with pytest.raises(QueryError, match="parameter 2: a query has no values of type object"):
         prepared.run("cat", object())
@@ -263,7 +263,7 @@ def test_prepared_queries_know_the_names_of_their_values(ds: lakebed.Dataset) ->
     assert "x > 1" in ds.explain("SELECT * WHERE x > $a", {"a": 1})
     with pytest.raises(QueryError, match="in order or by their names, not both"):
         prepared.run(1, low=1)
-    with pytest.raises(QueryError, match=r"values 1: no value was given for \$high"):
+    with pytest.raises(QueryError, match=r"set 1 of the values: no value was given for \$high"):
         prepared.run_many([{"low": 1, "high": 2, "self": 1}, {"low": 1}])
     with pytest.raises(QueryError, match=r"no value was given for \$low"):
         prepared.explain(analyze=True)

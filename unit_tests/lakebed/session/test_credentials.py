@@ -78,7 +78,7 @@ def test_names_are_declared_and_renamed(ds: lakebed.Dataset, place: Path) -> Non
     with pytest.raises(ValueError, match="one of new_creds_key or managed must be provided"):
         ds.update_creds_key("B")
     for bad in (5, None, ""):
-        with pytest.raises(ValueError, match="a credentials key is text"):
+        with pytest.raises(ValueError, match="a credentials key must be text"):
             ds.add_creds_key(bad)  # type: ignore[arg-type]
 
 

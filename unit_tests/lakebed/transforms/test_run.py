@@ -281,7 +281,7 @@ def test_in_place_refuses_rows_that_would_not_match_the_others(make: Make) -> No
     def twice(row: Any, out: Any) -> None:
         out.a.extend([row.a.numpy()] * 2)
 
-    with pytest.raises(InvalidOutputDatasetError, match="left tensor 'b' with its 6"):
+    with pytest.raises(InvalidOutputDatasetError, match="none for tensor 'b', which keeps 6"):
         twice().eval(ds, skip_ok=True, progressbar=False)
     assert rows(ds) == [(i, str(i)) for i in range(6)]
 
@@ -443,7 +443,7 @@ def test_arguments_that_contradict_are_refused(make: Make) -> None:
         functions.pair().eval([1], ds, num_workers=-1)
     with pytest.raises(UnsupportedParameterException, match=r"did you mean 'num_workers'\?"):
         functions.pair().eval([1], ds, num_worker=2)
-    with pytest.raises(InvalidOutputDatasetError, match="is a dataset, not list"):
+    with pytest.raises(InvalidOutputDatasetError, match="must be a dataset, not list"):
         functions.pair().eval([1])
     with pytest.raises(ValueError, match="inplace"):
         functions.plus_one().eval(ds, checkpoint_interval=1)

@@ -107,7 +107,7 @@ def test_columns_of_other_libraries_and_of_results(ds: lakebed.Dataset) -> None:
 def test_a_column_that_does_not_fit_leaves_nothing(ds: lakebed.Dataset) -> None:
     before = ds.column_names
     for wrong in ([1, 2], range(21), np.zeros((3, 20))):
-        with pytest.raises(InvalidInputError, match=r"values for the 20 rows of column 'new'"):
+        with pytest.raises(InvalidInputError, match=r"values cannot fill the 20 rows of column 'new'"):
             ds["new"] = wrong
     with pytest.raises(IngestionError, match="row 19: 'new' is of type object"):
         ds["new"] = [1] * 19 + [object()]
@@ -122,7 +122,7 @@ def test_a_column_that_does_not_fit_leaves_nothing(ds: lakebed.Dataset) -> None:
     with pytest.raises(InvalidOperationError, match="cannot be called on a Dataset view"):
         ds[:5]["new"] = lambda row: 1
     empty = lakebed.empty(f"mem://change-{next(NUMBER)}")
-    with pytest.raises(InvalidInputError, match="there are no rows"):
+    with pytest.raises(InvalidInputError, match="no rows exist for this value"):
         empty["a"] = 1
     empty["a"] = [1, 2]
     assert empty["a"].tolist() == [1, 2]

@@ -240,5 +240,5 @@ def test_labels_arrays_lists_and_texts_contain_values() -> None:
     assert len(result[result["kinds"].contains("cat")]) == 2
     with pytest.raises(QueryError, match="no class is named 'bird'"):
         rows(ds["kinds"].contains("bird"))
-    with pytest.raises(InvalidInputError, match="contains takes one value: join several"):
+    with pytest.raises(InvalidInputError, match="contains takes one value: join conditions"):
         ds["kinds"].contains(["cat", "dog"])

@@ -125,7 +125,7 @@ def test_two_parts(ds: lakebed.Dataset, of: Any) -> None:
     assert [len(part) for part in rows.train_test_split(2, 0.5)] == [10, 2]
     assert [len(part) for part in rows.train_test_split(train_size=0.9)] == [18, 2]
     for wrong in ((0, None), (20, None), (0.5, 0.6), (1.0, None)):
-        with pytest.raises(InvalidInputError, match="of 20: not possible"):
+        with pytest.raises(InvalidInputError, match="20 rows cannot be split into"):
             rows.train_test_split(*wrong)
 
 
@@ -136,7 +136,7 @@ def test_parts_with_the_same_shares(ds: lakebed.Dataset) -> None:
         train, test = many.train_test_split(0.2, seed=seed, stratify="label")
         assert test["label"].value_counts() == {"a": 12, "b": 6, "c": 2}
         assert train["label"].value_counts() == {"a": 48, "b": 24, "c": 8}
-    with pytest.raises(InvalidInputError, match="leave shuffle=False out"):
+    with pytest.raises(InvalidInputError, match="omit shuffle=False"):
         ds.train_test_split(stratify="kind", shuffle=False)
 
 

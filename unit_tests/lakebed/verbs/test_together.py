@@ -104,7 +104,7 @@ def test_joins_by_other_names_and_of_everything() -> None:
     assert left.join(right, how="cross").shape == (10, 5)
     assert left.join(made(RIGHT))["x"].tolist() == []  # by all columns that both have
     assert left[:2].join(left.query("SELECT k, x * 2 AS twice"), on="k")["twice"].tolist() == [0, 4, 2]
-    with pytest.raises(InvalidInputError, match="share no column: say on="):
+    with pytest.raises(InvalidInputError, match="share no column: pass on="):
         left.join(right)
     with pytest.raises(InvalidInputError, match="how is one of inner, left"):
         left.join(right, on={"k": "key"}, how="sideways")
@@ -367,13 +367,13 @@ def test_groups_as_pandas_asks_for_them() -> None:
             "is not a reduction of a column, <built-in function max>",
         ),
         (lambda: groups.agg({"born": "mean"}), "no mean of dates and times, 'born'"),
-        (lambda: ds.groupby(ds["age"] > 30), "grouped by names of columns"),
-        (lambda: ds.groupby(lambda row: row["age"]), "grouped by names of columns"),
+        (lambda: ds.groupby(ds["age"] > 30), "groupby takes names of columns"),
+        (lambda: ds.groupby(lambda row: row["age"]), "groupby takes names of columns"),
         (lambda: ds.groupby("city").size().filter(len), "filtered by an expression or a condition"),
         (lambda: ds.join({"id": [1]}, on="id"), "of a dataset or a result, not of dict"),
-        (lambda: ds.sort(lambda row: row["age"]), "sorted by names of columns"),
-        (lambda: ds.sort(ds["age"]), "sorted by names of columns"),
-        (lambda: ds.train_test_split(0.5, stratify="city", group="id"), "not by both"),
+        (lambda: ds.sort(lambda row: row["age"]), "sort takes names of columns"),
+        (lambda: ds.sort(ds["age"]), "sort takes names of columns"),
+        (lambda: ds.train_test_split(0.5, stratify="city", group="id"), "not both"),
     ):
         with pytest.raises(InvalidInputError) as error:
             wrong()

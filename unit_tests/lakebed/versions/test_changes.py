@@ -44,7 +44,7 @@ def test_two_lines_part_below_the_last_version_in_common(
 
 def test_lines_of_different_datasets_have_nothing_in_common() -> None:
     """That is an error of the caller."""
-    with pytest.raises(ValueError, match="nothing in common"):
+    with pytest.raises(ValueError, match="no version in common"):
         fork(line("b", "a"), line("y", "x"))
 
 

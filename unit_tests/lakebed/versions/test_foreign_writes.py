@@ -344,7 +344,7 @@ def test_a_lock_file_that_is_gone_is_a_lost_lease() -> None:
         lease.acquire()
         store.objects.delete(lock_key(head_of(store)))
         virtual.advance(config.LEASE_SECONDS)
-        with pytest.raises(LeaseLost, match="gone"):
+        with pytest.raises(LeaseLost, match="is missing"):
             lease.check()
         lease.release()
 

@@ -597,7 +597,7 @@ def test_damaged_data_are_reported(disk: lakebed.Dataset) -> None:
     for name, why in (
         ("gone", "missing"),
         ("row", "row 1000000"),
-        ("single", "one row has the numbers of 2"),
+        ("single", "one row lists 2 row numbers"),
     ):
         with pytest.raises(DatasetCorruptError, match=why):
             disk.load_view(name)

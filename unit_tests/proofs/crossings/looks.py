@@ -59,7 +59,7 @@ class Out(Look):
         try:
             look("bytes")
         except Exception as error:
-            if 'stored in tiles and is no one file; pass files="arrays"' not in str(error):
+            if 'stored in tiles, not in one file; pass files="arrays"' not in str(error):
                 raise
             look("arrays")
 

@@ -75,7 +75,7 @@ def format_command(
 
 
 def _option(option: Option) -> click.Option:
-    """Return an option of a format as one of its command."""
+    """Return the option of a command that stands for an option of a format."""
     flag = f"--{option.name.replace('_', '-')}"
     if option.kind == "bool":
         declared = f"{flag}/--no-{flag[2:]}" if option.default else flag

@@ -108,7 +108,7 @@ def _more_than(command: click.Command, args: list[str]) -> bool:
 def _command(name: str, summary: str, options: list[Option]) -> click.Command:
     def call(src: str, dest: str | None, **given: Any) -> Any:
         if dest is None and not given["dry_run"]:
-            raise click.UsageError("Missing argument 'DEST'; only --dry-run does without")
+            raise click.UsageError("Missing argument 'DEST'; only --dry-run needs no DEST")
         return lakebed.import_from(name, src, dest, **given)
 
     places = [click.Argument(["src"]), click.Argument(["dest"], required=False)]

@@ -27,11 +27,11 @@ def delete(url: str, tensors: tuple[str, ...], yes: bool, large: bool, force: bo
     For example: lakebed delete photos-test --yes
     """
     if force and tensors:
-        raise click.UsageError("--force is for a whole dataset")
+        raise click.UsageError("--force deletes a whole dataset: leave out -t")
     ref = parse(url, existing=True).ref
     if ref is not None and not tensors:
         raise click.UsageError(
-            f"a dataset goes with all its versions: leave out @{ref}, or name tensors with -t"
+            f"a dataset is deleted with all its versions: leave out @{ref}, or name tensors with -t"
         )
     if tensors:
         ds = lakebed.load(url, read_only=False)

@@ -57,9 +57,9 @@ def head(
     For example: lakebed head photos:val -n 3 -t label
     """
     if overwrite and images is None:
-        raise click.UsageError("--overwrite is for --images")
+        raise click.UsageError("--overwrite needs --images")
     if as_json and as_jsonl:
-        raise click.UsageError("choose --json or --jsonl")
+        raise click.UsageError("choose --json or --jsonl, not both")
     ds = opened(url, as_of)
     names = list(tensors) or list(ds.tensors)
     damage = Damage()

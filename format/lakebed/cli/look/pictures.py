@@ -88,5 +88,5 @@ def _write(path: Path, content: bytes, *, is_free: bool) -> None:
             file.write(content)
     except FileExistsError:
         raise click.ClickException(
-            f"{path} is there already: choose another folder, or pass --overwrite"
+            f"{path} exists already: choose another folder, or pass --overwrite"
         ) from None

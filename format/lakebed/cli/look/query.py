@@ -79,7 +79,7 @@ def query(
     values: list[Any] | dict[str, Any] = [_value(text) for text in parameters]
     if named:
         if parameters:
-            raise click.UsageError("-p is for ?, and --param for $name: a query has one of them")
+            raise click.UsageError("-p is for ?, and --param for $name: a query uses only one of the two")
         values = dict(map(_pair, named))
     if explain or analyze:
         steps = ds.explain(query_string, values, analyze=analyze)

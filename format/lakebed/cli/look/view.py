@@ -50,7 +50,7 @@ def view(path: str, port: int, host: str, no_browser: bool, static: Path | None,
         say_lines(CORS)
         return
     if address is not None:
-        raise click.UsageError("--address goes with --static")
+        raise click.UsageError("--address needs --static")
     viewer = Viewer(path, "--port", str(port), "--host", host)
     say(viewer.url)
     say("Ctrl-C ends the viewer", err=True)

@@ -35,7 +35,7 @@ def views(
     if delete is not None and materialize:
         raise click.UsageError("--delete and --materialize do not go together")
     if overwrite and not materialize:
-        raise click.UsageError("--overwrite goes with --materialize")
+        raise click.UsageError("--overwrite needs --materialize")
     if delete is not None:
         _entry(writable(dataset), delete).delete()
         tell({"deleted": delete}, f"deleted view {delete}", as_json=as_json)

@@ -28,7 +28,7 @@ def repair(url: str, apply: bool, as_json: bool) -> None:
     """
     location = parse(url)
     if location.ref is not None:
-        raise click.UsageError(f"a repair is of the whole dataset: leave out @{location.ref}")
+        raise click.UsageError(f"a repair concerns the whole dataset: leave out @{location.ref}")
     report = lakebed.repair(url, apply=apply)
     if as_json:
         say_json(report.to_json())

@@ -172,7 +172,7 @@ def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...
         before = old.get(PREVIOUS)
         restored = parsed(before.reveal() if isinstance(before, Secret) else None)
         if restored is None:
-            raise click.ClickException(f"nothing was kept from before {name!r} was last rotated")
+            raise click.ClickException(f"{name!r} has no earlier credentials to restore")
         _store(name, restored, in_keyring=where == "keyring")
         say(f"{name!r} is what it was before it was last rotated")
         return
@@ -206,7 +206,7 @@ def _stored(name: str) -> tuple[str, Given]:
     provider, found = look_up(name)
     if provider not in ("file", "keyring") or not isinstance(found, Given):
         raise click.ClickException(
-            f"{name!r} comes from the {provider}, where this command changes nothing; change it there"
+            f"{name!r} comes from the {provider}, which this command cannot change; change it there"
         )
     return provider, found
 
@@ -292,7 +292,7 @@ def _ask(url: str, creds: NamedCredentials) -> None:
 
 
 def _inputs(options: tuple[str, ...], kind: str) -> Given:
-    """Return the entry from options, standard input and prompts."""
+    """Return the entry to store, made from options, standard input and prompts."""
     values = _options(options)
     if not sys.stdin.isatty():
         text = Secret(sys.stdin.read())
@@ -307,7 +307,7 @@ def _inputs(options: tuple[str, ...], kind: str) -> Given:
     found = entry(values)
     if found is None:
         raise click.UsageError(
-            "give credentials as a JSON dictionary on standard input, or say by -o where they come from"
+            "pass credentials as a JSON dictionary on standard input, or name their source by -o"
         )
     return found
 
@@ -317,10 +317,10 @@ def _options(options: tuple[str, ...]) -> dict[str, Any]:
     for option in options:
         key, equals, text = option.partition("=")
         if not equals or not key:
-            raise click.UsageError("an option has the form KEY=VALUE")
+            raise click.UsageError("an option must have the form KEY=VALUE")
         if key not in _OPEN:
             raise click.UsageError(
-                f"{key} may be secret, and others can read the command line: give it on standard input or when asked"
+                f"{key} may be secret, and others can read the command line: pass it on standard input or at the prompt"
             )
         if "://" in text and "@" in urlsplit(text).netloc:
             raise click.UsageError(f"{key} holds a password, and the command line can be read by others")
@@ -328,7 +328,7 @@ def _options(options: tuple[str, ...]) -> dict[str, Any]:
     provider = values.get("provider")
     if provider is not None and provider not in MAKERS and provider not in plugins.installed():
         raise click.UsageError(
-            f"there is no provider {provider!r}; there are: {', '.join([*MAKERS, *plugins.installed()])}"
+            f"{provider!r} is not a provider; providers: {', '.join([*MAKERS, *plugins.installed()])}"
         )
     return values
 
@@ -337,7 +337,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise click.UsageError("ttl is a number of seconds") from None
+        raise click.UsageError("ttl must be a number of seconds") from None
 
 
 def _answers(kind: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def branch(url: str, name: str | None, delete: bool, force: bool, as_json: bool)
     For example: lakebed branch photos@v1 fixes
     """
     if force and not delete:
-        raise click.UsageError("--force is for --delete")
+        raise click.UsageError("--force needs --delete")
     if name is None:
         if delete:
             raise click.UsageError("give the NAME of the branch, too")

@@ -109,7 +109,7 @@ class ColumnMethods(DatasetBase):
     def _check_all_rows(self, what: str) -> None:
         if not self._index.is_trivial:
             raise InvalidOperationError(
-                f"{what} counts the rows of the whole dataset; call it on that, not on a view"
+                f"{what} takes row numbers of the whole dataset; call it on the dataset, not on a view"
             )
 
     def update_rows(self, rows: NDArray[np.integer] | Sequence[int], columns: Mapping[str, Any]) -> None:

@@ -152,7 +152,7 @@ class CopyMethods(DatasetBase):
             self._check_changeable("materialize")
             if not self._index.is_trivial:
                 raise InvalidOperationError(
-                    "a view has no place of its own: name a destination, or call this on the dataset"
+                    "a view cannot be changed in place: name a destination, or call this on the dataset"
                 )
             links = [table.names[name] for name, state in table.states().items() if state.meta.is_link]
             return resolve_in_place(self._session, links, **how)
@@ -164,7 +164,7 @@ class CopyMethods(DatasetBase):
             return broken
         if ignore_errors:
             raise InvalidOperationError(
-                "ignore_errors goes with whole samples: materialize the rows, and select their parts in the copy"
+                "ignore_errors needs whole samples: materialize the rows, and select their parts in the copy"
             )
         self._copied_parts(table, dest, overwrite=overwrite)._session.close()  # noqa: SLF001 - of this class
         return []
@@ -207,7 +207,7 @@ class CopyMethods(DatasetBase):
         from lakebed.copying.pack import pack_everything
 
         if not self._index.is_trivial or isinstance(self._columns, dict):
-            raise TypeError("a view cannot be packed: copy it to a place of its own with copy, and pack that")
+            raise TypeError("a view cannot be packed: make a dataset of it with copy, and pack that dataset")
         self._session.flush()
         handle = pack_everything(self._session, dest, tensors, overwrite=overwrite, progressbar=progressbar)
         return type(self)(handle)

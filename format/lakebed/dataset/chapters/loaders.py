@@ -310,8 +310,7 @@ class LoaderMethods(DatasetBase):
         ----------
         lengths
             Number of rows of each view; or fractions that add up to 1, where rows left by rounding are added to the
-            first
-            views.
+            first views.
         seed
             Seed of the split; None takes that of ``lakebed.random.seed``. Without a seed the split is the same in all
             processes of a process group, and random otherwise, by the generator of PyTorch if that is imported.
@@ -324,8 +323,7 @@ class LoaderMethods(DatasetBase):
         ------
         InvalidInputError
             If the lengths do not add up to the number of rows of this dataset, or a length is negative; or if one
-            tensor is
-            empty and others are not.
+            tensor is empty and others are not.
         """
         from lakebed.loaders.draws import fresh_seed, split
         from lakebed.loaders.ranks import process_group

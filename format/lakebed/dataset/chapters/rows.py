@@ -133,7 +133,7 @@ class RowMethods(DatasetBase):
         if isinstance(index, DatasetBase):
             if index._handle is not self._handle:  # noqa: SLF001 - of this class
                 raise InvalidInputError(
-                    "the rows to remove are a view of another dataset, or of another handle on it"
+                    "the rows to remove are a view of another dataset, or of this one opened again"
                 )
             rows = index._index.padded_rows(self._table().longest)  # noqa: SLF001
             index = np.unique(np.asarray(rows, np.int64)).tolist()

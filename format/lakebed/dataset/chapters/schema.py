@@ -327,7 +327,7 @@ class SchemaMethods(DatasetBase):
         TensorDoesNotExistError
             If the tensor does not exist.
         TensorTooLargeToDelete
-            If it is above 1 GB and ``large_ok`` is false.
+            If the tensor is above 1 GB and ``large_ok`` is false.
         """
         from lakebed.session import schema as structure
 
@@ -349,7 +349,7 @@ class SchemaMethods(DatasetBase):
         TensorGroupDoesNotExistError
             If the group does not exist.
         TensorTooLargeToDelete
-            If it is above 1 GB and ``large_ok`` is false.
+            If the group is above 1 GB and ``large_ok`` is false.
         """
         from lakebed.session import schema as structure
 

@@ -162,8 +162,7 @@ class QueryMethods(DatasetBase):
             Credentials of the buckets that FROM names.
         named
             Datasets and results that FROM may name: {name: dataset}; or a function that returns the dataset of an
-            address.
-            FROM then opens datasets only through this function.
+            address. FROM then opens datasets only through this function.
 
         Returns
         -------
@@ -239,9 +238,9 @@ class QueryMethods(DatasetBase):
         Raises
         ------
         QueryError
-            If it does not fit the data.
+            If the query does not fit the data.
         QuerySyntaxError
-            If it cannot be parsed.
+            If the query cannot be parsed.
         """
         from lakebed.dataset.prepared import Prepared
         from lakebed.dataset.queries import settings

@@ -36,7 +36,7 @@ def _rows(table: Table, labels: str, files: str, *, row_ids: bool = False) -> Ar
         raise InvalidInputError(f"files is 'bytes' or 'arrays', not {files!r}")
     if row_ids and ROW_ID in table.names:
         raise InvalidInputError(
-            f"a tensor has the name {ROW_ID!r} of the column of row numbers: leave it out by tensors="
+            f"the column of row numbers and a tensor are both called {ROW_ID!r}: leave the tensor out by tensors="
         )
     return ArrowRows(table, labels == "names", files == "bytes", row_ids)
 
@@ -60,7 +60,7 @@ def _read(rows: ArrowRows) -> pa.Table:
 
 
 def _relation(rows: ArrowRows, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """Return a relation of DuckDB over rows with a column of row numbers, which is all that counting rows reads."""
+    """Return a relation of DuckDB over rows; a column of row numbers lets DuckDB count rows without other columns."""
     from lakebed.engines.arrow_dataset import LakeDataset, Shown
     from lakebed.reading.columns import frames
     from lakebed.session.columns import ROW_ID

@@ -189,7 +189,7 @@ def _drawn(row: Any, name: str, tensors: Sequence[str] | None, width: int | None
 
 
 def _over(tensors: Mapping[str, Any], image: str) -> list[str]:
-    """Return the tensors to draw over an image: those in its group, else in the first group with boxes, else in any.
+    """Return the tensors to draw over an image: all in its group, else in the first group with boxes, else in any.
 
     The importer of COCO stores image and split outside of the groups.
     """

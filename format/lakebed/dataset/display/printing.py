@@ -14,7 +14,7 @@ _RULE = "-------"
 
 
 def summary_table(tensors: Mapping[str, Any], *, named: bool = True) -> str:
-    """Return the table of ``ds.summary()``; without ``named``, that of ``tensor.summary()``: no column of names."""
+    """Return the table of ``ds.summary()``; if `named` is False, the table of ``tensor.summary()``, without names."""
     skip = 0 if named else 1
     rows = [_row(name, tensor)[skip:] for name, tensor in tensors.items()]
     headings = _HEADINGS[skip:]

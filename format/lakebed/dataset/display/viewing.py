@@ -154,7 +154,7 @@ class Viewer:
         if len(content) > _MOST_BYTES:
             told = {
                 "kind": "limit",
-                "message": f"more than {_MOST_BYTES >> 20} MiB do not go through a notebook",
+                "message": f"an answer of more than {_MOST_BYTES >> 20} MiB cannot be sent through a notebook",
             }
             return 413, {}, json.dumps({"error": told}).encode()
         return answer.status, kept, content
@@ -289,7 +289,7 @@ def _widget(viewer: Viewer, state: Mapping[str, Any], width: int | str, height: 
         import anywidget
         import traitlets
     except ModuleNotFoundError as error:
-        why = f"no port is reached here, and anywidget is missing: pip install anywidget ({error})"
+        why = f"browsers reach no port of this machine, and anywidget is missing: pip install anywidget ({error})"
         raise ModuleNotInstalledException(why) from error
 
     def text(value: int | str) -> Any:

@@ -78,7 +78,7 @@ class ChunkIds:
         FormatError
             If the length is not a whole number of rows or `last` decreases.
         LimitError
-            If a row promises more samples than one chunk may hold.
+            If a row covers more samples than one chunk may hold.
         """
         version, offset = version_prefix.split(data, _WHAT)
         width = 4
@@ -130,7 +130,7 @@ class ChunkIds:
         return tables.rows_of(self.last)
 
     def locate(self, index: int) -> Span:
-        """Chunk(s) that hold sample `index`, and its position in the first one.
+        """Return the rows of the chunks that hold sample `index`, and its position in the first chunk.
 
         Raises
         ------

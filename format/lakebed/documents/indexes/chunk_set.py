@@ -3,7 +3,7 @@
     text       comma-joined entries, no newline; empty: none
     entry      name | name:commit | name:commit:key
 
-The chunk `name` lies in the folder of `commit` (absent: this version), under the tensor `key` (absent: this
+The chunk `name` is in the folder of `commit` (absent: this version), under the tensor `key` (absent: this
 tensor).
 """
 

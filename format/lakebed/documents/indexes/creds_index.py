@@ -91,7 +91,7 @@ class CredsIndex:
         return np.repeat(self.codes, counts)
 
     def extend(self, codes: Sequence[int] | NDArray[np.integer]) -> CredsIndex:
-        """Add samples with these codes."""
+        """Return the index with more samples, which have these codes."""
         more = CredsIndex.from_codes(codes)
         if not len(self.codes) or not len(more.codes):
             return more if len(more.codes) else self
@@ -102,7 +102,7 @@ class CredsIndex:
         )
 
     def replaced(self, index: int, code: int) -> CredsIndex:
-        """Give one sample another code."""
+        """Return the index with another code for one sample."""
         if self.code(index) == code:
             return self
         values = self.values()

@@ -137,7 +137,7 @@ def read_page(data: bytes, entry: np.void) -> tuple[ChunkIds, ChunkPlaces]:
     FormatError
         If the page is damaged, or contradicts the entry.
     LimitError
-        If a chunk promises more samples than one may hold.
+        If a chunk has more samples than one chunk may hold.
     """
     header, payload = opened(checked(data, entry), PAGE)
     try:
@@ -151,7 +151,7 @@ def read_page(data: bytes, entry: np.void) -> tuple[ChunkIds, ChunkPlaces]:
 def _page(header: Mapping[str, Any], payload: memoryview, entry: np.void) -> tuple[ChunkIds, ChunkPlaces]:
     rows, nbytes = header["rows"], places_nbytes(header)
     if rows != int(entry["rows"]) or not rows:
-        raise FormatError(f"{_WHAT}: it has {rows!r:.20} chunks, its entry {int(entry['rows'])}")
+        raise FormatError(f"{_WHAT}: it has {rows!r:.20} chunks, but its entry says {int(entry['rows'])}")
     if 16 * rows + nbytes > len(payload):
         raise FormatError(f"{_WHAT}: its entries overlap")
     index = cut(payload, fields.count(header, "index", _WHAT), 16 * rows)
@@ -159,7 +159,7 @@ def _page(header: Mapping[str, Any], payload: memoryview, entry: np.void) -> tup
     limits.check("MAX_CHUNK_SAMPLES", int(counts.max()), f"{_WHAT}: samples in one chunk")
     last = np.cumsum(counts, dtype=np.uint64) - np.uint64(1)
     if not counts[0] or int(last[-1]) + 1 != int(entry["samples"]):
-        raise FormatError(f"{_WHAT}: its samples are not those of its entry")
+        raise FormatError(f"{_WHAT}: its number of samples is not the one in its entry")
     return ChunkIds(ids, last), read_places(header, payload)
 
 
@@ -217,7 +217,7 @@ def read_list(data: bytes, entry: np.void) -> Entries:
         raise FormatError(f"the list of pages is damaged: it has {len(payload)} bytes")
     entries = _entries(payload)
     if totals(entries) != (int(entry["rows"]), int(entry["samples"])):
-        raise FormatError("the list of pages is damaged: it does not add up to its entry")
+        raise FormatError("the list of pages is damaged: its totals are not those in its entry")
     return entries
 
 
@@ -314,7 +314,7 @@ def _paged_index(entry: Mapping[str, Any], payload: memoryview) -> PagedIndex:
     own: Sequence[Sequence[int]] = entry["own"]
     for first, end in own:
         if not (type(first) is int and type(end) is int and at <= first < end <= rows):
-            raise FormatError("the manifest is damaged: its runs of own chunks are none")
+            raise FormatError("the manifest is damaged: its runs of own chunks are invalid")
         at = end
     nbytes, digest = entry["index"]
     lists = fields.count(entry, "lists", "manifest")

@@ -53,14 +53,14 @@ class SequenceIndex:
         ------
         FormatError
             If the length is not a whole number of rows, `last` does not grow, or a row does not start where
-            the one before ends.
+            the previous row ends.
         """
         _, offset = version_prefix.split(data, _WHAT)
         items, start, last = tables.read(data, offset, 4, 3, _WHAT)
         tables.check_last(last, _WHAT)
         ends = start + items * tables.rows_of(last)
         if len(start) and (int(start[0]) or not np.array_equal(start[1:], ends[:-1])):
-            raise FormatError(f"{_WHAT}: a row does not start where the one before it ends")
+            raise FormatError(f"{_WHAT}: a row does not start where the previous row ends")
         if len(ends) and int(ends[-1]) > tables.LARGEST_INDEX:
             raise FormatError(f"{_WHAT}: {int(ends[-1])} items are more than the format allows")
         return cls(items, start, last)

@@ -12,7 +12,7 @@ import functools
 from lakebed.errors import FormatError
 
 FORMAT_VERSION = "3.9.52"
-"""Version that every file carries; 3.9.52 warns about newer ones and reads at most ten characters."""
+"""Version that every file carries; 3.9.52 warns about newer versions and reads at most ten characters."""
 
 PREFIX = bytes([len(FORMAT_VERSION)]) + FORMAT_VERSION.encode("ascii")
 

@@ -68,7 +68,7 @@ class Writing:
     layouts, about
         Layouts of the tensors, and the info of the dataset.
     rows, items
-        Number of rows so far, and of the items of each sequence.
+        Number of rows so far, and number of items so far of each tensor of sequences.
     kinds, nulls
         For each tensor, the kinds of its files, and the number of rows whose nulls are written.
     """

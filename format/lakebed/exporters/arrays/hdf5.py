@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Writing", "finish", "plan", "write"]
 
-# HDF5 writes the type of an array, and with it these names, into a header of at most 64 kB.
+# Limits of the names of an enumeration: HDF5 writes them, with the type of an array, into a header of at most 64 kB.
 _MOST_NAMES = 1000
 _MOST_NAME_BYTES = 32_768
 # Chunks of texts and lists hold 1,024 references to the values.
@@ -42,7 +42,7 @@ def plan(
     compression
         Compression of arrays of one shape: gzip, which everything reads, lzf, which h5py reads, or none.
     options
-        Tensors, decode and links.
+        Options ``tensors``, ``decode`` and ``links``; see :class:`ArrayOptions`.
     """
     library("h5py", "hdf5", "HDF5 files")
     return planned(
@@ -104,7 +104,7 @@ class _File:
     def _grown(
         self, name: str, more: int, shape: tuple[int, ...], dtype: Any, itemsize: int, **settings: Any
     ) -> tuple[Any, int]:
-        """Return an array with room for more rows, created if it does not exist, and the first of these rows."""
+        """Extend an array, created if it does not exist, by more rows; return it and the first new row's number."""
         array = self._file.get(name)
         if array is None:
             settings |= {"maxshape": (None, *shape), "chunks": chunk_of(shape, itemsize)}

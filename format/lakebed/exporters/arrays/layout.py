@@ -284,11 +284,13 @@ def _item(value: Any, layout: Layout) -> Any:
     if layout.kind == "text":
         text = str(value)
         if layout.ends_at_nul and "\0" in text:
-            raise ExportError("a text with a NUL, which texts of the format cannot hold")
+            raise ExportError("a text has a NUL, which texts of the format cannot hold")
         return text
     found = np.asarray(value, layout.dtype)
     if found.ndim != layout.ndim and found.size:
-        raise ExportError(f"a sample of {found.ndim} axes among those of {layout.ndim}")
+        raise ExportError(
+            f"the sample has {found.ndim} axes, but other samples of the tensor have {layout.ndim}"
+        )
     return found if found.ndim == layout.ndim else found.reshape((0,) * layout.ndim)
 
 

@@ -44,7 +44,7 @@ def plan(
     compression
         Compression of chunks: zstd, gzip or none.
     options
-        Tensors, decode and links.
+        Options ``tensors``, ``decode`` and ``links``; see :class:`ArrayOptions`.
     """
     library("zarr", "zarr", "Zarr folders")
     return planned(
@@ -57,7 +57,7 @@ def plan(
 
 
 class _Folder:
-    """A Zarr group that is written."""
+    """A Zarr group that is being written."""
 
     def __init__(self, path: str, version: int, compression: str) -> None:
         self._root = library("zarr", "zarr", "Zarr folders").open_group(path, mode="w", zarr_format=version)

@@ -212,8 +212,8 @@ def _cut(ds: Dataset, plan: ExportPlan) -> Iterator[tuple[str, str]]:
     count = ds.min_len
     for name in ds.tensors:
         if name in used and len(ds[name]) > count:
-            told = f"of its {len(ds[name]):,} rows the first {count:,} are written, which all tensors have"
-            yield name, f"{told}: those of some tensors alone go out as ds[[...]]"
+            told = f"only {count:,} of its {len(ds[name]):,} rows are written: another tensor is shorter"
+            yield name, f"{told}; export ds[[...]] to write all rows of some tensors"
 
 
 def _written(

@@ -68,7 +68,7 @@ def plan(
     taken = {*chosen, *parts.values(), "split"}
     problems = [(one, "this tensor is not written") for one in ds.tensors if one not in taken]
     if len(chosen) > 1:
-        problems += [(one, "which of the files belong to one row is not told") for one in chosen]
+        problems += [(one, "the written files do not tell which of them belong to one row") for one in chosen]
     problems += [
         (one, "the files that its links lead to are written, not the links")
         for one in chosen

@@ -38,12 +38,12 @@ def file_of(sample: Tensor) -> bytes:
     Raises
     ------
     ExportError
-        If it is not an image.
+        If an array is not an image.
     """
     if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
         try:
             found: bytes = sample.tobytes()
-        except (NotImplementedError, InvalidInputError):  # its tiles are separate files
+        except (NotImplementedError, InvalidInputError):  # the sample is stored as tiles, in separate files
             return png_of(sample.numpy())
         return found
     return png_of(sample.numpy())

@@ -172,8 +172,8 @@ def splits_of(ds: Dataset, wanted: Sequence[str] = ()) -> dict[str, NDArray[np.i
         found = {name: rows for name, rows in found.items() if len(rows)} or {"": everything}
     for name in wanted:
         if name not in found:
-            known = ", ".join(name for name in found if name) or "it has none"
-            raise ExportError(f"the dataset has no split {name!r}: {known}")
+            known = ", ".join(name for name in found if name) or "none"
+            raise ExportError(f"the dataset has no split {name!r}; splits: {known}")
     return {name: found[name] for name in wanted} if wanted else found
 
 
@@ -182,7 +182,7 @@ def _has_splits(ds: Dataset) -> bool:
 
 
 def without_splits(ds: Dataset) -> list[str]:
-    """Return all tensors except that of the splits, which become file names; if no other tensor exists, return that."""
+    """Return all tensors except that of splits, which become file names; if only that exists, return it."""
     return [name for name in ds.tensors if name != _SPLIT or not _has_splits(ds)] or list(ds.tensors)
 
 
@@ -238,7 +238,7 @@ def tensor_of(ds: Dataset, part: str, given: str | None, *htypes: str) -> str | 
     if given is not None:
         if given not in ds.tensors:
             raise ExportError(
-                f"there is no tensor {given!r} to use for {part}; the dataset has {', '.join(ds.tensors)}"
+                f"the dataset has no tensor {given!r} to use for {part}; its tensors: {', '.join(ds.tensors)}"
             )
         return given
     found = tensors_of(ds, *htypes)

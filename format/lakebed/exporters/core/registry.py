@@ -29,7 +29,7 @@ def exporters() -> dict[str, Format]:
 
 
 def exporter_of(name: str) -> Format:
-    """Return the format with a name.
+    """Return the format with this name.
 
     Raises
     ------

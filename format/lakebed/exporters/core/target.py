@@ -1,8 +1,8 @@
 """The destination of an export, which appears when all of it is written.
 
 Local files are written into a folder beside the address, which gets the name of the address at the end. In a bucket,
-files appear at once; the files that make it a data set are written last, by :meth:`Target.finish` or the exporter's
-``finish``, and all files are removed again if the export fails.
+files appear at once; files such as an index, which make the others a data set, are written last, by
+:meth:`Target.finish` or the exporter's ``finish``, and all files are removed again if the export fails.
 """
 
 # Paths are strings here, as in storage.
@@ -181,7 +181,7 @@ class Target:
             os.rmdir(self.address)
             return
         raise ExportError(
-            f"{self.shown} is there already: choose another place, or overwrite=True (--overwrite)"
+            f"{self.shown} exists already: choose another place, or overwrite=True (--overwrite)"
         )
 
     def _open_bucket(self, creds: Any) -> None:

@@ -38,7 +38,7 @@ _KEYS = frozenset(
     {*("bbox", "category_id", "segmentation", "segmentation_object", "rle_mask", "rle_object", "keypoints")}
     | {*("caption", "segment_ids", "other")}
 )
-"""Names of tensors of the importer that do not hold a number for each object."""
+"""Keys whose tensors are written by rules of their own; other tensors of a group hold a number for each object."""
 _NUMBERS = ("int64", "float64", "int32", "float32")
 
 

@@ -116,7 +116,7 @@ def plan(
     first = outlines if is_outlined else box
     if first is None or (is_pose and points is None):
         wanted = {"pose": "bbox and one of htype keypoints_coco", "detect": "bbox"}.get(chosen, "polygon")
-        raise ExportError(f"YOLO {_TASKS[chosen]} need a tensor of htype {wanted}, and the dataset has none")
+        raise ExportError(f"YOLO {_TASKS[chosen]} need a tensor of htype {wanted}, but the dataset has none")
     label = _labels(ds, labels, first)
     native = any(ds[name].info.get("task") in _TASKS for name in (box, outlines) if name)
     context = _Context(
@@ -152,7 +152,7 @@ def plan(
 
 
 def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
-    """Write the images and labels of some rows; return the highest class."""
+    """Write the images and labels of some rows; return the highest number of a class."""
     done = Written()
     highest = done.each(view, piece, lambda row, at: _write_row(row, at, piece.split, context, target))
     done.result = max(highest, default=-1)
@@ -299,7 +299,7 @@ def _boxes(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count
 
 
 def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int) -> _Values:
-    """Return the points of the objects; for fewer than three, the corners of their boxes.
+    """Return the points of the objects; for an object with fewer than three points, the corners of its box.
 
     If an object was imported as a box among polygons, its polygon is the rectangle of the box; such an object is
     written as a box again.
@@ -317,7 +317,7 @@ def _outlines(row: lakebed.Dataset, context: _Context, size: tuple[int, int], co
     for owner, all_of in zip(owners, polygons, strict=True):
         points = np.asarray(all_of)[:, :2]
         if context.task == "obb" and len(points) != 4:
-            raise ExportError(f"object {owner} has {len(points)} corners, and an oriented box has 4")
+            raise ExportError(f"object {owner} has {len(points)} corners, but an oriented box has 4")
         box = boxes[owner] if boxes is not None and owner < len(boxes) else None
         is_native = context.native and context.task == "segment"
         if is_native and box is not None and _is_rectangle_of(points, box):
@@ -363,7 +363,7 @@ def fractional_ccwh(
     boxes
         Shape (n, 4).
     coords
-        Info of the tensor about their numbers.
+        Info of the tensor: unit and form of the boxes; see :func:`as_ltwh`.
     size
         Height and width of the image.
     """
@@ -377,7 +377,7 @@ def fractional_ccwh(
 
 def _check_count(name: str, count: int, classes: int) -> None:
     if count != classes:
-        raise ExportError(f"{name} has {count} objects, and the labels are {classes}")
+        raise ExportError(f"{name} has {count} objects, and the row has {classes} labels")
 
 
 def _word(value: Any) -> str:

@@ -59,7 +59,7 @@ class _Field:
 
 @dataclass(frozen=True)
 class _Context:
-    """State of writers."""
+    """Data that all writers of an export share."""
 
     fields: Mapping[str, _Field]
     rows: int
@@ -109,7 +109,7 @@ def plan(
     """
     if rows < 1 or not 1 <= size <= _MAX_SHARD_BYTES:
         raise ExportError(
-            f"a shard has at least one row and one byte, and less than 4 GiB, not {rows} and {size}"
+            f"a shard must have at least one row and one byte, and less than 4 GiB, not {rows} and {size}"
         )
     if compression is not None and compression not in _COMPRESSIONS:
         raise ExportError(f"the compression {compression!r} is not one of {', '.join(_COMPRESSIONS)}")
@@ -189,7 +189,7 @@ def _column(name: str, tensor: lakebed.Tensor, said: Described, problems: list[t
             return _Field(f"list[{kind}]")
         return _Field("json")
     if is_file or is_drawn(tensor, said):
-        is_whole = not nulls and 0 not in tensor.meta.min_shape  # an empty sample is not a file either
+        is_whole = not nulls and 0 not in tensor.meta.min_shape  # nulls and empty samples are not files
         if said.base.startswith("image") and is_whole and kind in ("jpeg", "png", None):
             return _Field(kind or "png")
         return _Field("bytes", told={"kind": "file", "htype": said.base, "compression": kind or "png"})
@@ -241,7 +241,9 @@ def _sample(row: lakebed.Dataset, context: _Context) -> bytes:
         if one.size is None:
             sizes.append(len(data))
         elif len(data) != one.size:
-            raise ExportError(f"{name}: {len(data):,} bytes are not the {one.size:,} of {one.encoding}")
+            raise ExportError(
+                f"{name} has {len(data):,} bytes, but each value of {one.encoding} has {one.size:,}"
+            )
         values.append(data)
     if sum(map(len, values)) > _MAX_SAMPLE_BYTES:
         raise ExportError(f"the sample is larger than {_MAX_SAMPLE_BYTES:,} bytes")
@@ -260,7 +262,7 @@ def _value(tensor: lakebed.Tensor, one: _Field) -> bytes:
         if not tensor.shape or 0 in tensor.shape:
             if kind == "file":
                 return b""
-            raise ExportError("it is empty, and a file needs at least one pixel or sample")
+            raise ExportError("a file needs at least one pixel or sample, but the value is empty")
         return bytes(file_of(tensor))
     if encoding == "str":
         return str(tensor.text()).encode()
@@ -288,12 +290,12 @@ def _array(array: Any, encoding: str) -> bytes:
     if array.dtype == np.bool_:
         array = array.astype(np.uint8)
     if array.dtype != dtype:
-        raise ExportError(f"an array of {array.dtype} is none of {dtype}")
+        raise ExportError(f"an array has the dtype {array.dtype}, but its column has {dtype}")
     data: bytes = np.ascontiguousarray(array).astype(np.dtype(dtype).newbyteorder("<"), copy=False).tobytes()
     if encoding != f"ndarray:{dtype}":
         return data
     if not 1 <= array.ndim <= _MAX_AXES:
-        raise ExportError(f"an array has 1 to {_MAX_AXES} axes, not {array.ndim}")
+        raise ExportError(f"an array must have 1 to {_MAX_AXES} axes, not {array.ndim}")
     longest = max(array.shape)
     power = next(power for power in range(4) if longest < 1 << (8 << power))
     shape = np.array(array.shape, f"<u{1 << power}").tobytes()
@@ -348,5 +350,5 @@ def _digest(algorithm: str, data: bytes) -> str:
     if algorithm in hashlib.algorithms_available and not algorithm.startswith("shake_"):
         return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
     raise ExportError(
-        f"there is no hash {algorithm!r}; sha1, sha256, md5, xxh64, xxh3_128 and others are known"
+        f"the hash {algorithm!r} is unknown; sha1, sha256, md5, xxh64, xxh3_128 and others are known"
     )

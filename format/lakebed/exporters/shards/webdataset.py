@@ -38,7 +38,7 @@ _NOTHING = "null"  # suffix of the file that stands for a row without files
 
 @dataclass(frozen=True)
 class _Context:
-    """State of writers: kind and suffix by tensor (for media, the file adds its suffix), and the tensor of keys."""
+    """Data of all writers: kind and suffix by tensor (for media, the file adds its suffix), and the tensor of keys."""
 
     fields: Mapping[str, tuple[str, str]]
     key: str | None
@@ -59,12 +59,12 @@ def plan(
     tensors
         Tensors that are written; left out, all but ``split``.
     rows
-        Samples of a shard.
+        Number of samples in a shard.
     key
         Tensor of texts that are the keys of samples; left out, ``key`` if there is one, or the numbers of the rows.
     """
     if rows < 1:
-        raise ExportError(f"a shard has at least one row, not {rows}")
+        raise ExportError(f"a shard must have at least one row, not {rows}")
     if key is not None:
         tensor_of(ds, "key", key, "text")
     elif "key" in ds.tensors and ds["key"].htype == "text":
@@ -77,7 +77,7 @@ def plan(
     for name, of in described.items():
         kind = _kind(ds[name], of)
         if kind is None:
-            problems.append((name, "a sample is one file, and its rows hold several: it is left out"))
+            problems.append((name, "it is left out: its rows hold several files, but a sample has one file"))
             continue
         kinds[name] = kind
         if ds[name].is_link:

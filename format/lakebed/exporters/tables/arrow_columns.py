@@ -93,7 +93,7 @@ def planned(
     found = [_column_of(ds[name], name, problems, links) for name in chosen]
     columns = [one for one in found if one is not None]
     if not columns:
-        raise ExportError(f"no tensor fits: {problems[0][1]}")
+        raise ExportError(f"no tensor can be written: {problems[0][1]}")
     names = [one.name for one in columns]
     row = 1.0 + ds[names].size_approx() / max(1, ds.min_len)
     return ExportPlan(
@@ -156,7 +156,7 @@ def _column_of(tensor: Tensor, name: str, problems: list[tuple[str, str]], links
             described = replace(described, more={"shape": extents(tensor)})
         return ArrowColumn(name, "file", described, feature)
     if described.dtype is not None and described.dtype.startswith("complex"):
-        problems.append((name, "Arrow has no type for complex numbers: it is left out"))
+        problems.append((name, "the tensor is left out: Arrow has no type for complex numbers"))
         return None
     if described.is_chunked_file:
         described = described.decoded()
@@ -283,7 +283,7 @@ def _schema(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) -> pa.
 
 
 def _extension(one: ArrowColumn) -> dict[str, str] | None:
-    """Return the metadata of the field of an array by which ``datasets`` finds its extension type."""
+    """Return the metadata by which ``datasets`` finds the extension type of an array; None for other columns."""
     if not one.shape or one.feature is None:
         return None
     return {

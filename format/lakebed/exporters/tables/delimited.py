@@ -110,13 +110,13 @@ def _loss(tensor: Tensor) -> str | None:
     """Return what a tensor loses in a table of texts; None if it loses nothing."""
     is_one = len(tensor.meta.max_shape) <= 1 and max(tensor.meta.max_shape, default=0) <= 1
     if tensor.htype == "class_label" and is_one:
-        return f"names of classes are texts when they come back, unless they are said to be (labels={tensor.key})"
+        return f"an import takes names of classes as texts, unless labels={tensor.key} is passed"
     is_number = (
         str(tensor.base_htype or "generic") == "generic" and max(tensor.meta.max_shape, default=0) <= 1
     )
     if tensor.htype == "text" or (is_number and not tensor.is_sequence):
         return None
-    return f"{tensor.htype} is written as JSON, which comes back as text"
+    return f"{tensor.htype} is written as JSON, which an import takes as text"
 
 
 def _base(htype: str) -> str:

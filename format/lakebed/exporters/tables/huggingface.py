@@ -73,7 +73,7 @@ def plan(ds: Dataset, **options: Unpack[TableOptions]) -> ExportPlan:
     ds
         The dataset.
     options
-        Tensors and links.
+        Options ``tensors`` and ``links``; see :class:`TableOptions`.
     """
     folders = _folders(set(splits_of(ds)) - {""})
     return planned(ds, lambda columns: _Folders(ds, columns, folders=folders), **options)

@@ -51,7 +51,7 @@ def plan(ds: Dataset, *, compression: str = "zstd", **options: Unpack[TableOptio
     compression
         Compression of the columns: zstd, snappy, lz4, gzip or none.
     options
-        Tensors and links.
+        Options ``tensors`` and ``links``; see :class:`TableOptions`.
     """
     found = planned(ds, lambda columns: _Files(ds, columns, compression=compression), **options)
     most = _ROWS if any(one.how == "file" for one in found.context.columns) else _ROWS_OF_NUMBERS

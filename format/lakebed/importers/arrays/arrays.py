@@ -133,7 +133,7 @@ def planned(
     for name in (*arrays, *([rows] if rows is not None else [])):
         if name not in found.arrays:
             raise IngestionError(
-                f"{source.shown} has no array {name!r}: {', '.join(sorted(found.arrays)) or 'it has none'}"
+                f"{source.shown} has no array {name!r}; arrays: {', '.join(sorted(found.arrays)) or 'none'}"
             )
     wanted = {name: array for name, array in found.arrays.items() if not arrays or name in arrays}
     count = _length(wanted, rows)
@@ -150,7 +150,7 @@ def planned(
             continue
         kind = _kind(name, array, found)
         if kind is None:
-            problems.append(Problem(name, f"arrays of {array.dtype} have no tensor, and are left out", 0))
+            problems.append(Problem(name, f"arrays of {array.dtype} cannot be stored, and are left out", 0))
             continue
         names[name], kinds[name] = tensor_name(name, set(names.values())), kind
         tensors.append(_tensor(name, names[name], kind, array, found))
@@ -234,8 +234,8 @@ def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
     size = sum(_nbytes(part) for part in parts)
     if size > max(_SMALL, _MOST_PER_BYTE * source.nbytes):
         raise IngestionError(
-            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if that is true, name "
-            "the arrays to import, arrays=[...] (--arrays)"
+            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,} bytes: if that is true, "
+            "name the arrays to import, arrays=[...] (--arrays)"
         )
 
 
@@ -265,7 +265,9 @@ def _aside(name: str, array: Array, count: int, about: dict[str, Any], problems:
         }
         return
     told = f"{array.shape[0]:,} rows" if array.shape else "no rows"
-    reason = f"it has {told}, and others {count:,}: it is left out (import it alone, by its name)"
+    reason = (
+        f"it is left out, because it has {told}, and other arrays {count:,} (import it alone, by its name)"
+    )
     problems.append(Problem(name, reason, 0))
 
 

@@ -72,7 +72,7 @@ def _check(source: Source) -> None:
         raise IngestionError("folders of bcolz need its fork: pip install bcolz-zipline")
     if not source.is_local:
         raise IngestionError(
-            f"{source.shown}: folders of bcolz are imported from this machine: copy it here first"
+            f"{source.shown}: a folder of bcolz can be imported only from this machine: copy it here first"
         )
     for name, reason in source.left_out.items():
         raise IngestionError(f"{source.shown}: {name}: {reason}")

@@ -51,8 +51,8 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     found = recognise(source)
     if found is None:
         raise IngestionError(
-            f"{source.shown} is neither an array of Dask nor a dictionary of them: open what is stored with dask.array "
-            "(from_npy_stack, from_zarr, ...), and import that"
+            f"{source.shown} is neither an array of Dask nor a dictionary of them: to import stored arrays, open them "
+            "with dask.array (from_npy_stack, from_zarr, ...) and pass the result"
         )
     given = _arrays(source.data)
     for name, array in given.items():

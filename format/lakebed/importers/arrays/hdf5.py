@@ -129,7 +129,7 @@ def _kind(one: Any, full: str, problems: list[Problem]) -> str | None:
     elif h5py.check_ref_dtype(one.dtype) is not None or one.dtype.kind == "O":
         why = "references have no tensor"
     elif one.dtype.kind == "V" and not one.dtype.names:
-        why = "opaque values have no tensor"
+        why = "opaque values cannot be stored"
     if why:
         problems.append(Problem(full, f"{why}: it is left out", 0))
         return ""

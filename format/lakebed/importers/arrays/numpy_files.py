@@ -194,7 +194,7 @@ def _add(
     begin = file.tell()
     reason = ""
     if name in found:
-        reason = "an array of this name is there already: it is left out"
+        reason = "it is left out, because an earlier array has the same name"
     elif dtype.hasobject:
         reason = "it holds pickled objects, which are not loaded, since that would run code"
     elif any(length < 0 for length in shape):

@@ -129,7 +129,7 @@ class Stored:
         return [None if null else value for value, null in zip(values, nulls, strict=True)]
 
     def _items(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the first item of rows, and the end of the last one.
+        """Return the number of the first item of some rows, and the number after their last item.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Stored:
         return list(self._ragged(values, first, last))
 
     def _values(self, first: int, last: int) -> Any:
-        """Return the values of some items, flat."""
+        """Return the values of some items: all of main, or a flat array for each item."""
         if "offsets" not in self.beside:
             return self.main.read(first, last)
         offsets = _ascending(
@@ -182,7 +182,7 @@ class Stored:
                 continue
             shape = tuple(int(extent) for extent in shapes[at])
             if any(extent < 0 for extent in shape) or prod(shape) != flat.size:
-                raise IngestionError(f"{self.name}.shape says {shape} of {flat.size:,} values")
+                raise IngestionError(f"{self.name}.shape gives the shape {shape} for {flat.size:,} values")
             yield flat.reshape(shape)
 
 
@@ -194,7 +194,7 @@ def stored_of(name: str, said: Mapping[str, Any], array_of: Callable[[str], Arra
     said
         Attributes of the array.
     array_of
-        Function that returns the array of a name; None if there is none.
+        Function that returns the array of a name; None if no array has this name.
     """
     described = Described.from_json(said.get(KEY)) if KEY in said else None
     main = array_of(name)
@@ -268,7 +268,9 @@ def sampled_bytes(count: int, size_at: Callable[[int], int]) -> int:
 def _ascending(offsets: Any, most: int, name: str) -> NDArray[np.int64]:
     found = np.asarray(offsets).astype(np.int64)
     if not len(found) or found[0] < 0 or found[-1] > most or (np.diff(found) < 0).any():
-        raise IngestionError(f"{name} does not say where rows begin: its numbers do not ascend to {most:,}")
+        raise IngestionError(
+            f"{name} must hold the starts of rows, but its numbers do not ascend to {most:,}"
+        )
     return found
 
 

@@ -44,7 +44,7 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     check_installed("Zarr folders", "zarr", "zarr")
     if not source.is_local:
         raise IngestionError(
-            f"{source.shown}: Zarr folders are imported from this machine: copy it here first"
+            f"{source.shown}: a Zarr folder can be imported only from this machine: copy it here first"
         )
     if not source.follow_symlinks:
         _check_inside(source)
@@ -102,7 +102,9 @@ def found_in(found: Any) -> Found:
         if one.dtype.kind in "OT":
             kinds[name] = "text"
         elif one.dtype.kind == "V" and not one.dtype.names:
-            problems.append(Problem(name, f"arrays of {one.dtype} have no tensor: it is left out", 0))
+            problems.append(
+                Problem(name, f"it is left out, because arrays of {one.dtype} cannot be stored", 0)
+            )
             continue
         known[name] = Sliced(one)
     steps = {name: int(one.data.chunks[0]) for name, one in known.items() if one.shape}

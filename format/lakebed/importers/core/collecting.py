@@ -69,5 +69,5 @@ ASIDE = _Rest(_freeze, gc.unfreeze)
 
 
 def aside(rows: int | None) -> AbstractContextManager[None]:
-    """Return the context for an import of `rows` rows; a short import ends before a full collection: no pause."""
+    """Return the pause for an import of `rows` rows; a context without effect if it ends before a full collection."""
     return nullcontext() if rows is not None and rows < _MANY_ROWS else ASIDE

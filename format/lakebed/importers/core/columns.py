@@ -17,7 +17,7 @@
 Nulls stay nulls.
 """
 
-# Paths are strings here, as in storage.
+# Paths are strings in this module, as in storage.
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Wishes:
         """
         for name in self.names:
             if name not in names:
-                raise IngestionError(f"there is no column {name!r}: {', '.join(names)}")
+                raise IngestionError(f"the table has no column {name!r}; columns: {', '.join(names)}")
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def table_of(
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the storage type of an extension type: which extension types Arrow knows depends on imported packages."""
+    """Return the storage type of an extension type, since imported packages change which of these types Arrow knows."""
     if isinstance(kind, pa.UuidType):
         return pa.string()
     if isinstance(kind, pa.JsonType):
@@ -490,7 +490,7 @@ def _media_of(
 ) -> tuple[str, TensorPlan]:
     is_struct = pa.types.is_struct(kind)
     if htype not in _MEDIA:
-        raise IngestionError(f"column {name!r} was requested as {htype!r}; possible are {', '.join(_MEDIA)}")
+        raise IngestionError(f"column {name!r} cannot become {htype!r}; choose one of {', '.join(_MEDIA)}")
     if not (is_text(kind) or _is_binary(kind) or is_struct):
         raise IngestionError(f"column {name!r} of {kind} holds neither files nor paths")
     given = values.to_pylist() if values is not None else []

@@ -32,7 +32,7 @@ from lakebed.importers.core.source import Source
 from lakebed.links.read import read
 
 KINDS = ("image", "audio", "video", "dicom", "array", "json", "text", "bytes")
-"""Kinds that a user may wish."""
+"""Kinds that a user may request."""
 
 FILES = frozenset({"image", "audio", "video", "dicom"})
 """Kinds whose tensors store files."""
@@ -75,7 +75,7 @@ class KindOptions(TypedDict, total=False):
     ]
     compression: Annotated[
         str | None,
-        "Kind of image that is stored; left out, that of the images, and of most of them where they differ.",
+        "Kind of image that is stored; left out, the kind of the images with the most bytes.",
     ]
 
 
@@ -200,15 +200,13 @@ def content_of(
     Raises
     ------
     IngestionError
-        If `wish` is none of :data:`KINDS`.
+        If `wish` is not one of :data:`KINDS`.
     """
     if wish is not None and wish not in KINDS:
         raise IngestionError(f"{name} cannot be {wish!r}: kinds are {', '.join(KINDS)}")
     kind, why = (wish, "") if wish is not None else _kind(looked, texts=texts)
     if why:
-        problems.append(
-            Problem(name, f"{why}: they are stored as bytes (kinds={name}=... says otherwise)", 0)
-        )
+        problems.append(Problem(name, f"{why}: they are stored as bytes (kinds={name}=... changes that)", 0))
     form = None
     if kind in FILES:
         found = {
@@ -258,7 +256,7 @@ class Planning:
         for name in self.kinds:
             if name not in known:
                 raise IngestionError(
-                    f"{self.source.shown} has no {what} {name!r}: {', '.join(known) or 'it has none'}"
+                    f"{self.source.shown} has no {what} {name!r}; it has: {', '.join(known) or 'none'}"
                 )
 
     def free(self, column: str) -> str:

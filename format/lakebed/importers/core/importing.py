@@ -316,7 +316,7 @@ def _copied(
             return None
         raise IngestionError(
             f"{found} is copied as a whole, with its versions, to the address of a new dataset; lakebed cp copies "
-            "parts of one, and ds.extend appends its rows to another"
+            "parts of a dataset, and ds.extend appends its rows to another"
         )
     if dest is not None:
         _check_two_places(source, os.fspath(dest))
@@ -332,7 +332,7 @@ def _copied(
     report.dry_run = done.dataset is None
     if done.dataset is not None:
         report.written, report.dest = done.rows, done.dataset.path
-        report._open = lambda: done.dataset  # noqa: SLF001 - a field of its own class's
+        report._open = lambda: done.dataset  # noqa: SLF001 - a field for this module
     report.seconds = perf_counter() - started
     return report
 
@@ -404,7 +404,7 @@ class _Import:
         ds, created = self._destination(dest)
         report = self._report
         report.dest = ds.path
-        report._open = lambda: ds  # noqa: SLF001 - a field of its own class's
+        report._open = lambda: ds  # noqa: SLF001 - a field for this module
         if self._earlier.get("state") not in _OVER:
             try:
                 with aside(report.planned):
@@ -446,7 +446,7 @@ class _Import:
                 return ds, False
             if not isinstance(dest, Dataset) and ds.tensors and not how.append:
                 raise DatasetExistsError(
-                    f"a dataset is at {ds.path} already: append to it (append=True, --append), or replace it "
+                    f"a dataset exists at {ds.path} already: append to it (append=True, --append), or replace it "
                     "(overwrite=True, --overwrite)"
                 )
         plan, describe = self._plan, getattr(self._importer.functions, "describe", None)
@@ -496,8 +496,8 @@ class _Import:
                 continue
             if one.name in columns:
                 raise IngestionError(
-                    f"column {one.name!r} is the tensor {columns[one.name]!r} of {ds.path}, which an earlier "
-                    f"release named: rename it first, ds.rename_tensor({columns[one.name]!r}, {one.name!r})"
+                    f"column {one.name!r} is stored in {ds.path} as tensor {columns[one.name]!r}, as an earlier "
+                    f"release named it: rename it first, ds.rename_tensor({columns[one.name]!r}, {one.name!r})"
                 )
             created = create_tensor(ds, one)
             for start in range(0, rows, _NULLS):
@@ -541,7 +541,7 @@ class _Import:
 
         if self._plan.upsert is not None:
             if self._splits.names:
-                raise IngestionError("rows by key are of no split: import without --split, or without --key")
+                raise IngestionError("an import by key cannot have splits: omit --split, or --key")
             made = making.columns(Items(self._plan.items)[:])
             self._report.merged, done = upserted(
                 ds, made, self._plan.upsert, rekeyed=self._is_rekeyed, strict=how.strict

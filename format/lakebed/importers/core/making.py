@@ -200,7 +200,7 @@ def _tried(rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
-    """Return a function from the number of a row in an item to its split."""
+    """Return a function that returns the split of a row of an item, from the row's number in the item."""
     known: list[str] = []
 
     def of(at: int) -> str:

@@ -233,7 +233,7 @@ class ImageOptions(TypedDict, total=False):
     creds_key: Annotated[str | None, "Name of the credentials that the links need."]
     compression: Annotated[
         str | None,
-        "Kind of image that is stored; left out, that of the files, and of most of them where they differ.",
+        "Kind of image that is stored; left out, the kind of the files with the most bytes.",
     ]
 
 

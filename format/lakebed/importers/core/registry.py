@@ -66,8 +66,8 @@ def importer_of(name: str) -> Format:
     name = name if name in known else _ALSO.get(name, name)
     if name not in known:
         is_file = set("./") & set(name)
-        hint = "; the format comes before the source, and auto finds it out." if is_file else ""
-        raise IngestionError(f"no importer for {choices(name, known, hint, '; auto finds out the format.')}")
+        hint = "; the format comes before the source, and auto detects it." if is_file else ""
+        raise IngestionError(f"no importer for {choices(name, known, hint, '; auto detects the format.')}")
     return known[name]
 
 

@@ -199,7 +199,7 @@ class ImportReport:
 
     def _result(self) -> list[str]:
         rate = f" in {self.seconds:.1f} s" if self.seconds else ""
-        resumed = " (gone on after an earlier run)" if self.resumed else ""
+        resumed = " (continued after an earlier run)" if self.resumed else ""
         counts = f"{self.written:,} rows written, {self.skipped:,} left out, {self.read:,} read"
         lines = [f"  {self.dest}: {counts}{rate}{resumed}", *self._splits()]
         if self.merged:
@@ -212,7 +212,7 @@ class ImportReport:
         elif len(self.left_out) > _SHOWN:  # an earlier run left out these rows, and their file is not known
             lines.append(f"    and {len(self.left_out) - _SHOWN:,} more, in ds.info['imports']")
         if self.no_file is not None:
-            lines.append(f"  there is no list of all of them: {self.no_file}")
+            lines.append(f"  a list of all of them could not be written: {self.no_file}")
         for change, told in self.changes.items():
             lines.append(f"  changed {told['count']:,}: {change} (first {told['first']})")
         return lines + _told([problem for problem in self.problems if not problem.rows])

@@ -321,7 +321,7 @@ class Source:
         """
         size = self.files.get(name or self.name, 0)
         if size > most:
-            raise IngestionError(f"{name or self.name} of {size:,} bytes is larger than {most:,}")
+            raise IngestionError(f"{name or self.name} of {size:,} bytes is larger than the allowed {most:,}")
         return self.read(name)
 
     def json(self, name: str, most: int = MAX_DOCUMENT_BYTES) -> dict[str, Any]:
@@ -446,7 +446,7 @@ class Source:
 
     @cached_property
     def _one(self) -> Storage:
-        """The folder of a single file."""
+        """Storage of the folder that contains a single file."""
         return open_storage(parse(self.address.rpartition("/")[0], creds=self.creds))
 
     @property

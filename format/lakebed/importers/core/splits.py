@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def split_of(name: str) -> str:
-    """Return the split named by the last word in a path that names one; "" if no word does."""
+    """Return the split of a path, named by the last word in it that is the name of a split; "" if no word is one."""
     words = re.split(r"[-_./]", name.lower())
     return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
 
@@ -135,11 +135,13 @@ def chosen(text: str | Sequence[str] | Mapping[str, float] | None) -> dict[str, 
         for part in text.split("/") if isinstance(text, str) else text:
             name, equals, share = part.partition("=")
             if not name or name in found:
-                raise InvalidInputError(f"splits are train/val/test or train=0.8/val=0.2, not {text!r}")
+                raise InvalidInputError(
+                    f"splits must be given as train/val/test or train=0.8/val=0.2, not {text!r}"
+                )
             try:
                 found[name] = float(share) if equals else None
             except ValueError:
-                raise InvalidInputError(f"the share of {name} is a number, not {share!r}") from None
+                raise InvalidInputError(f"the share of {name} must be a number, not {share!r}") from None
     shares = [share for share in found.values() if share is not None]
     if shares and (len(shares) < len(found) or min(shares) <= 0 or abs(sum(shares) - 1) > _TOLERANCE):
         raise InvalidInputError(

@@ -75,7 +75,7 @@ def _publish(store: UpsertStore, waiting: list[dict[str, pa.Array]]) -> None:
     try:
         store.publish(joined)
     except TypeError as error:
-        raise IngestionError(f"the rows cannot be told apart: {error}") from error
+        raise IngestionError(f"the key cannot identify rows: {error}") from error
     store.make_room()
 
 

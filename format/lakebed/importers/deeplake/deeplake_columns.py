@@ -112,7 +112,7 @@ def columns_of(ds: Any, wanted: Sequence[str]) -> list[Column]:
 
 
 def _kind(dtype: Any) -> str:
-    """Return the kind of a type, such as ``Image`` of ``TypeKind.Image``; ``Dict`` also for structs."""
+    """Return the kind of a type, such as ``Image`` for ``TypeKind.Image``; ``Dict`` also for structs."""
     kind = str(dtype.kind).rpartition(".")[2]
     return "Dict" if kind in ("Dict", "Struct", "???") else kind
 

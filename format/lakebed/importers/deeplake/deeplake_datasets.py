@@ -66,7 +66,7 @@ def copied(
     if history and found != "a Deep Lake 3 dataset":
         if version is not None:
             raise IngestionError(
-                "history=True brings all versions, and version= one of them: give only one of them"
+                "history=True imports all versions, and version= a single one: pass only one of these arguments"
             )
         theirs = _opened(source)
         _check_columns(source, theirs, columns)
@@ -80,7 +80,7 @@ def copied(
         return None
     if columns or version is not None:
         raise IngestionError(
-            f"{found} is copied as a whole, with its versions; lakebed cp copies parts of one"
+            f"{found} is copied as a whole, with its versions; lakebed cp copies parts of a dataset"
         )
     ds = load(source.address, read_only=True, creds=source.creds)
     if dest is None:
@@ -143,11 +143,11 @@ def _check_columns(source: Source, ds: Any, columns: Sequence[str]) -> None:
     names = [column.name for column in ds.schema.columns]
     for name in columns:
         if name not in names:
-            raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(names)}")
+            raise IngestionError(f"{source.shown} has no column {name!r}; columns: {', '.join(names)}")
 
 
 def _branches_left(ds: Any) -> list[Problem]:
-    """Return the report that branches other than the open one are not imported."""
+    """Return a report of the branches that are not imported, which are all but the open one; empty if none exist."""
     others = [name for name in ds.branches.names() if name != ds.current_branch.name]
     reason = f"branches other than {ds.current_branch.name} are not imported: {', '.join(others)}"
     return [Problem("branches", reason, 0)] if others else []
@@ -186,7 +186,7 @@ def _opened(source: Source) -> Any:
         ) from error
     if not hasattr(deeplake, "open_read_only"):
         raise IngestionError(
-            f"datasets of Deep Lake 4 are opened by version 4 of its package, and version {deeplake.__version__} is "
+            f"datasets of Deep Lake 4 are opened by version 4 of its package, but version {deeplake.__version__} is "
             "installed: pip install 'deeplake>=4'"
         )
     options = {} if source.creds is None else {"creds": source.creds}

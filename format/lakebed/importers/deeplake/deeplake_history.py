@@ -112,7 +112,7 @@ def _destination(dest: Any, identity: str, *, overwrite: bool, creds: Any) -> tu
     is_begun = last.get("identity") == identity and "versions" in last
     if not is_begun or (last["state"] == "done" and len(ds.commits) >= last["versions"]):
         raise DatasetExistsError(
-            f"a dataset is at {os.fspath(dest)} already: replace it (overwrite=True, --overwrite)"
+            f"a dataset exists at {os.fspath(dest)} already: replace it (overwrite=True, --overwrite)"
         )
     if not ds.commits:
         return _destination(dest, identity, overwrite=True, creds=creds)
@@ -154,7 +154,7 @@ def _tag(ds: Dataset, theirs: Any, versions: Sequence[Any]) -> list[Problem]:
     for name in theirs.tags.names():
         commit = ids.get(theirs.tags[name].version)
         if commit is None:
-            problems.append(Problem(f"tag {name}", "its version is none of this branch", 0))
+            problems.append(Problem(f"tag {name}", "its version is not on this branch", 0))
             continue
         try:
             ds.create_tag(name, commit)
@@ -186,7 +186,7 @@ class _Change:
     advance: Callable[[int], object]
 
     def apply(self, before: _Version | None, now: _Version, operations: Sequence[str]) -> None:
-        """Change the dataset from the version before to this version."""
+        """Change the dataset from the previous version to this version."""
         columns = now.columns
         held = before.columns if before is not None else {}
         names = {name: name for name in columns if name in held} | _renamed(held, columns, operations)

@@ -164,7 +164,7 @@ def plan(
     masks
         Folder of the PNG files of panoptic segments.
     inspect
-        Annotations of each file after which no new keys are looked for.
+        Number of annotations of each file whose keys are inspected.
     plain
         With ``file``, ``image_id`` and ``image_info`` of the pictures; without, the tensors are those of Deep Lake 3.
     image_tensor
@@ -319,7 +319,7 @@ def _annotated(
 
 
 def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Return each number with the places at which it occurs."""
+    """Return each number with its positions in the list."""
     found: dict[int, list[int]] = {}
     for place, number in enumerate(numbers):
         found.setdefault(number, []).append(place)
@@ -410,7 +410,7 @@ class _Planner:
         for group in only:
             if group not in groups.values():
                 there = ", ".join(sorted(set(groups.values())))
-                raise IngestionError(f"there are no annotations {group!r}; there are: {there}")
+                raise IngestionError(f"the source has no annotations {group!r}; it has: {there}")
         found = [name for name in files if not only or groups[name] in only]
         self._is_part = len(found) < len(files)
         return found
@@ -534,7 +534,7 @@ class _Planner:
                 if key in mine:
                     raise IngestionError(f"{told} in the same file: give one of them another id")
                 raise IngestionError(
-                    f"{told} in a file before: give the files groups of their own, groups={{...}} (--groups)"
+                    f"{told} in an earlier file: give the files groups of their own, groups={{...}} (--groups)"
                 )
             mine.add(key)
 
@@ -596,7 +596,7 @@ def _looks_like_coco(source: Source, name: str) -> bool:
         if size > _HEAD_BYTES:
             file.seek(max(0, size - _HEAD_BYTES))
             keys |= set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
-    # If the file is large, only its beginning and end were searched; one of the two arrays is enough there.
+    # If the file is large, only its beginning and end were searched: one of the two keys is enough then.
     found = keys & {b"images", b"annotations"}
     return len(found) == 2 or (size > _HEAD_BYTES and bool(found))
 

@@ -381,12 +381,14 @@ def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Te
                 raise ValueError(f"bbox is {_shown(one, key)}, not four numbers")
         elif key == "category_id" and key not in reader.dtypes:
             if not _is_number(value) or value not in reader.labels:
-                raise ValueError(f"category_id {_shown(one, key)} is not one of the categories'")
+                raise ValueError(f"category_id {_shown(one, key)} is not the id of a category")
         elif key == "keypoints":
             if not _are_numbers(value) or len(value) % 3:
                 raise ValueError(f"keypoints is {_shown(one, key)}, not numbers in threes")
             if reader.dtypes[key] == "int32" and any(n != int(n) or abs(n) >= 1 << 31 for n in value):
-                raise ValueError(f"keypoints is {_shown(one, key)}, and the others are whole numbers")
+                raise ValueError(
+                    f"keypoints is {_shown(one, key)}, but those of other annotations are whole numbers"
+                )
         elif key == "caption":
             if type(value) is not str:
                 raise ValueError(f"caption is {_shown(one, key)}, not text")
@@ -422,7 +424,7 @@ def _outline_of(value: Any, size: tuple[int, int], reader: Reader) -> list[Any] 
     Raises
     ------
     LakebedError, LookupError, TypeError, ValueError
-        If the value is neither.
+        If the value is neither polygons nor a mask.
     """
     if type(value) is dict and "rle_mask" in reader.names:
         return decoded(value, size)
@@ -470,7 +472,7 @@ def _segments(
     if not found:
         return [], {}
     if len(found) > 1 or panoptic is None:
-        raise IngestionError("a picture has one panoptic annotation")
+        raise IngestionError("a picture can have only one panoptic annotation")
     for key, of in (("segments_info", list), ("file_name", str)):
         if type(found[0].get(key)) is not of:
             raise IngestionError(f"{_named(found[0])}: {key} is {_shown(found[0], key)}")

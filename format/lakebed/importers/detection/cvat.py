@@ -266,7 +266,7 @@ def _element_of(source: Source, piece: _Piece) -> Element:
     """
     size = piece.stop - piece.start
     if size > _MOST_ELEMENT_BYTES:
-        raise IngestionError(f"an element of {piece.file} has {size:,} bytes")
+        raise IngestionError(f"an element of {piece.file} is too large: it has {size:,} bytes")
     with source.open(piece.file) as file:
         file.seek(piece.start)
         return parse_xml(file.read(size), piece.file, piece.encoding)
@@ -321,7 +321,7 @@ class _Scan:
         if not path and tag != "annotations":
             raise IngestionError(f"{self._name} is not a CVAT file: its root is {tag[:40]!r}")
         if len(path) > _MOST_DEPTH:
-            raise IngestionError(f"{self._name} nests more than {_MOST_DEPTH} elements")
+            raise IngestionError(f"{self._name} nests elements more than {_MOST_DEPTH} deep")
         path.append(tag)
         if len(path) == 2 and tag == "track":
             self._track = attributes
@@ -467,7 +467,7 @@ def _points(text: str) -> list[list[float]]:
     for pair in text.strip().removesuffix(";").split(";"):
         across, comma, down = pair.partition(",")
         if not comma:
-            raise ValueError(f"{pair[:40]!r} of its points is not a point")
+            raise ValueError(f"{pair[:40]!r} in its points is not a pair of numbers")
         found.append([number_of(across, "point"), number_of(down, "point")])
     return found
 
@@ -479,7 +479,7 @@ def _mask(element: Element, of_image: _Size) -> NDArray[np.bool_]:
         number_of(side, f"image's {key}") for side, key in zip(of_image, ("height", "width"), strict=True)
     ]
     if min(sides) < 1 or any(side % 1 for side in sides) or sides[0] * sides[1] > _MOST_PIXELS:
-        raise ValueError(f"its image has no proper size: {of_image}")
+        raise ValueError(f"its image has no valid size: {of_image}")
     size = int(sides[0]), int(sides[1])
     if min(left, top, width, height) < 0 or left + width > size[1] or top + height > size[0]:
         raise ValueError("it lies outside its image")

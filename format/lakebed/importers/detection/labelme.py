@@ -144,7 +144,7 @@ def _names(source: Source, images: Images) -> list[str]:
 def _looks_like_labelme(source: Source, name: str) -> bool:
     with source.open(name) as file:
         head = file.read(_HEAD_BYTES)
-    # If the keys are sorted, "imageData" comes before "shapes".
+    # If the keys are sorted, "imageData" comes before "shapes", and its value may fill the rest of the head.
     return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
 
 
@@ -155,7 +155,7 @@ def _image_beside(name: str, images: Images) -> str | None:
 def _rows_of(
     source: Source, names: list[str], images: Images, problems: list[Problem], *, link: bool, alone: bool
 ) -> tuple[dict[str, _Row], list[str], set[str]]:
-    """Return rows by their images or JSON files, names with the suffixes of the images, and all labels.
+    """Return {image or JSON file: row}, names whose suffixes are the kinds of the images, and all labels.
 
     Parameters
     ----------

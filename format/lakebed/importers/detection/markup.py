@@ -60,7 +60,7 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(open_elements) >= _MOST_DEPTH:
-            raise IngestionError(f"{name} nests more than {_MOST_DEPTH} elements")
+            raise IngestionError(f"{name} nests elements more than {_MOST_DEPTH} deep")
         made = Element(tag, attributes)
         if open_elements:
             open_elements[-1].append(made)

@@ -66,7 +66,7 @@ def decoded(rle: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
     if min(height, width) < 1 or height * width > _MOST_PIXELS:
         raise FormatError(f"a mask of {height} x {width} pixels is empty or too large")
     if all(size) and size != (height, width):
-        raise FormatError(f"a mask is of {height} x {width} pixels, its picture of {size[0]} x {size[1]}")
+        raise FormatError(f"a mask has {height} x {width} pixels, but its picture has {size[0]} x {size[1]}")
     if isinstance(counts, str):
         return _unpacked(counts.encode(errors="replace"), height, width)
     return np.ascontiguousarray(mask_of(counts, width, height).T)
@@ -83,7 +83,7 @@ def _unpacked(counts: bytes, height: int, width: int) -> NDArray[np.bool_]:
 
 
 def _at_most(counts: bytes, height: int, width: int) -> NDArray[np.uint8] | None:
-    """Return a mask, of which the counts may fill only the first pixels; None if the counts exceed the mask."""
+    """Return the mask of counts that cover the whole mask or only its first pixels; None if they cover more."""
     try:
         found: NDArray[np.uint8] = pycocotools().decode({"size": [height, width], "counts": counts})
     except ValueError:

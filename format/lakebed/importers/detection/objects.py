@@ -361,7 +361,7 @@ class Images:
         return same[0] if len(same) == 1 else None
 
     def of_stem(self, stem: str, folder: str = "", siblings: Sequence[str] = ()) -> str | None:
-        """Return the image with a stem: in a folder, in a folder beside it, or the only such image in the source."""
+        """Return the image with a stem: in a folder, in a sibling of it, or the only one in the source; else None."""
         found = self._by_stem.get(stem, [])
         above = folder.rpartition("/")[0]
         for place in (folder, *(f"{above}/{sibling}".lstrip("/") for sibling in siblings)):

@@ -112,7 +112,9 @@ def plan(source: Source, *, classes: str | None = None, **options: Unpack[ImageO
         raise IngestionError(f"{source.shown} has no CSV files of Open Images")
     images = Images(source)
     if not images.names:
-        raise IngestionError(f"{source.shown} has no images: annotations of Open Images come without them")
+        raise IngestionError(
+            f"{source.shown} has no images: the annotations of Open Images do not contain them"
+        )
     problems: list[Problem] = []
     names, described = _names(source, tables, classes, problems)
     lines, mids = _scanned(source, tables, {stem_of(name) for name in images.names}, problems)
@@ -230,7 +232,7 @@ def _described(source: Source, name: str, shown: str, problems: list[Problem]) -
     if not mostly(len(good), len(pairs)):
         return {}
     problems += [
-        Problem(f"{shown} line {at}", f"it is no id and name of a class: {str(cells)[:80]}", 0)
+        Problem(f"{shown} line {at}", f"the line is not an id and a name of a class: {str(cells)[:80]}", 0)
         for at, cells in pairs.items()
         if at not in good
     ]
@@ -264,7 +266,7 @@ def _scanned(
             told = f"{others:,} lines are of images that are not there, the first is line {first_other}"
             problems.append(Problem(table.name, told, 0))
     if len(mids) > _MOST_CLASSES:
-        raise IngestionError(f"LabelName has {len(mids):,} values, more than {_MOST_CLASSES:,}")
+        raise IngestionError(f"LabelName has {len(mids):,} values, more than the allowed {_MOST_CLASSES:,}")
     return found, {text for mid in mids if (text := mid.decode("utf-8", "replace"))}
 
 
@@ -331,7 +333,9 @@ def _hierarchy(source: Source, problems: list[Problem]) -> Any:
 def _read(source: Source, table: _Table, lines: _Lines) -> list[tuple[int, str]]:
     """Return lines with their numbers."""
     if lines.stop - lines.start > _DOCUMENT_BYTES:
-        raise IngestionError(f"an image has {lines.stop - lines.start:,} bytes of lines in {table.name}")
+        raise IngestionError(
+            f"an image has {lines.stop - lines.start:,} bytes of lines in {table.name}, which is too much"
+        )
     with source.open(table.name) as file:
         file.seek(lines.start)
         text = file.read(lines.stop - lines.start).decode("utf-8", "replace")

@@ -190,7 +190,7 @@ class _Planner:
             yield split, rows
 
     def _listed(self, images: list[str], sets: tuple[str, ...]) -> dict[str, list[str]]:
-        """Return the images of each split of ImageSets; train, val and test count before trainval."""
+        """Return the images of each split of ImageSets; an image in train, val or test does not belong to trainval."""
         by_key = {(name.rpartition("/")[0].rpartition("/")[0], stem_of(name)): name for name in images}
         order = sets or ("Main",)
         lists = [

@@ -267,7 +267,9 @@ def reader_of(
         task = _task_of(counts, shape, tasks)
     if task == "pose":
         if shape is None:
-            raise IngestionError("poses need kpt_shape: how many points an object has, as 17,3 (--kpt-shape)")
+            raise IngestionError(
+                "poses need kpt_shape (--kpt-shape): numbers of points and of values per point, as 17,3"
+            )
         usual = {_BOX + shape[0] * shape[1]}
     else:
         shape = None
@@ -277,7 +279,7 @@ def reader_of(
 
 
 def _counts(source: Source, files: list[str], inspect: int) -> Counter[int]:
-    """Return number of numbers in a line -> number of such lines, in some label files."""
+    """Return {number of values in a line: number of such lines} for some label files."""
     found: Counter[int] = Counter()
     step = max(1, -(-len(files) // max(inspect, 1)))
     for name in files[::step]:
@@ -319,9 +321,9 @@ def _shape_of(text: str) -> tuple[int, int]:
     try:
         points, numbers = (int(part) for part in text.replace("x", ",").split(","))
     except ValueError:
-        raise IngestionError(f"kpt_shape is points,numbers as 17,3, not {text!r}") from None
+        raise IngestionError(f"kpt_shape must be points,numbers, such as 17,3, not {text!r}") from None
     if points < 1 or numbers not in (2, 3):
-        raise IngestionError(f"kpt_shape is points,2 or points,3, not {text!r}")
+        raise IngestionError(f"kpt_shape must be points,2 or points,3, not {text!r}")
     return points, numbers
 
 
@@ -352,7 +354,7 @@ def _read_labels(reader: Reader, name: str, found: _Objects) -> list[Skipped]:
 
 
 def _take(reader: Reader, words: Sequence[str], found: _Objects) -> str | None:
-    """Add the object of a line; return how it was changed.
+    """Add the object of a line; return text that says how it was changed, or None.
 
     Raises
     ------
@@ -363,7 +365,7 @@ def _take(reader: Reader, words: Sequence[str], found: _Objects) -> str | None:
     if number != int(number) or not 0 <= number <= _MOST_CLASS:
         raise ValueError(f"{words[0]} is not a class")
     if reader.names is not None and number >= len(reader.names):
-        raise ValueError(f"class {int(number)} has no name: there are {len(reader.names):,} names")
+        raise ValueError(f"class {int(number)} has no name: only {len(reader.names):,} classes have names")
     confidence = math.nan
     if reader.confidence and _has_confidence(reader, len(values)):
         confidence = values.pop()
@@ -408,7 +410,9 @@ def _take_pose(reader: Reader, values: list[float], found: _Objects) -> None:
     points, numbers = reader.kpt_shape or (0, 0)
     expected = 4 + points * numbers
     if len(values) != expected:
-        raise ValueError(f"a box and {points} points of {numbers} have {expected} numbers, not {len(values)}")
+        raise ValueError(
+            f"a box and {points} points of {numbers} numbers have {expected} numbers, not {len(values)}"
+        )
     box, rest = _box(values[:4]), values[4:]
     if numbers == 2:  # without a visibility, a point at (0, 0) is missing
         pairs = zip(rest[::2], rest[1::2], strict=True)

@@ -207,7 +207,7 @@ def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
         return _darknet(source, name, raw, told)
     entries = yaml_of(raw, name)
     if not isinstance(entries, Mapping):
-        raise IngestionError(f"{name} is not a mapping of train, val and names")
+        raise IngestionError(f"{name} must be a mapping of train, val and names")
     names = entries.get("names")
     if names is not None:
         told.names = _names(names, name, told.problems)
@@ -315,7 +315,7 @@ def _kpt_shape(value: Any, name: str) -> tuple[int, int] | None:
         or sides[1] not in (2, 3)
         or sides[0] < 1
     ):
-        raise IngestionError(f"kpt_shape in {name} is [points, 2 or 3], not {value!r}")
+        raise IngestionError(f"kpt_shape in {name} must be [points, 2 or 3], not {value!r}")
     if sides[0] > _MOST_CLASSES:
         raise IngestionError(f"kpt_shape in {name} is too large: {value!r}")
     return int(sides[0]), int(sides[1])
@@ -381,7 +381,7 @@ class _Below:
             found: list[str] = []
             for part in value if isinstance(value, list) else [value] if value else []:
                 if not isinstance(part, str):
-                    raise IngestionError(f"{split} names folders or lists of images, not {part!r}")
+                    raise IngestionError(f"{split} must name folders or lists of images, not {part!r}")
                 found += self._images_at(f"{prefix}/{part}", images, split, told)
             if found:
                 told.images[split] = found

@@ -81,7 +81,7 @@ _WRONG = (LakebedError, OSError, ValueError)
 
 
 class _Row(NamedTuple):
-    """Files of a row, named by the first, their htypes, and the class."""
+    """Files of a row, their htypes, and the class; the first file names the row."""
 
     files: Sequence[str]
     htypes: Sequence[str]
@@ -132,7 +132,7 @@ def plan(
     creds_key
         Name of the credentials that the links need.
     compression
-        Kind of image that is stored; left out, that of the files, and of most of them where they differ.
+        Kind of image that is stored; left out, the kind of the files with the most bytes.
     notes
         Texts and JSON files without another file of their stem: rows makes rows of them, skip passes them over, auto
         passes them over if they are fewer than the other rows.
@@ -227,7 +227,7 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
 
 
 def _htypes(source: Source) -> dict[str, str]:
-    """Return the htypes of the files that have one, by name."""
+    """Return {name of a file: its htype}, without files of unknown kinds."""
     found = {}
     for name in source.files:
         suffix = suffix_of(name)

@@ -221,7 +221,7 @@ class Pictures:
 
 
 def _changes(sample: Sample, found: str, kind: str, *, lossless: bool) -> Iterator[str]:
-    """Yield descriptions of what a file loses in a tensor of that kind, unless the user requested the conversion."""
+    """Yield descriptions of the losses of a file of kind `found` that a tensor stores as `kind`; none if requested."""
     if found in _SEVERAL and _is_several(sample, found):
         yield f"{found.upper()} of several frames, of which the first one is read"
     if found == kind or picture_codec(found) is None:

@@ -57,7 +57,7 @@ def ingest_coco(
     images_directory
         Folder of the pictures.
     annotation_files
-        One or several.
+        One annotation file, or several.
     dest
         Address of the new dataset, or an open dataset, to which rows are appended.
     key_to_tensor_mapping
@@ -79,7 +79,7 @@ def ingest_coco(
     progressbar
         Show a progress bar.
     shuffle
-        Rows in random order.
+        Store the rows in random order.
     num_workers
         Number of workers.
     token, connect_kwargs

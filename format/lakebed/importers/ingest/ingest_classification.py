@@ -34,7 +34,7 @@ _SHOWN = 3
 
 
 class _Image(NamedTuple):
-    """An image, its class, and the group of its set with a ``/``."""
+    """An image, its class, and the group of tensors for its set, such as ``train/``."""
 
     file: str
     label: str
@@ -81,7 +81,7 @@ def ingest_classification(
     num_workers
         Number of workers.
     shuffle
-        Rows in random order.
+        Store the rows in random order.
     token, connect_kwargs, indra
         Ignored.
     dataset_kwargs
@@ -231,7 +231,7 @@ def ingest_kaggle(
     exist_ok
         Import the files that the folder holds already, without a download.
     images_compression
-        Kind of image that is stored; ``"auto"`` is that of the files, and of most of them where they differ.
+        Kind of image that is stored; ``"auto"`` is the kind of the files with the most bytes.
     dest_creds
         Credentials of the dataset.
     kaggle_credentials

@@ -78,7 +78,7 @@ def ingest_dataframe(
     media = {column: htype for column, htype in plain.items() if htype in _MEDIA}
     if links and links != set(media):
         raise IngestionError(
-            f"columns of files are stored as links, or all as files: {', '.join(sorted(set(media) - links))} are not"
+            f"columns of files must all be links, or all files: {', '.join(sorted(set(media) - links))} are not links"
         )
     plan = dataframe.plan(
         source,
@@ -143,7 +143,7 @@ def ingest_huggingface(
     dest
         Address of the new dataset, or an open dataset, to which rows are appended.
     use_progressbar, progressbar
-        Show a progress bar, unless one of them is false: 3.x has the first, and its other functions the second.
+        Show a progress bar, unless one of the two is false; in 3.x, this function has the first, others the second.
     token, connect_kwargs
         Ignored.
     dataset_kwargs

@@ -61,7 +61,7 @@ def ingest_yolo(
     progressbar
         Show a progress bar.
     shuffle
-        Rows in random order.
+        Store the rows in random order.
     num_workers
         Number of workers.
     token, connect_kwargs

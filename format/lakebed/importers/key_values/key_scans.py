@@ -153,7 +153,7 @@ class Scan:
             self.special[key] = value
             if len(self.special) <= _MOST_ASIDE:
                 return
-            # This form has more keys than special keys could have: its entries are data.
+            # So many keys of the form of special keys, such as `__len__`, are not special: their entries are rows.
             for before in list(self.special)[:-1]:
                 self.whole.add(before, self.special[before])
             self.special = None
@@ -228,7 +228,7 @@ def scanned(
         scans.append(scan)
     if wanted is not None and not scans:
         there = ", ".join(one.name for one in found if one.name)
-        raise IngestionError(f"{name} has no database {wanted!r}: {there or 'it has one without a name'}")
+        raise IngestionError(f"{name} has no database {wanted!r}; databases: {there or 'one without a name'}")
     return scans
 
 

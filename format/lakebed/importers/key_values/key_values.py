@@ -362,7 +362,7 @@ def _entries(
         start, stop = prefix + (start or b"0"), prefix + (stop or b":")  # in ASCII, ":" follows "9"
     for entry in store.entries(database, start, stop):
         if isinstance(entry, str | Database):
-            continue  # a message was reported by the plan; a database is another part of the import
+            continue  # the plan has reported damage, which is text; a database inside this one is imported separately
         key, value = entry
         if prefix:
             key = key[len(prefix) :]
@@ -375,7 +375,9 @@ def _entries(
 
 def _made(store: Store, value: Any, column: _Column) -> Iterator[tuple[str, Any]]:
     if value.size > MOST_VALUE_BYTES:
-        raise IngestionError(f"a value of {value.size:,} bytes is longer than {MOST_VALUE_BYTES:,}")
+        raise IngestionError(
+            f"a value of {value.size:,} bytes is longer than the allowed {MOST_VALUE_BYTES:,}"
+        )
     data = store.read(value)
     if "label" not in column.tensors:
         yield column.tensors["value"], value_of(data, column.content)

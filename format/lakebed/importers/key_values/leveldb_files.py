@@ -41,14 +41,14 @@ def plan(
     Parameters
     ----------
     source
-        The folder of the database, or one of several such.
+        The folder of the database, or a folder of several databases.
     layout
         Meaning of keys such as image-0001 and label-0001: columns makes one row of both, keys makes two, auto decides
         by all keys.
     splits
         Make splits of folders that have a word train, val, test.
     options
-        Options of columns; an only column is called ``value``.
+        Options of columns; if there is only one column, it is called ``value``.
     """
     check_installed("LevelDB databases", "leveldb", "google-crc32c", "protobuf")
     folders = _folders(source)

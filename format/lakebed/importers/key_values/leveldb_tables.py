@@ -181,7 +181,7 @@ class Folder:
         total = sum(self._files[name] for name in self._logs)
         if total > _MOST_LOG_BYTES:
             raise IngestionError(
-                f"logs of {total:,} bytes are more than {_MOST_LOG_BYTES:,}: compact the database"
+                f"logs of {total:,} bytes are larger than the allowed {_MOST_LOG_BYTES:,}: compact the database"
             )
         found: dict[bytes, _Change] = {}
         for name in self._logs:
@@ -248,7 +248,7 @@ class Folder:
             taken, _ = varint(index[start : start + length], after)
             size -= taken + _TRAILER_BYTES
             if size < 0:
-                raise IngestionError(f"{name}: blocks are named more than once")
+                raise IngestionError(f"{name}: its index names blocks more than once")
             yield key[:-8], (offset, taken)
 
     def _block(self, name: str, offset: int, length: int) -> bytes:
@@ -266,7 +266,9 @@ class Folder:
             raise IngestionError("the checksum does not match")
         content, compression = data[:length], data[length]
         if compression > 1:
-            raise IngestionError(f"a block is compressed by method {compression}, and only snappy is read")
+            raise IngestionError(
+                f"a block is compressed by method {compression}, but only snappy can be read"
+            )
         limit = min(_MOST_UNPACKED * length + _LEAST_UNPACKED, _MOST_BLOCK_BYTES)
         return unsnapped(content, limit) if compression else content
 
@@ -307,7 +309,7 @@ def _manifest(data: bytes) -> tuple[list[_Table], int, int]:
                     last, at = _part(record, at)
                     found[number] = _Table(level, number, first[:-8], last[:-8])
             else:
-                raise IngestionError(f"the manifest is damaged: it has a field {tag}")
+                raise IngestionError(f"the manifest is damaged: it has the unknown field {tag}")
     if damage:
         raise IngestionError(f"the manifest is damaged: {damage[0]}")
     return [found[number] for number in sorted(found)], logs[2], logs[9]
@@ -318,7 +320,7 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, int, int]]:
     count = int.from_bytes(content[-4:], "little") if len(content) >= 4 else -1
     end = len(content) - 4 - 4 * count
     if count < 0 or end < 0:
-        raise IngestionError("the restarts of a block lie beyond it")
+        raise IngestionError("a block is too short for its restart positions")
     at, key = 0, b""
     while at < end:
         shared, at = varint(content, at)

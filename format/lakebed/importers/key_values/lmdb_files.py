@@ -63,7 +63,7 @@ def plan(
     Parameters
     ----------
     source
-        The file, or the folder that it is in, or one of several such.
+        The file, or a folder with one or more such files.
     layout
         Meaning of keys such as image-0001 and label-0001: columns makes one row of both, keys makes two, auto decides
         by all keys.
@@ -72,7 +72,7 @@ def plan(
     splits
         Make splits of files whose folders or names have a word train, val, test.
     options
-        Options of columns; an only column is called ``value``.
+        Options of columns; if there is only one column, it is called ``value``.
     """
     check_installed("LMDB files", "lmdb", "lmdb", "protobuf")
     names = _files(source)
@@ -249,7 +249,7 @@ def _opened(path: str) -> _Environment:
     import lmdb
 
     size = os.stat(path).st_size  # noqa: PTH116 - addresses are strings here
-    with suppress(ImportError, ValueError, OSError):  # the mapped file counts against the memory limit
+    with suppress(ImportError, ValueError, OSError):  # raise the memory limit, because the mapped file counts
         import resource
 
         most, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -281,7 +281,7 @@ def _database(file: _Environment, name: str) -> Any:
 
 
 def _entries(file: _Environment, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Return keys, and sizes and bytes of values, from one entry on and before a key; stop at damage."""
+    """Return keys, and sizes and bytes of values, from an entry on and up to a key (exclusive); stop at damage."""
     import lmdb
 
     database = _database(file, request["entries"])

@@ -95,7 +95,7 @@ class _Value:
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers."""
+    """Data that all workers need."""
 
     source: Source
     values: Sequence[_Value]
@@ -118,7 +118,7 @@ def plan(source: Source, *, splits: bool = True, **options: Unpack[KindOptions])
     Parameters
     ----------
     source
-        The folder of the index, or the one above those of the splits.
+        The folder of the index, or the folder above the folders of the splits.
     splits
         Make a split of each folder.
     options
@@ -213,7 +213,7 @@ def _shards(
     if config.get("encryption"):
         raise IngestionError(f"{where} of {source.shown} has encrypted chunks, which cannot be read")
     if config.get("item_loader") == "ParquetLoader":
-        raise IngestionError(f"{where} of {source.shown} is one of Parquet files: import these as parquet")
+        raise IngestionError(f"{where} of {source.shown} names Parquet files: import these as parquet")
     whole = str(config.get("compression") or "").partition(":")[0]
     if config.get("compression_level") not in (None, "", "chunk"):
         whole = ""
@@ -286,7 +286,7 @@ def _samples(
         with source.open(shard.name) as file:
             head = file.read(_HEAD.size)
         if head.startswith(b"ARROW1"):
-            raise IngestionError("it is an Arrow file of another version of LitData, which is not read")
+            raise IngestionError("it is an Arrow file of another version of LitData, which cannot be read")
         if head.startswith(_MAGIC):
             yield from _framed(source, shard, start, min(stop, shard.samples))
             return
@@ -308,7 +308,7 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
         ahead = _HEAD.size + 4 * (count + 1) + _FRAME.size * frames
         if version != 1 or count != shard.samples or ahead > size:
             raise IngestionError(
-                f"its header claims {count:,} samples in {frames:,} frames of version {version}"
+                f"its header does not fit it: {count:,} samples in {frames:,} frames of version {version}"
             )
         offsets = np.frombuffer(file.read(4 * (count + 1)), "<u4").tolist()
         table = [_FRAME.unpack(file.read(_FRAME.size)) for _ in range(frames)]
@@ -320,7 +320,9 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
             if end <= at:
                 continue
             if first > at or end > count or where + length > size or unpacked_length > _MAX_FRAME_BYTES:
-                raise IngestionError(f"the frame of samples {first:,} to {end:,} is impossible")
+                raise IngestionError(
+                    f"the frame of samples {first:,} to {end:,} has an impossible place or size"
+                )
             file.seek(where)
             end = min(stop, end)
             try:
@@ -429,7 +431,7 @@ def _stored(name: str) -> np.dtype[Any]:
 
 
 def _array(data: bytes, kind: str, suffix: str) -> NDArray[Any]:
-    """Return an array, which begins with its dtype and shape, or has one axis."""
+    """Return an array: its bytes begin with dtype and shape, except for formats without a header, of one axis."""
     names = _ARRAYS[kind]
     at, shape = 0, [-1]
     number = int(suffix) if suffix.isdecimal() else len(names)

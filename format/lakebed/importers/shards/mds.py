@@ -66,7 +66,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers."""
+    """Data that all workers need."""
 
     source: Source
     layouts: Sequence[Sequence[Column]]
@@ -90,7 +90,7 @@ def plan(source: Source, *, splits: bool = True, **options: Unpack[KindOptions])
     Parameters
     ----------
     source
-        The folder of the index, or the one above those of the splits.
+        The folder of the index, or the folder above the folders of the splits.
     splits
         Make a split of each folder.
     options
@@ -169,7 +169,7 @@ def _found_in(source: Source, *, splits: bool) -> _Found:
 
 
 def _note_descriptions(index: Mapping[str, Any], found: _Found) -> None:
-    """Note the descriptions of tensors by our exporter."""
+    """Record the descriptions of tensors that our exporter wrote into an index."""
     ours = index.get(KEY)
     tensors = ours.get("tensors") if isinstance(ours, Mapping) else None
     for name, value in tensors.items() if isinstance(tensors, Mapping) else ():
@@ -229,7 +229,7 @@ def _layout(told: Mapping[str, Any]) -> tuple[Column, ...]:
     if not 0 < len(names) == len(encodings) == len(sizes) <= _MAX_COLUMNS:
         raise IngestionError("its columns, their encodings and sizes do not fit together")
     if not all(isinstance(one, str) for one in (*names, *encodings)) or len(set(names)) < len(names):
-        raise IngestionError("a column has no name, no encoding, or the name of another")
+        raise IngestionError("a column has no name, no encoding, or the name of another column")
     return tuple(
         Column(name, encoding, count_of(size, f"the size of {name}") if size else None)
         for name, encoding, size in zip(names, encodings, sizes, strict=True)

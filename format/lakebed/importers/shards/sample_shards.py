@@ -141,12 +141,12 @@ def hashes_of(told: Any, where: str, problems: list[Problem]) -> tuple[tuple[str
 
 
 def count_of(told: Any, what: str) -> int:
-    """Return a number of an index.
+    """Return a count that an index states.
 
     Raises
     ------
     IngestionError
-        If the value is not a number of things: an integer that is not negative.
+        If the value is not a count: an integer that is not negative.
     """
     if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 1 << 62:
         raise IngestionError(f"{what} is {str(told)[:40]!r} in the index: a count was expected")
@@ -174,15 +174,13 @@ def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
             raise IngestionError(f"the compression {shard.compression!r} is unknown: {known} are known")
         if max(size, shard.nbytes) > _MAX_UNPACKED_BYTES:
             raise IngestionError(
-                f"the shard is compressed and of {shard.nbytes:,} bytes, which is more than {_MAX_UNPACKED_BYTES:,}"
+                f"the compressed shard has {shard.nbytes:,} bytes, more than the allowed {_MAX_UNPACKED_BYTES:,}"
             )
     elif size != shard.nbytes:
         problems.append(Problem(shard.name, f"it has {size:,} bytes, and {shard.nbytes:,} in the index", 0))
         shard = shard._replace(nbytes=size)
     if 4 * (shard.samples + 2) > shard.nbytes and shard.samples:
-        raise IngestionError(
-            f"{shard.nbytes:,} bytes cannot hold {shard.samples:,} samples, as the index says"
-        )
+        raise IngestionError(f"{shard.nbytes:,} bytes cannot hold the {shard.samples:,} samples in the index")
     return shard
 
 
@@ -366,7 +364,7 @@ def _read(file: BinaryIO, start: int, count: int, size: int) -> bytes:
         if len(found) == count:
             return found
         size = start + len(found)
-    raise IngestionError(f"it ends at byte {size:,}, and bytes up to {start + count:,} were expected")
+    raise IngestionError(f"it ends at byte {size:,}, but bytes up to {start + count:,} were expected")
 
 
 def _verify(hashes: Sequence[tuple[str, str]], blocks: Iterable[bytes]) -> None:

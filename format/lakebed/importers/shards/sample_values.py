@@ -156,7 +156,7 @@ def list_of(data: bytes, first: int = 0) -> list[bytes]:
     """
     count = int.from_bytes(data[first : first + 4], "little")
     if len(data) < first + 4 or 4 * count > len(data) - first - 4:
-        raise IngestionError(f"a list of {count:,} elements is not {len(data):,} bytes long")
+        raise IngestionError(f"a list of {count:,} elements cannot have {len(data):,} bytes")
     return parts_of(data[first + 4 :], [None] * count)
 
 
@@ -188,6 +188,6 @@ def pixels_of(data: bytes) -> NDArray[Any]:
     except ValueError:
         image = None
     if image is None or len(image.tobytes()) != len(raw):
-        raise IngestionError(f"{width:,} x {height:,} pixels of mode {mode} are not {len(raw):,} bytes")
+        raise IngestionError(f"{width:,} x {height:,} pixels of mode {mode} cannot have {len(raw):,} bytes")
     pixels = np.asarray(image)
     return pixels.astype(pixels.dtype.newbyteorder("="), copy=False)

@@ -1,7 +1,8 @@
 """TSV files with images in base64 and an index of the lines: images are read by ranges, or linked.
 
-``tsv_layout`` finds the files that belong together. Items are runs of rows with the places of their lines, so a row
-costs only the bytes of its lines; with ``link``, only their beginnings and ends are read.
+``tsv_layout`` finds the files that belong together; files of one role (img, label, ...) have the same columns. Items
+are runs of rows with the places of their lines, so a row costs only the bytes of its lines; with ``link``, only their
+beginnings and ends are read.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _MOST_LINE_BYTES = 1 << 30
 _HEAD_BYTES = 64 << 10  # bytes read of the first line of a file, and of lines whose image is linked
 _TAIL_BYTES = 4  # end of a line with base64: two "=" and the line break
 _MOST_LOOKED_AT = 256  # number of lines that decide the kinds of columns
-_MOST_LOOKED_AT_BYTES = 32 << 20  # limit of bytes of one such line
-_MOST_HELD = 256 << 20  # limit of bytes of all such lines together
+_MOST_LOOKED_AT_BYTES = 32 << 20  # limit of bytes of a line that decides kinds
+_MOST_HELD = 256 << 20  # limit of bytes of all lines that decide kinds
 _MOST_SNIFFED = 8  # number of files whose first lines are inspected, in a folder without an index
 
 
@@ -73,7 +74,7 @@ class _Item(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers."""
+    """Data that all workers need."""
 
     source: Source
     roles: Sequence[Role]
@@ -198,7 +199,7 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
 
 
 def _root_of(source: Source) -> tuple[Source, str | None]:
-    """Return the folder of a source, and the file that was given; None for all files."""
+    """Return the folder of a source, and the name of its file; None if the source is a folder."""
     if not source.is_file or scheme_of(source.address) in ("http", "https"):
         return source, source.name if source.is_file else None
     folder = source.link("").rpartition("/")[0] or "/"
@@ -337,7 +338,9 @@ def _take(
         return key
     name, start, stop = place
     if stop - start > _MOST_LINE_BYTES:
-        raise IngestionError(f"the line of {stop - start:,} bytes is longer than {_MOST_LINE_BYTES:,}")
+        raise IngestionError(
+            f"the line of {stop - start:,} bytes is longer than the allowed {_MOST_LINE_BYTES:,}"
+        )
     media = [field for field in role.fields if field.how == "media"]
     is_last = stop == context.source.files[name]
     is_short = bool(

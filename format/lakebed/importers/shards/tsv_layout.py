@@ -127,7 +127,7 @@ def _names_files(value: Any) -> bool:
 
 
 def line_offsets(source: Source, name: str, problems: list[Problem]) -> Offsets:
-    """Return the first byte of each line of a file, and the size of the file at the end.
+    """Return the offset of each line of a file, and the size of the file as the last offset.
 
     If the index beside the file does not fit, the file is read.
     """
@@ -211,7 +211,7 @@ def _split_of(name: str) -> str:
 
 
 def _plain(source: Source, name: str | None, problems: list[Problem]) -> list[Tables]:
-    """Return the files of each split by their names: files of one base are a shard."""
+    """Return the files of each split by their names: files whose names have the same base are a shard."""
     bases: dict[str, dict[str, str]] = {}
     known = source.with_suffix(".tsv")
     if name is None and not known:
@@ -315,7 +315,7 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
 
 
 def _beside(source: Source, given: str, name: str) -> str:
-    """Return the file of a name in a list or description.
+    """Return the name in the source of a file that a list or description names.
 
     Raises
     ------
@@ -341,7 +341,7 @@ def _entries(source: Source, name: str) -> Mapping[str, Any]:
 
 
 def _described(source: Source, name: str) -> Tables:
-    """Return the files of a description in YAML."""
+    """Return the files that a description in YAML names."""
     entries = _entries(source, name)
     is_composite = bool(entries.get("composite"))
     tables: list[Table] = []
@@ -364,7 +364,7 @@ def _described(source: Source, name: str) -> Tables:
         raise IngestionError(f"{name} names no TSV files")
     tables.sort(key=lambda table: table.role != IMAGES)
     if tables[0].by_row:
-        raise IngestionError(f"{name} says composite, and {tables[0].shards[0]} lists no TSV files")
+        raise IngestionError(f"{name} says composite, but {tables[0].shards[0]} lists no TSV files")
     for table in tables:
         _check_shards(table, tables[0], name)
     return Tables(_split_of(name), tables, sequence, labelmap, about)

@@ -66,7 +66,7 @@ _FAILURES = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, Va
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers: the tensor of each suffix, the one of the keys, and the descriptions of tensors."""
+    """Data that workers need: the tensor of each suffix, the tensor of the keys, and the descriptions of tensors."""
 
     source: Source
     tensors: Mapping[str, str]
@@ -197,7 +197,9 @@ class _Header(tarfile.TarInfo):
         except tarfile.HeaderError as error:  # tarfile would take this error for the end of the file
             if len(buf) == tarfile.BLOCKSIZE and not any(buf):
                 raise
-            raise tarfile.ReadError(f"neither a header nor the end of the file: {error}") from error
+            raise tarfile.ReadError(
+                f"a block is neither a header nor the end of the file: {error}"
+            ) from error
         named = found.type not in (*tarfile.REGULAR_TYPES, tarfile.GNUTYPE_SPARSE)
         if (named and found.size > _MAX_NAME_BYTES) or found.size < 0:
             raise IngestionError(f"the tar file is damaged: it has a header of {found.size:,} bytes")
@@ -272,11 +274,13 @@ def _scan(source: Source, shard: str, scan: _Scan) -> list[Stretch]:
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     if member.size > _MAX_MEMBER_BYTES:
-        raise IngestionError(f"the file of {member.size:,} bytes is larger than {_MAX_MEMBER_BYTES:,}")
+        raise IngestionError(
+            f"the file of {member.size:,} bytes is larger than the allowed {_MAX_MEMBER_BYTES:,}"
+        )
     file = tar.extractfile(member)
     data = b"" if file is None else file.read()
     if len(data) != member.size:
-        raise IngestionError(f"the file has {len(data):,} of its {member.size:,} bytes")
+        raise IngestionError(f"the file has only {len(data):,} of its {member.size:,} bytes")
     return data
 
 

@@ -206,7 +206,7 @@ def is_pandas(found: Any) -> bool:
 def _of_python(source: Source, wishes: Wishes, *, nan: bool) -> PythonColumns:
     """Return the columns of a pandas data frame whose types Python knows better than Arrow.
 
-    Arrays and lists of several axes, periods and intervals, and values that Arrow refuses, such as pictures.
+    These are arrays and lists of several axes, periods and intervals, and values that Arrow refuses, such as pictures.
     """
     if not source.is_object or not is_pandas(source.data):
         return PythonColumns(0, ())

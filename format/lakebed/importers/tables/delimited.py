@@ -375,7 +375,7 @@ def _check_last(source: Source, name: str, style: _Style, batch: pa.RecordBatch)
 
 @contextmanager
 def _hinted(name: str, style: _Style) -> Iterator[None]:
-    """Add advice to errors of a file in another encoding."""
+    """Add advice to errors that occur if a file is in another encoding."""
     try:
         yield
     except (pa.ArrowInvalid, UnicodeError) as error:

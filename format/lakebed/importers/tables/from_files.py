@@ -118,7 +118,9 @@ def load_dataset(
         how = _BUILDERS.get(name, name)
         if isinstance(found, Mapping):
             if split is None or split not in found:
-                raise IngestionError(f"split={split!r} is not a split of data_files: {', '.join(found)}")
+                raise IngestionError(
+                    f"split={split!r} is not a split of data_files; splits: {', '.join(found)}"
+                )
             found, split = found[split], None
         elif data_files is not None and split == "train":
             split = None

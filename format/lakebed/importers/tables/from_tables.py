@@ -246,12 +246,12 @@ def in_memory() -> str:
 
 
 def _placed(dest: Any, data: Any, name: str) -> tuple[Any, Any]:
-    """Return the place of a dataset and its data: in memory if the first argument is the data.
+    """Return the destination of a dataset and its data; if the first argument is the data, it is stored in memory.
 
     Raises
     ------
     IngestionError
-        If only a place is given.
+        If only a destination is passed.
     """
     if data is None:
         if isinstance(dest, str | os.PathLike | Dataset):
@@ -267,7 +267,7 @@ def _made(dest: Path | Dataset, source: Source, plan: Plan, *, overwrite: bool, 
     is_open = isinstance(dest, Dataset)
     if not is_open and not isinstance(dest, str | os.PathLike):
         raise IngestionError(
-            f"the first argument is where the dataset is made, an address or an open one, not {type(dest).__name__}"
+            f"the first argument must be the address of a new dataset or an open dataset, not {type(dest).__name__}"
         )
     ds = dest if isinstance(dest, Dataset) else empty(dest, overwrite=overwrite, creds=creds)
     try:

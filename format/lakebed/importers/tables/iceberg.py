@@ -61,7 +61,7 @@ def plan(
     Raises
     ------
     IngestionError
-        If no such table or snapshot exists, or its files lie elsewhere.
+        If no such table or snapshot exists, or its files are outside of its folder.
     """
     check_installed("Iceberg tables", "iceberg", "pyiceberg")
     with foreign(source.shown):
@@ -102,14 +102,16 @@ def _metadata(source: Source) -> str:
     Raises
     ------
     IngestionError
-        If a folder has none.
+        If a folder has no file of metadata.
     """
     if source.is_file:
         return source.address
     found = {name: _METADATA.fullmatch(name) for name in source.files}
     numbered = [(int(match[1]), name) for name, match in found.items() if match is not None]
     if not numbered:
-        raise IngestionError(f"{source.shown} holds no Iceberg table: no file is metadata/*.metadata.json")
+        raise IngestionError(
+            f"{source.shown} holds no Iceberg table: no file matches metadata/*.metadata.json"
+        )
     return source.link(max(numbered)[1])
 
 
@@ -126,7 +128,7 @@ def _snapshot(table: Any, asked: str | None) -> int | None:
         found = table.snapshot_by_id(int(asked))
     if found is None and asked is not None:
         known = [*table.refs(), *(str(one.snapshot_id) for one in table.snapshots())]
-        raise IngestionError(f"the table has no snapshot {asked!r}: {', '.join(known)}")
+        raise IngestionError(f"the table has no snapshot {asked!r}; snapshots: {', '.join(known)}")
     return None if found is None else int(found.snapshot_id)
 
 

@@ -28,7 +28,7 @@ from lakebed.importers.core.source import Source
 from lakebed.native import json_arrays
 from lakebed.native.json_arrays import ArrayScanner, JsonTextError
 
-# Limit of the total bytes of files that are held in memory; larger files are mapped, and must not be truncated while
+# Limit of the total bytes of files that are held in memory; other files are mapped, and must not be truncated while
 # they are read.
 HELD_BYTES = 64 << 20
 
@@ -146,11 +146,11 @@ class JsonFile:
         return int(is_so[of.numbers[np.asarray(numbers, np.int64)]].sum()) if is_so.any() else 0
 
     def between(self, starts: Ints, ends: Ints) -> list[Any]:
-        """Return the values between positions, None for negative ones; errors as of :meth:`elements`."""
+        """Return the values between positions, None for negative positions; see :meth:`elements` for errors."""
         try:
             return json_arrays.values(self.text, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         except ValueError as error:
-            raise IngestionError(f"{self.path} is not UTF-8, or changed: {error}") from error
+            raise IngestionError(f"{self.path} is not UTF-8, or has changed: {error}") from error
 
     def columns(
         self, name: str, numbers: Ints, keys: Sequence[str], kinds: bytes
@@ -209,7 +209,7 @@ def open_json(
 
 
 def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> tuple[JsonFile, Found]:
-    """Index a file; errors as of :func:`open_json`."""
+    """Index a file; see :func:`open_json` for errors."""
     try:
         return file, _gone_through(file, wanted)
     except JsonTextError as error:

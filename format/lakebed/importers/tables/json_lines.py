@@ -130,7 +130,7 @@ def rows(item: Stretch, context: _Context) -> Iterator[Any]:
 
 
 def _pieces(source: Source, name: str) -> Iterator[Stretch]:
-    """Yield stretches of lines; for a file that is one document, the whole."""
+    """Yield stretches of lines; a file that is one document is one stretch."""
     is_lines = not _is_list(source, name) if source.suffix_of(name) in _SUFFIXES else _is_lines(source, name)
     if not is_lines:
         yield Stretch(name, 0, None)
@@ -157,7 +157,7 @@ def _is_list(source: Source, name: str) -> bool:
 
 
 def _is_lines(source: Source, name: str) -> bool:
-    """Return whether the first line of a file is an object of JSON, and others follow."""
+    """Return whether the first line of a file is an object of JSON, and more lines follow."""
     with source.open(name) as file:
         lines = iter(partial(file.readline, _MOST_LINE_BYTES), b"")
         try:
@@ -194,12 +194,12 @@ def _checked(found: Any, where: str, *, may_lack: bool) -> Any:
 
 
 def _of_object(found: Any, where: str) -> list[dict[str, Any]]:
-    """Return the rows of an object: one per item of its columns, or a single one.
+    """Return the rows of an object: one for each item of its columns, or the object as a single row.
 
     Raises
     ------
     IngestionError
-        If it is neither.
+        If the object is neither columns nor a row.
     """
     hint = "if pandas reads it: lakebed.from_pandas(dest, pandas.read_json(path))"
     if isinstance(found, dict):

@@ -88,7 +88,7 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
         raise IngestionError(f"{problems[0].where}: {problems[0].reason}")
     items, splits = ranges_of(by_split.items())
     problems += [
-        Problem(name, f"the column {key!r} is told by names of folders alone, and not imported", 0)
+        Problem(name, f"the column {key!r} is only in the names of folders, and is not imported", 0)
         for key, name in partitions.items()
     ]
     table, tensors = table_of(schema, Wishes.of(options), _first(source, items), source, problems)

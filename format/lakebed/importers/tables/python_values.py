@@ -121,10 +121,12 @@ def _of_rows(rows: list[Any]) -> dict[str, Sequence[Any]]:
     names: dict[str, None] = {}
     for at, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise IngestionError(f"rows are dictionaries, row {at} is of type {type(row).__name__}")
+            raise IngestionError(f"rows must be dictionaries, but row {at} is of type {type(row).__name__}")
         for key in row:
             if not isinstance(key, str):
-                raise IngestionError(f"row {at} has the key {key!r}; keys are names of tensors")
+                raise IngestionError(
+                    f"row {at} has the key {key!r}; keys must be texts, the names of tensors"
+                )
         names |= dict.fromkeys(row)
     return {name: [row.get(name) for row in rows] for name in names}
 
@@ -137,13 +139,13 @@ def _of_columns(columns: Mapping[Any, Any]) -> dict[str, Sequence[Any]]:
         is_column = isinstance(plain, Iterable) and not isinstance(plain, str | bytes | Mapping)
         if not isinstance(name, str) or not is_column:
             raise IngestionError(
-                f"{name!r} is of type {type(values).__name__}: a dictionary of columns has names and lists or arrays "
-                "of values; one row is a list of one dictionary, [{...}]"
+                f"{name!r} is of type {type(values).__name__}: a dictionary of columns must have names, and lists or "
+                "arrays of values; pass one row as a list of one dictionary, [{...}]"
             )
         found[name] = plain if isinstance(plain, list | tuple | np.ndarray) else list(plain)
     lengths = {name: len(values) for name, values in found.items()}
     if len({*lengths.values()}) > 1:
-        raise IngestionError(f"columns are of several lengths: {lengths}")
+        raise IngestionError(f"columns differ in length: {lengths}")
     return found
 
 

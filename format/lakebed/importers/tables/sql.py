@@ -65,7 +65,7 @@ def address(src: Any) -> Elsewhere | None:
     if not isinstance(src, str | os.PathLike):
         return None
     text = os.fspath(src)
-    scheme = scheme_of(text).partition("+")[0]  # SQLAlchemy names its own driver behind it
+    scheme = scheme_of(text).partition("+")[0]  # SQLAlchemy adds the name of its driver after "+"
     scheme = _SCHEMES.get(scheme, scheme)
     rest = text.partition("://")[2]
     if scheme not in ("file", *_FILES):
@@ -124,12 +124,14 @@ def plan(
     if (query is None) == (table is None):
         raise IngestionError("a database needs --table NAME, or --query 'SELECT ...'")
     if table is not None and not _TABLE.fullmatch(table):
-        raise IngestionError(f'a table is named as in SQL, shop.orders or shop."Orders", not {table!r}')
+        raise IngestionError(f'a table must be named as in SQL, shop.orders or shop."Orders", not {table!r}')
     if since is not None and not cursor:
-        raise IngestionError("a value to begin with is one of a cursor: --cursor")
+        raise IngestionError("since= (--since) is a value of the cursor: name the cursor, cursor= (--cursor)")
     if overlap and not key:
-        raise IngestionError("rows that are read again need a key, or they would be there twice: --key")
-    text = f"SELECT * FROM {table}" if query is None else query.strip().rstrip(";")  # noqa: S608 - of the user
+        raise IngestionError(
+            "overlap= (--overlap) reads rows twice: without key= (--key), they are stored twice"
+        )
+    text = f"SELECT * FROM {table}" if query is None else query.strip().rstrip(";")  # noqa: S608 - the user's statement
     with _connected(source) as connection:
         found = _schema(connection, text, source)
         keys = [column_of(one, found) for one in key]
@@ -139,7 +141,7 @@ def plan(
         found = _schema(connection, statement, source) if statement != text else found
     problems = []
     if since is not None and not keys:
-        told = f"later rows with {since}, the last value, are not read; a key lets them be"
+        told = f"later rows with the last value of the cursor, {since}, are not read; with a key they are"
         problems.append(Problem(str(at), told, 0))
     about = {**_asked(query, table, source), **({"since": since} if since is not None else {})}
     return plan_of_stream(
@@ -160,7 +162,7 @@ rows = stream_rows
 
 
 def _batches(source: Source, statement: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a statement; the connection ends with them."""
+    """Yield the rows of a statement, then close the connection."""
     with _connected(source) as connection, connection.cursor() as cursor:
         _execute(cursor, statement, source)
         yield from cursor.fetch_record_batch()
@@ -210,7 +212,7 @@ def _statement(
         return made
     name, kind = _quoted(cursor, driver), schema.field(cursor).type
     is_text = driver == "postgresql" and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
-    compared = f'{name} COLLATE "C"' if is_text else name  # as Arrow finds the highest value
+    compared = f'{name} COLLATE "C"' if is_text else name  # the order by which Arrow finds the highest value
     # Without a key, rows with the last value would come twice.
     condition = f"{compared} {'>=' if is_keyed else '>'} {_literal(since, kind)}"
     return f"{made} WHERE {condition}" + (f" OR {name} IS NULL" if is_keyed else "")
@@ -247,10 +249,12 @@ def _literal(value: str, kind: pa.DataType) -> str:
         try:
             return str(Decimal(value))
         except InvalidOperation:
-            raise IngestionError(f"the cursor is a number, and {value!r} is none") from None
+            raise IngestionError(
+                f"the cursor is a column of numbers, but {value!r} is not a number"
+            ) from None
     if _NO_LITERAL.search(value):
         raise IngestionError(
-            f"a cursor cannot begin with {value!r}: quotes, backslashes and control characters"
+            f"the cursor cannot begin with {value!r}, which has quotes, backslashes or control characters"
         )
     return f"'{value}'"
 
@@ -301,8 +305,8 @@ def _connected(source: Source) -> Iterator[Any]:
         check_installed(f"Databases of {driver}", driver, "adbc-driver-manager", package)
     elif not is_installed(package):
         raise IngestionError(
-            f"databases of {driver} need their ADBC driver: pip install {package}; drivers of {', '.join(_EXTRAS)} "
-            "are extras of these names"
+            f"databases of {driver} need their ADBC driver: pip install {package}; the extras "
+            f"{', '.join(_EXTRAS)} install the drivers of these databases"
         )
     failed = import_module("adbc_driver_manager").Error
     try:
@@ -327,7 +331,9 @@ def _connection(driver: str, place: str) -> Any:
         connect = import_module("adbc_driver_manager.dbapi").connect
         opened = connect(library, entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=True)
         with opened.cursor() as cursor:
-            cursor.execute("SET arrow_lossless_conversion = true")  # JSON and large integers by name
+            cursor.execute(
+                "SET arrow_lossless_conversion = true"
+            )  # JSON and large integers get types of their own
         return opened
     if driver == "bigquery":
         project, _, dataset = rest.partition("/")
@@ -345,7 +351,7 @@ def _schema(connection: Any, statement: str, source: Source) -> pa.Schema:
         try:
             return cursor.adbc_execute_schema(statement)
         except import_module("adbc_driver_manager").NotSupportedError:
-            cursor.execute(f"SELECT * FROM (\n{statement}\n) AS q LIMIT 0")  # noqa: S608 - of the user
+            cursor.execute(f"SELECT * FROM (\n{statement}\n) AS q LIMIT 0")  # noqa: S608 - the user's statement
             return cursor.fetch_record_batch().schema
 
 

@@ -82,7 +82,7 @@ def plan_of_stream(
     """
     wishes = Wishes.of(options)
     if key and (wishes.media or wishes.labels or wishes.link):
-        raise IngestionError("rows by key hold no media, links or labels: import them without a key")
+        raise IngestionError("an import by key cannot have media, links or labels: import without a key")
     told = list(problems)
     imported = _as_imported(schema)
     below = Source("", None, source.creds)
@@ -135,7 +135,9 @@ def column_of(name: str, schema: pa.Schema) -> str:
         one for one in schema.names if one.lower() == name.lower()
     ]
     if len(found) != 1:
-        raise IngestionError(f"there is no column {name!r}: {', '.join(schema.names)}")
+        raise IngestionError(
+            f"the rows have no column {name!r}, or several; columns: {', '.join(schema.names)}"
+        )
     return str(found[0])
 
 

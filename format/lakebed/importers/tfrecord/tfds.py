@@ -83,7 +83,7 @@ def told_of(source: Source) -> Told:
 
 
 def _rows(splits: list[Any]) -> tuple[int | None, int]:
-    """Return the numbers of records and of their files."""
+    """Return the number of records, None if unknown, and the number of files."""
     lengths = [
         length for one in splits for length in one.get("shardLengths") or () if isinstance(length, str | int)
     ]

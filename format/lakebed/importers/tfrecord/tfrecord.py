@@ -90,7 +90,7 @@ class _Objects:
 
 @dataclass(frozen=True)
 class _Context:
-    """State of workers: columns by feature and by list of features; None for records that are stored as bytes."""
+    """Data that workers need: columns by feature and by list of features; None for records stored as bytes."""
 
     source: Source
     columns: Mapping[str, _Column] | None
@@ -246,7 +246,7 @@ def rows(item: Stretch, context: _Context) -> Iterator[Any]:
 
 
 def _split_of(name: str, told: Told) -> str:
-    """Return the split of a file: the last word of its name, or else of its folder, that names one."""
+    """Return the split of a file: the last word of its name, or else of its folder, that names a split."""
     folder, _, last = name.rpartition("/")
     stem = NAMES.sub("", last)
     for split in told.splits:
@@ -271,7 +271,7 @@ def _looked_at(source: Source, names: Sequence[str], look: int) -> _Look:
 
 
 def _records(source: Source, name: str, most: int | None) -> Iterator[bytes]:
-    """Yield the first intact records of a file; None for all."""
+    """Yield the first intact records of a file: at most `most` of them, or all if it is None."""
     count = nbytes = 0
     try:
         for _, data in records_of(source, name, 0):
@@ -291,12 +291,12 @@ def _planned(seen: _Look, told: Told, planning: Planning, *, objects: bool) -> _
     """Plan the tensors; return the state of workers."""
     source = planning.source
     if not seen.records:
-        reason = "no record that was looked at is a tf.train.Example: records are stored as bytes"
+        reason = "no inspected record is a tf.train.Example: records are stored as bytes"
         planning.problems.append(Problem(source.shown, reason, 0))
         planning.tensors.append(tensor("record", dtype="uint8", chunk_compression=_CHUNKS))
         return _Context(source, None)
     if seen.others:
-        reason = f"{seen.others:,} records that were looked at are no Example"
+        reason = f"{seen.others:,} inspected records are not a tf.train.Example"
         planning.problems.append(Problem(source.shown, reason, 0))
     found = _objects(seen, planning) if objects else []
     used = {name for one in found for name in one.features}
@@ -306,7 +306,7 @@ def _planned(seen: _Look, told: Told, planning: Planning, *, objects: bool) -> _
     }
     lists = {name: _planned_column(name, seen.lists[name], planning, None) for name in sorted(seen.lists)}
     if not planning.tensors:
-        raise IngestionError(f"{source.shown} has records without features")
+        raise IngestionError(f"{source.shown} has only records without features")
     return _Context(source, columns, lists, found)
 
 
@@ -398,7 +398,7 @@ def _row(data: bytes, context: _Context) -> dict[str, Any]:
         row.update(_values_of_objects(one, example))
     for name in sorted(_unseen(example, context)):
         raise IngestionError(
-            f"the feature {name!r} is in no record that was looked at: look at more of them (look=0 for all)"
+            f"the feature {name!r} is in no record that was inspected: inspect more records (look=0 for all)"
         )
     for name, column in context.columns.items():
         feature = example.features.get(name)
@@ -428,8 +428,8 @@ def _of(name: str, feature: Feature, column: _Column) -> Any:
                 return [value_of(one, column.content) for one in feature.values]
             if len(feature.values) > 1:
                 raise IngestionError(
-                    f"it has {len(feature.values):,} values, but one in the records that were looked at (look=0 "
-                    "for all)"
+                    f"it has {len(feature.values):,} values, but only one in the inspected records (look=0 inspects "
+                    "all)"
                 )
             return value_of(feature.values[0], column.content) if feature.values else None
         return _array(feature.values, column)
@@ -443,7 +443,7 @@ def _array(values: NDArray[Any], column: _Column) -> NDArray[Any]:
     if column.dtype:
         found = values.astype(column.dtype)
         if not np.array_equal(found, values, equal_nan=values.dtype.kind == "f"):
-            raise IngestionError(f"a value is not {column.dtype}")
+            raise IngestionError(f"a value does not fit {column.dtype}")
         values = found
     return values.reshape(column.shape) if column.shape else values
 
@@ -465,7 +465,7 @@ def _list(name: str, steps: Sequence[Feature], column: _Column) -> Any:
     width = column.shape[1] if len(column.shape) > 1 else 1
     if any(len(array) != width for array in arrays):
         raise IngestionError(
-            f"{name} has steps of other lengths than {width}, that of the records looked at (look=0 for all)"
+            f"{name} has steps of other lengths than {width}, the length in the inspected records (look=0 inspects all)"
         )
     found = np.concatenate(arrays) if arrays else empty
     return found.reshape(-1, width) if len(column.shape) > 1 else found
@@ -487,7 +487,7 @@ def _values_of_objects(one: _Objects, example: Example) -> dict[str, Any]:
     kind = "bytes" if one.classes.endswith("text") else "int"
     if (len(boxes) and classes.kind != kind) or len(classes.values) != len(boxes):
         raise IngestionError(
-            f"{len(classes.values):,} classes in {one.classes} are not those of {len(boxes):,} boxes"
+            f"{one.classes} has {len(classes.values):,} values for {len(boxes):,} boxes, or values of another kind"
         )
     if not len(boxes):
         found[one.labels] = np.zeros(0, np.uint32 if kind == "bytes" else np.int64)

@@ -141,7 +141,7 @@ def _opened(source: Source, name: str) -> Iterator[tuple[Any, int, bool]]:
 def records_of(
     source: Source, name: str, start: int, stop: int | None = None
 ) -> Iterator[tuple[int, bytes | IngestionError]]:
-    """Yield the first byte and the data of records, or an error in place of damaged data.
+    """Yield the position and the data of records, or an error in place of damaged data.
 
     Raises
     ------
@@ -162,7 +162,9 @@ def records_of(
                 raise IngestionError(f"the length of the record at byte {at:,} does not match its checksum")
             length = int.from_bytes(head[:8], "little")
             if length > min(_MAX_RECORD_BYTES, size):
-                raise IngestionError(f"the record at byte {at:,} claims {length:,} bytes")
+                raise IngestionError(
+                    f"the record at byte {at:,} claims {length:,} bytes, which is impossible"
+                )
             data = file.read(length)
             tail = file.read(_TAIL)
             if len(data) < length or len(tail) < _TAIL:

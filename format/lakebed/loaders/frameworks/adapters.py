@@ -89,7 +89,7 @@ class Passes:
         if self.chain is None:
             raise InvalidOperationError(
                 f".{name}() follows ds.dataloader(), as in ds.dataloader().{name}(...).{self.framework}(); "
-                f"ds.{self.framework}(...) takes everything as arguments"
+                f"ds.{self.framework}(...) takes all settings as arguments"
             )
         settings, method, arguments = self.chain
         return getattr(getattr(settings, name)(*args, **kwargs), method)(**arguments)

@@ -172,7 +172,7 @@ def _has_bytes(table: Table, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """Reader of single samples of one tensor by row; rows beyond its end are empty samples."""
+    """Reader of single samples of one tensor by row; rows beyond the tensor's end are empty samples."""
 
     dataset: Any
     name: str
@@ -209,7 +209,7 @@ def _check(table: Table, methods: Mapping[str, str]) -> None:
             known.append("pil")
         if method not in known:
             raise InvalidInputError(
-                f"decode_method {method!r} is not supported for tensor {name!r}, which knows {', '.join(sorted(known))}"
+                f"tensor {name!r} supports the decode methods {', '.join(sorted(known))}, not {method!r}"
             )
 
 

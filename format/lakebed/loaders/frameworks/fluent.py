@@ -71,7 +71,7 @@ class DataLoader:
         batch_size
             Samples of a batch of this process.
         drop_last
-            Leave out a last batch that is smaller than others.
+            Leave out the last batch if it is smaller than the other batches.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class DataLoader:
         Raises
         ------
         InvalidInputError
-            If it is set already.
+            If shuffling is set already.
         """
         return self._with("shuffle", shuffle=shuffle, buffer_size=buffer_size)
 
@@ -113,7 +113,7 @@ class DataLoader:
         Raises
         ------
         InvalidInputError
-            If it is set already.
+            If a transform is set already.
         """
         return self._with("transform", transform=transform, transform_kwargs=kwargs)
 
@@ -134,7 +134,7 @@ class DataLoader:
         Raises
         ------
         InvalidInputError
-            If it is set already.
+            If sampling is set already.
         QueryError
             If an expression does not fit the data.
         """
@@ -153,12 +153,14 @@ class DataLoader:
         Raises
         ------
         QueryError
-            If it does not fit the data.
+            If the query does not fit the data.
         InvalidOperationError
-            If it computes columns, or rows were drawn before.
+            If the query computes columns, or rows were drawn before.
         """
         if "weights" in self.settings:
-            raise InvalidOperationError("query comes before sample_by, whose weights are those of the rows")
+            raise InvalidOperationError(
+                "call query before sample_by: sample_by takes one weight for each row that the query chooses"
+            )
         view = self.dataset.query(query_string)
         if not hasattr(view, "_source"):
             raise InvalidOperationError(
@@ -178,7 +180,7 @@ class DataLoader:
         Raises
         ------
         InvalidInputError
-            If it is set already.
+            If an offset is set already.
         """
         return self._with("offset", offset=off)
 
@@ -353,10 +355,10 @@ class DataLoader:
 
     @property
     def drop_last(self) -> bool:
-        """Whether a last batch that is smaller than others is left out."""
+        """Whether the last batch is left out if it is smaller than the other batches."""
         return bool(self.settings.get("drop_last", False))
 
-    # A DataLoader of PyTorch has these attributes; the values are those of one without worker processes and samplers.
+    # A DataLoader of PyTorch has these attributes; a DataLoader without worker processes and samplers has these values.
     num_workers = 0
     collate_fn = sampler = batch_sampler = generator = multiprocessing_context = worker_init_fn = None
     persistent_workers = pin_memory = False

@@ -66,7 +66,7 @@ def _dataset(make: Callable[[], Any], read: Callable[[Any], Iterator[Any]], spec
     if loader.on_error != "skip":
         found = found.apply(tf.data.experimental.assert_cardinality(len(loader)))
     if loader.ranks.now()[1] > 1:
-        # The processes have divided the rows already; do not let TensorFlow divide the rest a second time.
+        # The processes have divided the rows already; do not let TensorFlow divide them a second time.
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         found = found.with_options(options)

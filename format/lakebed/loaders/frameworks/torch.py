@@ -83,7 +83,7 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
             yield pin_memory(batch) if pinned else batch
 
 
-# -- datasets for the DataLoaders of others ---------------------------------------------------------------------
+# -- datasets for the user's own DataLoaders --------------------------------------------------------------------
 
 
 class TorchDataset(IterableDataset):  # type: ignore[misc]
@@ -182,8 +182,8 @@ class TorchRows(Dataset):  # type: ignore[misc]
     def __init__(self, source: Source, ranks: Ranks) -> None:
         if ranks.distributed or (ranks.world or 1) > 1:
             raise InvalidInputError(
-                "map_style=True returns samples by number, which a sampler of PyTorch, such as DistributedSampler, "
-                "shares out; leave out distributed, rank and world"
+                "map_style=True returns samples by number; a sampler of PyTorch, such as DistributedSampler, divides "
+                "them among processes, so leave out distributed, rank and world"
             )
         # The seed is the same for all workers, so __getitems__ draws the epoch at random.
         self._source = source.using(shuffle=False, distributed=False, seed=source.options.get("seed") or 0)

@@ -31,7 +31,7 @@ _PROPERTIES = {
     "any": "ANY",
     "all": "ALL",
 }
-"""Properties of tensors in the filters of 3.x -> functions."""
+"""Name of a tensor's property in filters of Deep Lake 3.x -> the function that computes it."""
 
 
 class Binder(Context):
@@ -93,7 +93,7 @@ class Binder(Context):
             return Unknown()
         count = len(self.parameters)
         if node.number >= count:
-            message = f"there are {count} parameters, and this ? is number {node.number + 1}"
+            message = f"this ? is number {node.number + 1}, and {count} values were given"
             raise self.error(node.at, "arity", message)
         try:
             return constant(self.parameters[node.number])
@@ -184,7 +184,7 @@ class Binder(Context):
     def subscripted(
         self, base: Bound, items: Sequence[syntax.Expression | syntax.Slice | syntax.Dots], at: int
     ) -> Bound:
-        """Return a part of each sample of an expression."""
+        """Return ``base[items]``: a part of each sample of an expression."""
         parts = [self._part(item) for item in items]
         dynamic = tuple(part for part in parts if isinstance(part, Bound))
         count = sum(1 for part in parts if part is not Ellipsis)
@@ -232,12 +232,12 @@ class Binder(Context):
         try:
             return array_value(values)
         except (ValueError, TypeError) as error:
-            message = f"the items of an array are numbers of equal shape: {error}"
+            message = f"the items of an array must be numbers of equal shape: {error}"
             raise self.error(node.at, "type", message) from None
 
 
 def _part_info(info: Info, parts: Sequence[Any]) -> Info:
-    """Return the properties of a part of each sample."""
+    """Return the properties of ``sample[parts]`` from the properties of the samples."""
     if info.kind != "array":
         return TEXT if info.kind == "text" else ANY
     rank = info.rank

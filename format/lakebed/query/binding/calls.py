@@ -65,7 +65,7 @@ def call(context: Context, node: syntax.Call) -> Bound:
         raise context.error(node.at, "type", "COUNT of one constant does not count rows: say COUNT(*)")
     if node.is_distinct:
         if name != "COUNT":
-            raise context.error(node.at, "unsupported", f"DISTINCT goes with COUNT, not with {name}")
+            raise context.error(node.at, "unsupported", f"DISTINCT is allowed in COUNT, not in {name}")
         return context.apply("COUNT", count_distinct, operands, NUMBER, node.at, 2.0)
     if name in _OF_ONE_KIND:
         operands = _aligned(context, operands, node.at)
@@ -75,7 +75,10 @@ def call(context: Context, node: syntax.Call) -> Bound:
 
 
 def applied(context: Context, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
-    """Return the call of a function of values; vectors are computed by the array library that the query names."""
+    """Return the call of a function that needs only the values of its arguments.
+
+    Functions of vectors are computed by the array library that the query names.
+    """
     distance = _DISTANCES.get(function.name)
     if distance is not None and (apart := _difference(operands[0])) is not None:
         function, operands = registry.FUNCTIONS[distance], apart
@@ -87,11 +90,14 @@ def applied(context: Context, function: Function, operands: tuple[Bound, ...], a
 
 
 _DISTANCES = {"L1_NORM": "L1_DISTANCE", "L2_NORM": "L2_DISTANCE", "LINF_NORM": "LINF_DISTANCE"}
-"""Norms -> distances, which are norms of differences."""
+"""Norm -> the distance of two vectors that equals this norm of their difference."""
 
 
 def _difference(node: Bound) -> tuple[Bound, Bound] | None:
-    """Return the operands of the difference between a stored vector and a constant one that fits float32."""
+    """Return the column and the constant of ``column - vector`` or ``vector - column``; None for other expressions.
+
+    Columns of integers that float32 would round also give None.
+    """
     column, vector = column_and_vector(node) if isinstance(node, Apply) and node.name == "-" else (None, None)
     if column is None or vector is None:
         return None
@@ -159,7 +165,7 @@ def _data(context: Context, node: syntax.Call, operands: Operands) -> Bound:
     length = len(context.relation)
     at = number.value if number.value >= 0 else length + number.value
     if not 0 <= at < length:
-        raise context.error(node.at, "index", f"there is no row {number.value} among {length}")
+        raise context.error(node.at, "index", f"there is no row {number.value}: there are {length} rows")
     return Value(python(row(context.relation.read(column.name, range(at, at + 1)), 0)), column.info)
 
 
@@ -169,7 +175,7 @@ def _if(context: Context, node: syntax.Call, operands: Operands) -> Bound:
 
 
 def cases(context: Context, branches: Sequence[tuple[Bound | None, Bound]], at: int) -> Bound:
-    """Return the value of the first true condition; the condition of the last branch is None.
+    """Return an expression: the value of the first branch whose condition is true; the last branch has none (None).
 
     Raises
     ------
@@ -202,7 +208,7 @@ def _bm25(context: Context, node: syntax.Call, operands: Operands) -> Bound:
     if isinstance(words, Unknown):
         return Unknown(NUMBER)
     if not isinstance(words, Value) or not isinstance(words.value, str):
-        raise context.error(node.at, "type", "BM25_SIMILARITY looks for the same words in all rows: a text")
+        raise context.error(node.at, "type", "BM25_SIMILARITY needs the same words for all rows, as one text")
     from lakebed.query.indexes.corpus import scorer
 
     compute = scorer(context.relation, column.name, words.value)
@@ -211,18 +217,18 @@ def _bm25(context: Context, node: syntax.Call, operands: Operands) -> Bound:
 
 def _rrf(_context: Context, node: syntax.Call, operands: Operands) -> Bound:
     def compute(given: Given) -> Column:
-        message = f"RRF ranks all rows, not {given.count}: it stands alone after ORDER BY"
+        message = f"RRF ranks all rows, not {given.count}: use it as the only expression after ORDER BY"
         raise QueryError(message, kind="unsupported")
 
     return Apply("RRF", compute, operands, NUMBER, node.at, 50.0)
 
 
 def weights(context: Context, node: syntax.Weights) -> Bound:
-    """Return a call with pairs of conditions and weights."""
+    """Return the call of MAX_WEIGHT or SUM_WEIGHT, whose arguments are pairs of a condition and a weight."""
     name = node.name.upper()
     function = {"MAX_WEIGHT": np.maximum, "SUM_WEIGHT": np.add}.get(name)
     if function is None:
-        message = f"{name} takes no pairs; MAX_WEIGHT and SUM_WEIGHT do"
+        message = f"{name} takes no pairs of a condition and a weight; MAX_WEIGHT and SUM_WEIGHT do"
         raise context.error(node.at, "unknown_function", message)
     operands = tuple(context.bind(side) for pair in node.pairs for side in pair)
     return context.apply(name, partial(weighed, function=function), operands, NUMBER, node.at, 1.0)

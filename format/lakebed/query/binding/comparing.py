@@ -53,7 +53,7 @@ def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> 
     Raises
     ------
     QueryError
-        If the operator needs an order that the sides do not have, or they are times of different kinds.
+        If the operator needs an order that the sides do not have, or the sides are times of different kinds.
     """
     with placed(context.text, at):
         domain = domains.shared([left.info, right.info])
@@ -68,7 +68,10 @@ def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> 
 
 
 def _unrounded(node: Bound, other: Bound) -> Bound:
-    """Return an array literal with all digits if float32 rounded it and the other side has more precision."""
+    """Return `node` with all digits if it is an array literal that float32 rounded, and `other` is no narrow float.
+
+    Other expressions are returned unchanged.
+    """
     if isinstance(node, Value) and node.exact is not None and other.info.dtype not in _NARROW:
         return Value(node.exact, node.info)
     return node
@@ -78,7 +81,7 @@ _NARROW = (np.dtype(np.float16), np.dtype(np.float32))
 
 
 def _alike(context: Context, node: Bound, other: Bound, at: int) -> Bound:
-    """Convert a text to the number of the class or date that it names, if the other side has classes or dates."""
+    """Return the number of the class or date that a text `node` names if `other` has classes or dates, else `node`."""
     if not isinstance(node, Value) or not isinstance(node.value, str) or node.is_read:
         return node
     text, names = node.value, other.info.class_names

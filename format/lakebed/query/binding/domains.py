@@ -178,8 +178,8 @@ def _rescaled(values: NDArray[Any], factor: int) -> NDArray[Any]:
     most = np.iinfo(np.int64).max // factor
     if int(values.max()) > most or int(values.min()) < -most:
         raise QueryError(
-            "the moment is out of range for nanoseconds, which the other side has: write TIMESTAMP(x) there, which has "
-            "microseconds",
+            "the moment is out of range for the nanoseconds of the other side: write TIMESTAMP(x) for that side, which "
+            "makes microseconds of them",
             kind="runtime",
         )
     return values * factor
@@ -200,7 +200,10 @@ def _as_texts(column: Column, names: tuple[str, ...]) -> Column:
 
 
 def _as_classes(column: Column, names: tuple[str, ...], wanted: tuple[str, ...]) -> Column:
-    """Renumber labels for another list of names; a label n places beyond the old list becomes n beyond the new one."""
+    """Renumber labels for another list of names.
+
+    A label without a name, n places beyond the old list, becomes the label n places beyond the new list.
+    """
     places = {name: number for number, name in reversed(list(enumerate(wanted)))}
     table = np.array([places[name] for name in names], np.int64)
 

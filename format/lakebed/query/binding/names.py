@@ -18,8 +18,8 @@ class Entry:
     Attributes
     ----------
     is_behind
-        True if the column is found only by its name with the table. An example is a column of USING: the name alone
-        means the joined column.
+        True if a query can name the column only together with its table, as in ``t.id``. An example is a column of
+        USING: ``id`` alone means the joined column.
     """
 
     table: str | None
@@ -30,7 +30,7 @@ class Entry:
 
     @property
     def info(self) -> Info:
-        """Properties of the column; those of a stored column are looked up on first use."""
+        """Properties of the column; a stored column's properties are looked up on first use."""
         return self.told if isinstance(self.told, Info) else self.told[self.name]
 
 
@@ -49,7 +49,7 @@ class Names:
 
     @classmethod
     def of(cls, relation: Relation, table: str | None = None) -> Names:
-        """Return the names of a relation's columns, all with the same table."""
+        """Return the names of a relation's columns, all under the same name of a table."""
         return cls((Entry(table, name, name, relation.infos) for name in relation.names), [relation])
 
     @property
@@ -94,7 +94,7 @@ class Names:
         known = [e.column for e in self.all_of(table)]
         hint = near(column, known)
         if not hint.startswith("; did"):
-            hint += "; a text stands in single quotes"
+            hint += "; write a text in single quotes"
         raise query_error(text, at, "unknown_column", f"there is no column {column!r}{hint}")
 
     def all_of(self, table: str | None) -> Sequence[Entry]:

@@ -41,9 +41,7 @@ from lakebed.query.values.lookup import Found, Key, Lookup
 _COST = 50.0
 _ANSWER_BYTES = 64
 _TICK_ROWS = 1 << 12
-_SEVERAL = (
-    "a subquery used as a value has one column and one row, not {} and {}; GROUP BY true makes one row of all"
-)
+_SEVERAL = "a subquery used as a value has one column and one row, not {} and {}; GROUP BY true makes one row"
 
 Answer = Callable[[Relation], Any]
 """Function that makes an answer from the result of a subquery for one set of values of the outer columns."""
@@ -137,7 +135,7 @@ class Inner:
     ) -> Bound:
         """Return an expression that looks rows up by keys; if `once` is None, it computes an answer for each row.
 
-        `finish` makes the column of all answers.
+        `finish` makes a column from the answers of all rows.
         """
         keys = () if once is None else once.keys
         first, second = len(keys), len(keys) + len(self.named.found)
@@ -237,13 +235,13 @@ class Once:
         return self._read
 
     def _rows(self, columns: Sequence[Column]) -> Found | None:
-        """Return the first row with each set of keys, and the number of rows with it; None if keys are arrays."""
+        """Return, for each set of keys, the first row with them and the number of such rows; None for array keys."""
         keys = [key for key in map(Key.of, columns) if key is not None]
         lookup = self._whole()[0] if len(keys) == len(columns) else None
         return None if lookup is None else lookup.find(keys)
 
     def column(self, keys: Sequence[Column]) -> Column | None:
-        """Return the value of the row with each set of keys, or whether such a row exists; None if keys are arrays."""
+        """Return, for each set of keys, the value of its row, or whether a row exists; None for array keys."""
         found = self._rows(keys)
         if found is None:
             return None

@@ -101,7 +101,7 @@ def _sides(
 
 
 def _is_of(node: syntax.Expression, outer_names: Collection[int], *, is_outer: bool) -> bool:
-    """Return whether an expression names columns, and all of them belong to one query: to the outer if `is_outer`."""
+    """Return whether an expression names columns, all of them of the outer query if `is_outer`, else of the inner."""
     found = list(syntax.parts(node))
     if any(isinstance(part, syntax.Query) for part in found):
         return False

@@ -109,7 +109,7 @@ def _side_by_side(context: QueryContext, source: From, query: syntax.Query, bind
 
 
 def limit_of(context: QueryContext, query: syntax.Query, binder: Binder, top: int | None) -> Limit:
-    """Return LIMIT and OFFSET of a query, and TOP."""
+    """Return the limit that LIMIT and OFFSET of a query and `top`, the number after TOP, set together."""
     if query.limit is None:
         return Limit(top, 0, None)
     count, percent, offset = top, None, 0

@@ -81,7 +81,7 @@ def _conjuncts(node: Bound) -> Iterator[Bound]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A kept analysis; it holds a reference to the condition's syntax, so that no other object can get its ``id``."""
+    """A kept analysis; its reference to the condition's syntax keeps other objects from getting the same ``id``."""
 
     syntax: syntax.Expression
     readers: tuple[tuple[ref[SampleReader], bool], ...]
@@ -100,7 +100,7 @@ def asked_before(
     Parameters
     ----------
     relation
-        The only relation that the query reads; its columns have their own names.
+        The only relation that the query reads; the query does not rename its columns.
     node
         Syntax of the condition. Parsing the same text again returns the same object.
     bind
@@ -126,7 +126,7 @@ def asked_before(
 
 
 def _plain_columns(node: syntax.Expression) -> tuple[str, ...]:
-    """Return the columns of a condition that only compares them with values in the query; none for other conditions.
+    """Return the columns of a condition that only compares columns with values in the query; () for other conditions.
 
     The results of functions, parameters and inner queries may change from query to query, so conditions with them are
     not kept.

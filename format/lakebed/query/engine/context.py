@@ -69,7 +69,7 @@ class QueryContext:
         self.steps.append((self.depth, text))
 
     def column(self, relation: Relation, node: Bound, *, is_key: bool = False) -> Column:
-        """Compute an expression for all rows; `is_key` if ORDER BY sorts by it."""
+        """Compute an expression for all rows; `is_key` is True if ORDER BY sorts by the result."""
         found: list[Column] = []
         key = node.key if is_key and isinstance(node, Apply) else None
         with pruning.ahead(None, relation, node):

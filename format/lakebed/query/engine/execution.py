@@ -1,4 +1,4 @@
-"""Execution of queries: sources, conditions, groups, order and results; each step makes a relation of the last one."""
+"""Execution of queries: sources, conditions, groups, order, results; each step makes a relation from the previous."""
 
 from __future__ import annotations
 

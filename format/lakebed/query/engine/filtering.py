@@ -99,7 +99,7 @@ def _asked(
 def expanded(
     context: QueryContext, whole: Relation, found: Relation, node: syntax.Expand
 ) -> tuple[Relation, Rows]:
-    """Add the rows around each found row; return all rows, and the distance of each row from the found one."""
+    """Add the rows around each found row; return all rows, and the distance of each from the found row near it."""
     context.note(f"expand by {node.before} before and {node.after} after")
     rows, all_rows = found.base_rows(), whole.base_rows()
     if rows is None or all_rows is None:
@@ -114,7 +114,7 @@ def expanded(
         near, distances = (np.concatenate(side) for side in zip(*pairs, strict=True))
         return whole.select(near), distances
     # Each row gets the distance to the first match that is near it: write the distances of the last match first, so
-    # that those of the first match overwrite them.
+    # that the distances of the first match overwrite them.
     distances = np.full(len(whole), _FAR)
     for part in reversed(parts):
         near, steps = _around(part, apart, len(whole))
@@ -124,7 +124,7 @@ def expanded(
 
 
 def _around(places: Rows, apart: Rows, count: int) -> tuple[Rows, Rows]:
-    """Return the row numbers from 0 to `count` that are `apart` from the given `places`, and these distances."""
+    """Return place + distance, and the distance, for all `places` and distances (`apart`); only rows below `count`."""
     tick()
     around = (places[:, None] + apart).reshape(-1)
     inside = (around >= 0) & (around < count)

@@ -22,7 +22,7 @@ from lakebed.query.values.limits import Watch
 from lakebed.query.values.reductions import items_of
 
 FRAME = "frame_number"
-"""Column that counts the items of each group."""
+"""Name of the column with the number of each item in its group."""
 
 
 def grouped(context: QueryContext, source: From, node: syntax.Select, binder: Binder) -> From:

@@ -28,7 +28,7 @@ _PAIRS = 1 << 20
 """Maximum number of pairs that a cross join makes between two checks of the clock."""
 
 _KEY_BYTES = 16
-"""Size of a row's key and its code."""
+"""Bytes of memory that a join counts for each row: for its key, and for the number that represents the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def join(
         hold,
     )
     if rest and kind != "inner":
-        message = f"a {kind.upper()} JOIN takes equalities only; put the rest after WHERE"
+        message = f"a {kind.upper()} JOIN takes equalities only; put other conditions after WHERE"
         raise query_error(text, node.at, "unsupported", message)
     for condition in rest:
         both = _both(left, right, lefts, rights)
@@ -115,7 +115,7 @@ def _common(text: str, node: syntax.Join, left: From, right: From) -> tuple[str,
 
 
 def _unpaired(rows: Rows, count: int) -> Rows:
-    """Return the numbers from 0 to before `count` that are not in `rows`; -1 in `rows` stands for no row."""
+    """Return the numbers from 0 to ``count - 1`` that are not in `rows`; -1 in `rows` means no row."""
     is_alone = np.ones(count, np.bool_)
     is_alone[rows[rows >= 0]] = False
     return np.flatnonzero(is_alone)
@@ -212,9 +212,9 @@ def _sides(part: syntax.Expression, left: From, right: From, bind: Bind) -> tupl
 
 
 def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
-    """Show a column of USING once.
+    """Show each column of USING once.
 
-    Its values come from the side of which the join keeps all rows; for FULL, from the first side with a value.
+    The values are from the side whose rows are all kept by the join; for FULL, from the first side with a value.
     """
     outputs: dict[str, Bound] = {e.name: Input(e.name, e.info) for e in found.names.entries}
     entries: list[Entry] = []

@@ -1,4 +1,7 @@
-"""UNION, INTERSECT and EXCEPT: rows of one dataset are compared by row number; UNION of others concatenates rows."""
+"""UNION, INTERSECT and EXCEPT of rows of one dataset, compared by row number; UNION of different datasets.
+
+For different datasets, UNION concatenates the rows.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,8 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
         if operator == "union":
             return Chained(_alike(left, right))
         raise QueryError(
-            f"{operator.upper()} compares rows of one dataset, at one version, by their number; for others, choose "
-            "rows with x IN (a query), those of two versions with FROM DIFF('a', 'b')",
+            f"{operator.upper()} compares rows of one dataset, at one version, by their number; for two datasets, "
+            "choose rows with x IN (a query), for two versions with FROM DIFF('a', 'b')",
             kind="independent",
         )
     if operator == "union" and keeps_all:
@@ -74,14 +77,14 @@ def _alike(left: Relation, right: Relation) -> list[Relation]:
 
 
 def _like(left: Relation, right: Relation) -> bool:
-    """Return whether both sides show the rows of their table in the same way."""
+    """Return whether both sides have the same columns, so that they differ at most in their rows."""
     if isinstance(left, Projected) and isinstance(right, Projected):
         return left.names == right.names and left.outputs == right.outputs
     return isinstance(left, Stored) and isinstance(right, Stored)
 
 
 def _of_rows(relation: Relation, rows: NDArray[np.int64]) -> Relation:
-    """Return the relation with other rows of the dataset; its columns stay the same."""
+    """Return a relation with the same columns and the given rows of the dataset."""
     if isinstance(relation, Stored):
         return Stored(relation.table, rows)
     if isinstance(relation, Projected) and isinstance(relation.base, Stored):

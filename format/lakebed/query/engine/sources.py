@@ -45,7 +45,7 @@ class Sources:
 
     @classmethod
     def of(cls, implicit: Table | Relation) -> Sources:
-        """Return the source of some rows, with no other datasets."""
+        """Return the sources of a query that reads the given rows and may name no other datasets."""
 
         def opened(path: str, version: str | None) -> Table:
             raise InvalidInputError(
@@ -67,7 +67,7 @@ class Opened:
         self._read: dict[tuple[str, str | None], Relation] = {}
 
     def ask(self, query: syntax.Query) -> None:
-        """Record a query; the outermost query comes first."""
+        """Remember the outermost query, which is the first one passed; ignore the queries inside it."""
         if self._query is None:
             self._query = query
 
@@ -85,8 +85,8 @@ class Opened:
     def _stored(self, context: QueryContext, table: Table | Relation, at: int) -> Relation:
         """Return the rows of a table as a relation; return a relation unchanged.
 
-        If the named columns differ in length, rows beyond the shortest one are left out. A query that names no column,
-        such as COUNT(*), gets all rows of the table.
+        If the named columns differ in length, rows beyond the shortest column are left out. A query that names no
+        column, such as COUNT(*), gets all rows of the table.
         """
         if isinstance(table, Relation):
             return table

@@ -54,7 +54,10 @@ def _iou(given: Given) -> Column:
 
 
 def _iou_key(column: Column) -> Column:
-    """Return the sort key for ORDER BY: the mean of the largest overlaps of the first boxes; missing without boxes."""
+    """Return the sort key for ORDER BY: for each row, the mean of the largest overlaps of the first argument's boxes.
+
+    The key of a row without boxes is missing.
+    """
 
     def key(table: Any) -> Any:
         if table is None or not table.size:

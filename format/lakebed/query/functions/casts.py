@@ -73,7 +73,7 @@ def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _number(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert a text or JSON value to a number; null and the empty text are missing."""
+    """Convert a text or JSON value to a number; return None for null and the empty text."""
     if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, str):

@@ -27,7 +27,7 @@ Moments = NDArray[np.datetime64]
 
 UNITS = tuple("year quarter month week day dow doy hour minute second millisecond microsecond epoch".split())
 _MOST_ADDED = 1 << 37
-"""Maximum number of units that DATE_ADD adds: about 270,000 years of minutes."""
+"""Maximum number of units that DATE_ADD adds; as minutes, this number is about 260,000 years."""
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -127,7 +127,7 @@ def _part(unit: str, values: Moments) -> NDArray[np.int64]:
 
 
 def _days_since(days: Moments, unit: str) -> NDArray[np.int64]:
-    """Return the days from the beginning of each date's month or year."""
+    """Return the number of days from the beginning of each date's month or year to the date."""
     return np.asarray((days - days.astype(f"datetime64[{unit}]").astype("datetime64[D]")).astype(np.int64))
 
 

@@ -69,7 +69,7 @@ def constant_int(given: Given, number: int, name: str) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int | np.integer):
-        raise QueryError(f"argument {number + 1} of {name} is one whole number", kind="type")
+        raise QueryError(f"argument {number + 1} of {name} must be one whole number", kind="type")
     return int(value)
 
 
@@ -114,7 +114,7 @@ def _clip(given: Given) -> Column:
 def _of_rows(
     name: str, function: Callable[[Any], Any], info: Any, *, keeps_missing: bool = False
 ) -> Function:
-    """Return a function of single samples; `keeps_missing` if a missing sample gives a missing value."""
+    """Return a function that is called sample by sample; if `keeps_missing`, a missing sample has a missing value."""
 
     def compute(given: Given) -> Column:
         found, missing = by_row(given.count, function, given.columns, name), given.columns[0].missing
@@ -164,7 +164,7 @@ def _coalesce(given: Given) -> Column:
 
 
 def _collected(values: list[Any]) -> Column:
-    """Return values as a column; single numbers take the shape of the arrays among them."""
+    """Return values as a column; if all arrays among them hold one number, plain numbers get the arrays' shape."""
     arrays = [v for v in values if isinstance(v, np.ndarray)]
     if arrays and all(a.size == 1 for a in arrays) and any(isinstance(v, int | float) for v in values):
         values = [None if v is None else np.asarray(v).reshape(arrays[0].shape) for v in values]
@@ -195,7 +195,7 @@ def _present(value: Any) -> np.int64:
 
 
 def _is_there(value: Any) -> bool:
-    """Return whether a sample of a group is not missing; among numbers, an empty array counts as missing."""
+    """Return whether a sample of a group is not missing; an empty array counts as missing."""
     return value is not None and not (isinstance(value, np.ndarray) and value.size == 0)
 
 

@@ -24,9 +24,9 @@ SPECIAL = tuple(
 """Functions that the binder handles itself, because they need more than the values of their arguments."""
 
 _MEANT: dict[str, str] = {
-    "STDDEV": "STD, which is that of all values, as in NumPy",
-    "STDDEV_SAMP": "STD, which is that of all values, as in NumPy",
-    "VARIANCE": "VAR, which is that of all values, as in NumPy",
+    "STDDEV": "STD, which divides by the number of values, as in NumPy",
+    "STDDEV_SAMP": "STD, which divides by the number of values, as in NumPy",
+    "VARIANCE": "VAR, which divides by the number of values, as in NumPy",
     "JSON_EXTRACT": "a key in brackets: about['place']['id']",
     "JSON_VALUE": "a key in brackets: about['place']['id']",
     "JSON_ARRAY_LENGTH": "LEN",

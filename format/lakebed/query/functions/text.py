@@ -43,7 +43,7 @@ _FAR = 1 << 40
 
 
 def texts(column: Column, name: str) -> Texts:
-    """Return a column of texts; JSON values must be texts, and the error about another value names its row."""
+    """Return a column as texts; for a JSON value that is not a text, raise an error that names its row."""
     if isinstance(column, Texts):
         return column
     for i, value in enumerate(rows(column)):
@@ -79,7 +79,7 @@ def written(value: Any) -> str:
 
 
 def _text(given: Given, number: int, message: str, *, may_be_empty: bool = True) -> str:
-    """Return an argument that must be one text for all rows; `message` is that of the error for other arguments."""
+    """Return an argument that must be one text for all rows; `message` is the error's text for other arguments."""
     value = constant(given, number, message.partition(" ")[0])
     if not isinstance(value, str) or not (value or may_be_empty):
         raise QueryError(message, kind="type")
@@ -102,7 +102,7 @@ def _concat(given: Given) -> Column:
 
 def _concat_with(given: Given) -> Column:
     """Join the texts of each row, except missing ones, with a separator between them."""
-    separator = _text(given, 0, "CONCAT_WS puts a text between others")
+    separator = _text(given, 0, "CONCAT_WS needs a text as its first argument, the separator")
     parts = [as_text(column).array for column in given.columns[1:]]
     return Texts(pc.binary_join_element_wise(*parts, separator, null_handling="skip"))
 
@@ -139,7 +139,7 @@ def _right(given: Given) -> Column:
 
 def _replaced(given: Given) -> Column:
     old = _text(given, 1, "REPLACE needs a text to look for, not the empty one", may_be_empty=False)
-    new = _text(given, 2, "REPLACE puts text in the place of text")
+    new = _text(given, 2, "REPLACE needs a text to insert")
     return Texts(pc.replace_substring(texts(given.columns[0], "REPLACE").array, pattern=old, replacement=new))
 
 
@@ -155,7 +155,7 @@ def _replaced_pattern(given: Given) -> Column:
 
 def _tested(name: str, function: Callable[..., pa.Array]) -> Function:
     def compute(given: Given) -> Column:
-        pattern = _text(given, 1, f"{name} looks for text")
+        pattern = _text(given, 1, f"{name} needs a text to look for")
         try:
             return _flags(function(texts(given.columns[0], name).array, pattern))
         except pa.ArrowInvalid as error:
@@ -170,7 +170,7 @@ def _flags(array: pa.Array) -> Numbers:
 
 
 def _position(given: Given) -> Column:
-    pattern = _text(given, 1, "STRPOS looks for text")
+    pattern = _text(given, 1, "STRPOS needs a text to look for")
     found = texts(given.columns[0], "STRPOS")
     return by_row(given.count, lambda text: np.int64(text.find(pattern) + 1), [found], "STRPOS")
 
@@ -181,7 +181,7 @@ def _split(given: Given) -> Column:
 
 
 def _split_part(given: Given) -> Column:
-    """Return one part of a text between separators: 1 is the first, -1 the last; ``''`` if it has no such part."""
+    """Return one part of each text between separators: 1 is the first, -1 the last; ``''`` if no such part exists."""
     message = "SPLIT_PART needs a text to split at, and counts parts from 1"
     separator = _text(given, 1, message, may_be_empty=False)
     number = constant_int(given, 2, "SPLIT_PART")
@@ -200,7 +200,9 @@ def _padded(name: str, *, at_left: bool) -> Function:
     def compute(given: Given) -> Column:
         width = _length(given, 1, name)
         fill = (
-            _text(given, 2, f"{name} fills with text", may_be_empty=False) if len(given.columns) > 2 else " "
+            _text(given, 2, f"{name} needs a text to fill with", may_be_empty=False)
+            if len(given.columns) > 2
+            else " "
         )
 
         def padded(text: str) -> str:
@@ -259,7 +261,7 @@ def contains(given: Given) -> Column:
     column, wanted = given.columns
     if isinstance(column, Texts) and isinstance(wanted, Constant):
         if not isinstance(wanted.value, str):
-            raise QueryError("a text contains text", kind="type")
+            raise QueryError("CONTAINS needs a text to look for in a text", kind="type")
         return _flags(pc.match_substring(column.array, wanted.value))
     if isinstance(column, Numbers | Ragged) and isinstance(wanted, Constant):
         return reduced("ANY", compare("=", column, wanted))
@@ -351,7 +353,7 @@ def _numbers_in(column: Numbers | Ragged, wanted: list[Any]) -> Column:
 def _has_float(dtype: np.dtype[Any], value: Any) -> bool:
     """Return whether floats of a dtype can equal a number.
 
-    Literals take the dtype before they are compared; stored float64 values do not.
+    A literal is converted to the dtype before it is compared; a NumPy float, from stored values, is compared exactly.
     """
     try:
         with np.errstate(over="ignore"):

@@ -41,7 +41,10 @@ def _pairs(name: str, many: Callable[[Any, Any, Any], Any]) -> Function:
 
 
 def _other_size(name: str, first: NDArray[Any], second: NDArray[Any]) -> QueryError:
-    return QueryError(f"{name} of vectors of {first.shape[-1]} and {second.shape[-1]} numbers", kind="shape")
+    return QueryError(
+        f"{name} needs vectors of one length, not of {first.shape[-1]} and {second.shape[-1]} numbers",
+        kind="shape",
+    )
 
 
 def _blocked(many: Callable[[Any, Any, Any], Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
@@ -125,7 +128,7 @@ def _float(values: Any) -> Any:
 
 
 def _max_similarity(given: Given) -> Column:
-    """Return for each sample the sum, over the vectors of the query, of the largest dot product with its vectors."""
+    """Return, per sample, the sum over the query's vectors of the largest dot product with the sample's vectors."""
     space = current()
 
     def score(vectors: Any, query: Any) -> Any:
@@ -136,7 +139,7 @@ def _max_similarity(given: Given) -> Column:
             return None
         if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
             raise QueryError(
-                f"MAXSIM of arrays of shape {first.shape} and {second.shape}: both hold vectors of one length",
+                f"MAXSIM needs two arrays of vectors of one length, not of shapes {first.shape} and {second.shape}",
                 kind="shape",
             )
         x = space.functions

@@ -42,7 +42,7 @@ _BLOCK_ROWS = 1 << 11
 
 _SAMPLE_RUNS = 64
 _SAMPLE_ROWS = 32
-"""Size of the sample that decides whether vectors can be stored as bytes: number of places, number of rows at each."""
+"""The sample that decides whether vectors can be stored as bytes: number of row ranges, and rows in each range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Building:
     def _read(
         self, wanted: range | NDArray[np.int64], width: int, metric: str, dtype: str
     ) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the vectors that a graph can hold, and a mask of the rows that have such a vector."""
+        """Return the vectors of the wanted rows, and a mask of the rows whose vector a graph can hold."""
         vectors = np.zeros((len(wanted), width), np.float32)
         kept = np.zeros(len(wanted), np.bool_)
         if not len(wanted):

@@ -2,8 +2,8 @@
 
 A segment is made of whole chunks and identifies each by its *print*: a checksum of its id, number of samples, size and
 the checksums of its bytes. A chunk in which any of these differs has another print. So an index never finds rows that
-were updated, removed, moved into another chunk, or written in place by another program; those that still exist are
-searched as rows that no index covers. A chunk without known checksums has no print.
+were updated, removed, moved into another chunk, or written in place by another program; if such rows still exist, they
+are searched as rows that no index covers. A chunk without known checksums has no print.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     code = round((v - middle) * factor), clipped to -127 and 127
 
-For the cosine metric, `v` is normalised first; `middle` is 0 except for distances, which it does not change. The inner
-product of codes, or the square of their distance, is nearly that of the vectors times `factor` squared.
+For the cosine metric, `v` is normalised first. `middle` is 0 except for distances, which do not depend on it. The
+inner product of codes, or the square of their distance, is nearly the value for the vectors times `factor` squared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Codes:
 
     @classmethod
     def of(cls, sample: Floats, metric: str) -> Codes:
-        """Choose `middle` and `factor` for vectors like those in a sample, shape (vectors, n)."""
+        """Choose `middle` and `factor` for vectors from a sample of them, shape (vectors, n)."""
         middle = (
             sample.mean(axis=0, dtype=np.float64) if metric == "l2" else np.zeros(sample.shape[1])
         ).astype(np.float32)

@@ -5,8 +5,8 @@ usearch trusts the numbers in a file. A dataset may come from anyone, so graphs 
     bytes               content
     4, 4                number of vectors, n; bytes per vector
     n * bytes           vectors
-    64                  "usearch", version (3 uint16), kinds of metric, numbers, keys, slots (a byte each),
-                        nodes, removed ones, dimensions (uint64)
+    64                  "usearch", version (3 uint16), kinds of metric, numbers, keys and slots (a byte each), number of
+                        nodes, of removed nodes and of dimensions (uint64)
     5 * 8               number of nodes; number of neighbours, m on upper levels and m0 on the lowest; highest level;
                         node where a search begins
     2 n                 level of each node: int16
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from lakebed.errors import FormatError
 
 METRICS = {"cosine": ("cos", ord("c")), "l2": ("l2sq", ord("e")), "dot": ("ip", ord("i"))}
-"""Metric -> its name in usearch, and its number there."""
+"""Metric -> its name and its code in usearch."""
 
 DTYPES = {"f32": (11, 4), "f16": (12, 2), "i8": (23, 1)}
-"""Dtype -> its number in usearch, and its size."""
+"""Dtype -> its code in usearch, and its size in bytes."""
 
 _KEYS, _SLOTS = 14, 15
 _HEAD = struct.Struct("<7s3H4B3Q")
@@ -45,7 +45,7 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
     width
         Length of a vector.
     samples
-        Upper bound of the keys.
+        Number of samples of the segment; all keys are below this number.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
     if magic != b"usearch" or major != 2:
         raise _refused("is of another version")
     if (kind, number, keys, slots) != (METRICS[metric][1], code, _KEYS, _SLOTS) or dimensions != width:
-        raise _refused("is of another kind")
+        raise _refused("has another metric, dtype or width")
     at += _HEAD_BYTES
     found, above, ground, top, begin = _SHAPE.unpack_from(view, at)
     at += _SHAPE.size
@@ -114,7 +114,7 @@ def _check_nodes(
 
 
 def _words(data: NDArray[np.uint8], places: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    """Return `size` bytes from each place on: shape (places, size)."""
+    """Return the `size` bytes that begin at each position in `places`: shape (places, size)."""
     return np.ascontiguousarray(data[places[:, None] + np.arange(size)])
 
 

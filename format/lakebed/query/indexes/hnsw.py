@@ -3,7 +3,8 @@
     array      dtype      content
     prints     uint64     print of each chunk (see `chunks`)
     counts     uint32     number of vectors in each chunk
-    middle     float32    only for vectors as bytes (dtype i8): their middle (see `codes`); the factor is a fact
+    middle     float32    only for vectors as bytes (dtype i8): their middle (see `codes`); the segment's facts have the
+                          factor
     graph      uint8      bytes of usearch (see `graph`); keys are numbers of vectors
 
 A graph contains no vectors that are missing or not finite; for the cosine metric, it contains no vectors of length 0.

@@ -202,7 +202,7 @@ def _checked(table: Table, tensor: str, kind: str) -> TensorState:
     is_vector = reader.storing is Storing.ARRAY and reader.dtype is not None and reader.dtype.kind in "iuf"
     if not is_vector or (state.length and (len(shape) != 1 or not shape[0])):
         raise InvalidInputError(
-            f"an index of vectors needs samples of shape (n,), and those of {tensor!r} have the shape {shape} at most"
+            f"an index of vectors needs samples of shape (n,), but samples of {tensor!r} have shapes up to {shape}"
         )
     return state
 
@@ -243,11 +243,11 @@ def _named(
     """Return a registry in which the index has the segments `made` as well."""
     if is_new:
         if entry.name in registry:
-            raise AlreadyExistsError(f"another program made an index {entry.name!r} meanwhile")
+            raise AlreadyExistsError(f"another program made an index {entry.name!r} during this call")
         return {**registry, entry.name: replace(entry, segments=made, whole=0)}
     now = _known(registry, entry.name)
     if (now.tensor, now.kind, now.settings) != (entry.tensor, entry.kind, entry.settings):
-        raise AlreadyExistsError(f"another program made index {entry.name!r} again meanwhile")
+        raise AlreadyExistsError(f"another program replaced index {entry.name!r} during this call")
     return {**registry, entry.name: replace(now, segments=now.segments + made)}
 
 
@@ -257,7 +257,7 @@ def _held(table: Table, entry: IndexEntry) -> NDArray[np.uint64]:
 
 
 def _outgrown(table: Table, tensor: str, entry: IndexEntry) -> tuple[SegmentEntry, ...]:
-    """Return the segments to merge: none if few were added, else small ones and those with mostly removed rows."""
+    """Return the segments to merge: none if few were added, else small segments and segments of mostly removed rows."""
     if len(entry.segments) < max(0, entry.whole) + _MOST_SEGMENTS:
         return ()
     state = table.reader(tensor).state

@@ -82,7 +82,7 @@ class IndexEntry:
 Registry = dict[str, IndexEntry]
 
 _read: WeakKeyDictionary[Storage, tuple[str, Registry]] = WeakKeyDictionary()
-"""Etag and contents of the registry of each open storage; every search compares the etag with that of the file."""
+"""Etag and contents of the registry of each open storage; every search compares the etag with the file's etag."""
 
 
 def read_registry(storage: Storage) -> Registry:
@@ -132,7 +132,7 @@ def _parsed(data: bytes) -> Registry:
             numbers = [segment["size"], segment["rows"], *segment["facts"].values()]
             are_numbers = all(type(number) in (int, float) for number in numbers)
             if not _SEGMENT_KEY.fullmatch(segment["key"]) or not are_numbers:
-                raise FormatError(f"index {name!r} has a segment {segment['key']!r}")
+                raise FormatError(f"index {name!r} has a segment with the invalid key {segment['key']!r}")
         is_named = isinstance(entry["tensor"], str) and entry["kind"] in ("bm25", "hnsw")
         if not is_named or type(entry["settings"]) is not dict or type(entry["whole"]) is not int:
             raise FormatError(f"index {name!r} is of an unknown kind")
@@ -182,8 +182,8 @@ def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None
     dropped = {segment.key for entry in before.values() for segment in entry.segments} - named
     limit = (clock.now() - _GRACE) * 1e9
     for key, stat in list(storage.list(FOLDER)):
-        # The clock of the store may differ from that of this machine, so remove a file only if it is certainly old, or
-        # if this change dropped it.
+        # The clocks of the store and of this machine may differ, so remove a file only if it is certainly old, or if
+        # this change dropped it.
         if key not in named and (key in dropped or 0 < stat.modified < limit):
             storage.delete(key)
             with _kept_lock:

@@ -200,7 +200,7 @@ class _Nearest:
         return None
 
     def _places(self) -> Rows | None:
-        """Return the position in the query of each row of the table, -1 for rows not in the query; None if all are."""
+        """Return each table row's position in the query, -1 if the query lacks it; None if the query has all rows."""
         places = self.relation.places
         length = self.held.uncovered_count + sum(self.held.alive)
         if isinstance(places, range) and places.start == 0 and places.step == 1 and len(places) >= length:
@@ -237,7 +237,7 @@ class _Nearest:
         return near
 
     def _ordered(self, chosen: Rows, best: int) -> Rows | None:
-        """Return the `best` first of the chosen positions, ordered by stored values; None if too few have a value."""
+        """Return the first `best` chosen positions in the order of their stored values; None if fewer have a value."""
         order = self.order
         column = order.computed(self.relation.select(chosen), order.node)
         if len(chosen) - int(np.count_nonzero(np.isnan(_floats(column)))) < best:
@@ -280,7 +280,7 @@ def _floats(column: Column) -> NDArray[np.float64]:
     """Return one number for each row, NaN for missing values."""
     found = scalars(column)
     if found is None:
-        raise QueryError("RRF ranks by single numbers", kind="type")
+        raise QueryError("RRF needs operands with a single number per row", kind="type")
     values, missing = found
     values = values.astype(np.float64)
     return values if missing is None else np.where(missing, np.nan, values)

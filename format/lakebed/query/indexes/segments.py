@@ -73,7 +73,7 @@ class Segment:
                     raise FormatError(f"array {name!r} of a segment is of an unknown type")
                 begin, size = start + length + at, count * np.dtype(dtype).itemsize
                 if min(count, at) < 0 or begin + size > len(view):
-                    raise FormatError(f"array {name!r} ends after the segment")
+                    raise FormatError(f"array {name!r} is not inside of the segment")
                 arrays[name] = np.frombuffer(view[begin : begin + size], dtype)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             if isinstance(error, FormatError):

@@ -29,7 +29,7 @@ _BINARY = {
 }  # fmt: skip
 
 _MEANT = {"==": "=", "<>": "!="}
-"""Operator -> the equivalent one in the syntax."""
+"""Operator in a query -> the operator that stands for it in the syntax tree."""
 
 _KEYWORDS = {"or": _OR, "and": _AND} | dict.fromkeys("like ilike between in is isnull not".split(), _RELATION)
 

@@ -81,7 +81,7 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-HALF = "has half of a character, a lone surrogate, which no text can hold"
+HALF = "has half of a character, a lone surrogate, which UTF-8 cannot encode"
 
 
 def is_writable(text: str) -> bool:
@@ -159,10 +159,10 @@ def _number(text: str, at: int, digits: str) -> tuple[Token, int]:
 
 _KINDS = (
     ("version", "@", _VERSION, "a branch, commit or tag must follow @"),
-    ("parameter", "$", _NAME, "a name must follow $; values in order are those of ?"),
+    ("parameter", "$", _NAME, "a name must follow $; write ? for values that are passed in order"),
     ("name", "", _NAME, ""),
 )
-"""Kind of token, its first character, the pattern of its text, and the message if that does not match."""
+"""Kind of token, its first character, the pattern of its text, and the message if the pattern does not match."""
 
 _ADVICE = {
     "!": "; unequal is !=, and negation is NOT",

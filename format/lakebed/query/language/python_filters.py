@@ -126,7 +126,7 @@ def _compared(node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr)
 
 
 def _is_plain(op: ast.AST, *operands: ast.expr) -> bool:
-    """Return whether the query language has an operator; &, | and ~ are supported for conditions, not for bits."""
+    """Return whether the query language has an operator for such operands: &, | and ~ for conditions, not for bits."""
     if not isinstance(op, ast.BitAnd | ast.BitOr | ast.Invert):
         return type(op) in _SIGNS
     joining = (ast.BitAnd, ast.BitOr, ast.Invert, ast.Not)

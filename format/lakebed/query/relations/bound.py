@@ -12,7 +12,7 @@ from lakebed.query.values.columns import Column
 from lakebed.query.values.info import ANY, FLAG, JSON, NUMBER, Given, Info
 
 COUNT_ALL = ""
-"""Column of a grouped relation that counts the rows of each group."""
+"""Name of a grouped relation's column with the number of rows of each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Chance:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The value of the first true condition; the condition of the last branch is None."""
+    """The value of the first branch whose condition is true; the last branch has no condition (None)."""
 
     branches: tuple[tuple[Bound | None, Bound], ...]
     info: Info
@@ -150,7 +150,7 @@ def parts(node: Bound) -> Iterator[Bound]:
 
 
 def inputs(node: Bound) -> dict[str, None]:
-    """Return the names of the columns that an expression reads, including those read for shapes only, in order."""
+    """Return the names of the columns that an expression reads, even if it reads only their shapes, in order."""
     if isinstance(node, Input | Shape | Facts):
         return {node.name: None}
     return {name: None for part in parts(node) for name in inputs(part)}
@@ -192,7 +192,8 @@ def is_by_place(node: Bound) -> bool:
 def is_dear(node: Bound) -> bool:
     """Return whether computing the expression for a row takes longer than arithmetic, without the time to read the row.
 
-    Lookups in a table that is made once for many rows do not count as expensive: splitting the rows would slow them.
+    IN and subqueries do not count as expensive: they look rows up in a table that is made once for many rows, so that
+    splitting the rows would slow them.
     """
     if isinstance(node, Apply) and node.cost >= 1.0 and node.name not in _LOOKUPS:
         return True

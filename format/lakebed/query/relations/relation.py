@@ -175,7 +175,7 @@ class Stored(Relation):
         return self._columns[name].read(self._rows(places))
 
     def shapes(self, name: str, places: Rows) -> Column:
-        """Return the shapes of samples, from the index if it has them."""
+        """Return the shapes of samples, without reading values if the shapes are recorded."""
         found = self._columns[name].shapes(self._rows(places))
         return shape_of(self.read(name, places)) if found is None else Numbers(found)
 
@@ -250,7 +250,7 @@ class Projected(Relation):
         return evaluate(self.outputs[name], Scope(self.base, places))
 
     def below(self, name: str, places: Rows) -> tuple[Relation, str, Rows] | None:
-        """Return the source of a column that is only renamed."""
+        """Return the source of a column that is only renamed; None for a computed column."""
         node = self.outputs[name]
         return (self.base, node.name, places) if isinstance(node, Input) else None
 

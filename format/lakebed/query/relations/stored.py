@@ -221,7 +221,7 @@ class StoredColumn:
     # -- windows ---------------------------------------------------------------------------------------------------
 
     def chunk_ends(self) -> NDArray[np.int64]:
-        """Return the end of each chunk in rows; an empty array for sequences, whose chunks do not count rows."""
+        """Return the row at which each chunk ends; an empty array for sequences, whose chunks count items, not rows."""
         if self.state.sequence is not None:
             return np.empty(0, np.int64)
         ends: NDArray[np.int64] = self.state.table.ids.last.astype(np.int64) + 1
@@ -238,7 +238,7 @@ def windows(
     is_soon
         True to begin with few rows, for a reader that may not need all rows.
     ends
-        Ends of chunks. A range also ends at the end of a chunk if it is large enough; None if rows are not consecutive.
+        Rows at which chunks end; a range that is large enough ends at one of these. None if rows are not consecutive.
     """
     most = _EVEN_ROWS if ends is None else _MOST_ROWS
     most = max(_LEAST_ROWS, min(most, _WINDOW_BYTES // max(1, row_bytes)))
@@ -246,7 +246,7 @@ def windows(
     start = 0
     while start < count:
         stop = min(count, start + rows)
-        if ends is not None:  # the samples lie in one chunk and need no copy
+        if ends is not None:  # end at the end of a chunk: samples of a single chunk need no copy
             at = int(np.searchsorted(ends, start + min(rows, _GOOD_ROWS), side="left"))
             stop = min(stop, int(ends[at])) if at < len(ends) else stop
         yield range(start, stop)
@@ -255,7 +255,7 @@ def windows(
 
 
 def distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return the distinct rows, ascending, and the index of each row among them; None if `rows` ascend already."""
+    """Return the distinct rows, ascending, and the index of each row among them; no index if `rows` ascend already."""
     if bool((rows[1:] > rows[:-1]).all()):
         return rows, None
     first = int(rows.min())

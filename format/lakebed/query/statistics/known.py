@@ -1,4 +1,7 @@
-"""Statistics of the chunks of an open dataset: read from side files, or collected by queries and written to them."""
+"""Statistics of the chunks of an open dataset: read from side files, or collected by queries and written to them.
+
+A chunk has statistics for each of its pieces, which are runs of 16,384 samples (`documents.chunk_statistics`).
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ _sessions: weakref.WeakKeyDictionary[Session, dict[str, Known]] = weakref.WeakKe
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Smallest and largest number of each piece of a chunk, in the dtype of the column, and whether it has numbers."""
+    """Smallest and largest number of each piece of a chunk, in the dtype of the column; whether a piece has numbers."""
 
     low: NDArray[Any]
     high: NDArray[Any]
@@ -59,9 +62,9 @@ class Numbers:
 
     @classmethod
     def of(cls, pieces: Pieces, dtype: np.dtype[Any] | None) -> Numbers | None:
-        """Return the extremes of pieces; None for dtypes without extremes.
+        """Return the smallest and largest numbers of pieces; None for dtypes without an order.
 
-        Extremes are rounded to the dtype of the column, which keeps their order.
+        The numbers are rounded to the dtype of the column, which keeps their order.
         """
         kind = None if dtype is None else wide(dtype)
         if dtype is None or kind is None:
@@ -77,7 +80,7 @@ class Aligned:
     Attributes
     ----------
     ends
-        End of each piece in rows: int64, shape (pieces,).
+        Row at which each piece ends: int64, shape (pieces,).
     pieces
         Statistics of each piece, zeros for unknown ones.
     known
@@ -105,7 +108,7 @@ class Known:
     Attributes
     ----------
     chunks
-        Pieces of each chunk by its digest.
+        Digest of a chunk -> statistics of its pieces.
     unsaved
         Number of chunks whose statistics are not in the side file yet.
     place
@@ -156,7 +159,7 @@ def _place(column: StoredColumn) -> Place:
 
 
 def load(columns: Sequence[StoredColumn]) -> None:
-    """Read the remote side files of columns of one dataset, except those read before, in one batch."""
+    """Read the remote side files of columns of one dataset in one batch, except files that were read before."""
     far = [column for column in columns if column.scan.reader.source.remote is not None]
     if len(far) < 2:
         return

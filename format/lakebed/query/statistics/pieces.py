@@ -1,4 +1,4 @@
-"""Statistics of a chunk, piece by piece, computed from its bytes: extremes, remainders and lengths of values."""
+"""Statistics of a chunk, for each piece of 16,384 samples, computed from its bytes: extremes, remainders, lengths."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def windows(found: Kept | None, relation: Relation, all_windows: Iterator[range]
 
 
 def _consecutive(relation: Relation) -> range | None:
-    """Return the row numbers of a relation if they are consecutive rows of a table."""
+    """Return the row numbers of a relation if they are consecutive rows of a table, else None."""
     places = relation.places if isinstance(relation, Stored) else None
     return places if isinstance(places, range) and places.step == 1 else None
 

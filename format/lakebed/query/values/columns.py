@@ -84,7 +84,7 @@ class Texts:
 
     @property
     def missing(self) -> Mask | None:
-        """True for null; None if no value is."""
+        """Mask that is True for null; None if no value is null."""
         return bits(self.array.is_null()) if self.array.null_count else None
 
 
@@ -99,7 +99,7 @@ class Objects:
 
     @property
     def missing(self) -> Mask | None:
-        """True for None; None if no value is."""
+        """Mask that is True for None; None if no value is None."""
         # Use `is`: == would compare arrays value by value.
         found = np.fromiter((item is None for item in self.items), np.bool_, len(self.items))
         return found if found.any() else None
@@ -307,7 +307,7 @@ def as_ragged(column: Numbers | Ragged) -> Ragged:
 
 
 def in_places(parts: Sequence[Column], places: Sequence[NDArray[np.int64]]) -> Column:
-    """Concatenate columns and put their rows into the given places, which are 0 to the number of rows."""
+    """Concatenate columns and put their rows at the given places, which are all numbers below the number of rows."""
     order = np.concatenate(places)
     inverse = np.empty(len(order), np.int64)
     inverse[order] = np.arange(len(order))

@@ -94,7 +94,7 @@ def wide(function: np.ufunc) -> Operation:
 
 
 def _exact(function: np.ufunc) -> Operation:
-    """Return a sum, difference or product; integers give an exact result or an error."""
+    """Return the operation that adds, subtracts or multiplies; integers give an exact result or an error."""
 
     def operation(a: Any, b: Any) -> Any:
         a, b = _number(a), _number(b)
@@ -353,7 +353,11 @@ def _of_rank(column: Column, rank: int) -> Any:
 
 
 def _uneven(left: Column, right: Column, operation: Operation) -> Column | None:
-    """Compute with ragged samples and a number, a number per row, equal shapes, or a row of the last axis."""
+    """Compute with ragged samples and a constant number, a number per row, or samples of the same shapes.
+
+    The other operand may also be a constant vector that is as long as the last axis of all samples; for all other
+    operands return None.
+    """
     if isinstance(right, Ragged) and not isinstance(left, Ragged):
         return _uneven(right, left, lambda a, b: operation(b, a))
     if not isinstance(left, Ragged):

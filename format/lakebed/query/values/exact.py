@@ -1,7 +1,7 @@
 """Comparisons of numbers of different types without rounding.
 
-NumPy converts 64-bit integers to floats beside floats, and int64 beside uint64 as well, so that different numbers
-beyond 2**53 become equal. Tests compare with Python, which compares numbers exactly.
+In comparisons with floats, NumPy converts 64-bit integers to floats, and so it does for int64 with uint64. Different
+numbers beyond 2**53 then become equal. Tests compare with Python, which compares numbers exactly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def may_round(left: Any, right: Any) -> bool:
 
 
 def _rounds_number(dtype: np.dtype[Any], number: Any) -> bool:
-    """Return whether a Python number changes when it takes the dtype of the array beside it."""
+    """Return whether a Python number changes when it is converted to the dtype of the array to compare it with."""
     if isinstance(number, int) and dtype.kind == "f":
         return abs(number) > 1 << (np.finfo(dtype).nmant + 1)
     return (
@@ -100,7 +100,7 @@ def _below(left: NDArray[Any], right: NDArray[Any]) -> Mask:
 
 
 def represented(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], Mask]:
-    """Convert numbers to another type, and return a mask of those it can hold; the results for others are arbitrary.
+    """Convert numbers to another type, and return a mask of the numbers that it can hold; other results are arbitrary.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class Info:
     are_nulls_apart: bool = False
 
     def grouped(self, *, is_key: bool = False) -> Info:
-        """Return the properties of a column whose values are groups of these."""
+        """Return the properties of a column whose values are groups of values with these properties."""
         return replace(
             self,
             kind=self.kind if self.kind == "array" else "json",

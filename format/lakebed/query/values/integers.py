@@ -143,7 +143,7 @@ def _bounds(values: Integers) -> tuple[int, int]:
 
 
 def _reach(function: np.ufunc, first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
-    """Return bounds of the results."""
+    """Return bounds of the results of an operation, from the bounds of its operands."""
     if function is np.add:
         return first[0] + second[0], first[1] + second[1]
     if function is np.subtract:
@@ -153,9 +153,9 @@ def _reach(function: np.ufunc, first: tuple[int, int], second: tuple[int, int]) 
 
 
 def _careful(function: np.ufunc, left: Integers, right: Integers, *, is_unsigned: bool) -> Integers:
-    """Compute results; those that may not fit are computed with Python's integers."""
+    """Compute results; a result that may not fit is computed with Python's integers."""
     left, right = np.broadcast_arrays(left, right)
-    # Right modulo 2**64 even if they overflow.
+    # These results are correct modulo 2**64 even if they overflow.
     found = np.asarray(function(left.astype(np.uint64), right.astype(np.uint64)))
     far = np.abs(function(left.astype(np.float64), right.astype(np.float64))) >= _FAR
     beyond = False
@@ -199,7 +199,7 @@ def _halves(values: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _joined(high: Any, low: Any, dtype: np.dtype[Any]) -> Integers:
-    """Join the sums of halves."""
+    """Return the sums of 64-bit integers from the sums of their upper and of their lower halves."""
     high, low = np.asarray(high + (low >> 32)), np.asarray(low & 0xFFFFFFFF)
     limit = 1 << (32 if dtype.kind == "u" else 31)
     if not high.size or (int(high.max()) < limit and int(high.min()) >= -limit):

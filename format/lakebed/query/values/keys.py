@@ -76,7 +76,7 @@ def _numbered(values: NDArray[Any]) -> Codes:
 
 
 def _words(values: NDArray[Any]) -> Codes | None:
-    """Return integers that are equal where the numbers are, including NaN; None if 64 bits cannot hold the numbers."""
+    """Return integers that are equal where the numbers are (NaN equals NaN); None if 64 bits cannot hold them."""
     if values.dtype.kind in "biu":
         # A bijection modulo 2**64, so equality is kept.
         return np.ascontiguousarray(values).astype(np.int64, copy=False)
@@ -155,7 +155,7 @@ def pairs(
 
 
 def _matched(left: Column, right: Column) -> tuple[Codes, Codes, int]:
-    """Return codes of both sides, -1 for missing keys and left keys without an equal, and the number of codes."""
+    """Return the codes of both sides and their number; missing keys and left keys without an equal right key get -1."""
     is_text = [isinstance(side, Texts) for side in (left, right)]
     has_objects = isinstance(left, Objects) or isinstance(right, Objects)
     if is_text[0] != is_text[1] and not has_objects and len(left) and len(right):
@@ -193,7 +193,7 @@ _Words = tuple[Codes, Mask | None]
 
 
 def _words_alike(left: NDArray[Any], right: NDArray[Any]) -> tuple[_Words, _Words] | None:
-    """Return integers that are equal where numbers of two types are equal, and masks of numbers without an equal."""
+    """Return integers that are equal where numbers of two types are, and masks of numbers that the other type lacks."""
     if "f" in (left.dtype.kind, right.dtype.kind) and left.dtype.kind != right.dtype.kind:
         if left.dtype.kind == "f":
             found = _words_alike(right, left)

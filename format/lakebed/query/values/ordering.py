@@ -1,7 +1,7 @@
-"""ORDER BY: missing values come last, NaN before them; equal keys keep the order of their rows.
+"""ORDER BY: missing values come last, NaN before them.
 
-A descending order is the reversed ascending one, including equal keys, as the language defines it. JSON values are
-ordered null, texts, numbers, unless the query says NULLS LAST.
+Rows with equal keys keep their order if the last key is ascending; if it is descending, they come in reverse order,
+as the language defines it. JSON values are ordered null, texts, numbers, unless the query says NULLS LAST.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 18
 """Maximum number of rows of one sort, during which the clock is not checked."""
 
 _SAMPLES, _DEALT = 1024, 64
-"""Larger sorts are partitioned: rows sampled to choose the bounds, and about the number of bounds."""
+"""Larger sorts are partitioned: number of rows sampled to choose the bounds, and approximate number of bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
     Parameters
     ----------
     count
-        Number of rows from the first on; None for all.
+        Number of rows to return, from the start of the order; None for all.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _counted(values: Ranks) -> NDArray[np.int64] | None:
     span = int(high) - int(low) + 1
     if span > len(values):
         return None
-    # The difference is right modulo 2**64.
+    # The difference is correct modulo 2**64, even if int64 overflows.
     return equals.gathered(values.astype(np.int64) - low.astype(np.int64), span, tick)[0]
 
 

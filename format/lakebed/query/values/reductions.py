@@ -315,7 +315,7 @@ _RUNS: dict[str, tuple[Runs, int]] = {
 def by_size(
     flat: NDArray[np.generic], offsets: NDArray[np.int64], reduce: Matrix, empty: NDArray[np.generic]
 ) -> NDArray[np.generic]:
-    """Reduce concatenated samples, those of one length together.
+    """Reduce concatenated samples, all samples of one length together.
 
     Parameters
     ----------

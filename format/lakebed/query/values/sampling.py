@@ -22,7 +22,7 @@ def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int 
     weights
         One per row. Rows whose weight is not positive are never drawn with replacement.
     count
-        Number of rows; without replacement at most all rows, those without weight last.
+        Number of rows; without replacement at most all rows, rows without weight last.
 
     Returns
     -------

@@ -186,7 +186,7 @@ def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
 
 
 def _lengths(column: Ragged) -> NDArray[np.int64]:
-    """Return the items along the first axis of each sample, 0 for samples without values if others have some."""
+    """Return the length of each sample's first axis; a shape such as (5, 0) counts as 0 beside samples with values."""
     lengths = column.shapes[:, 0]
     inner = len(column.flat) // max(1, int(lengths.sum()))
     if inner and int(lengths.sum()) * inner == len(column.flat):
@@ -208,7 +208,7 @@ def _picked(whole: NDArray[Any], lengths: NDArray[np.int64], item: int) -> Colum
 
 
 def _spans(item: slice, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first place and the number of items that a slice selects, for each length."""
+    """Return, for each length, the index of the first item that a slice selects, and the number of selected items."""
     known, inverse = np.unique(lengths, return_inverse=True)
     found = [range(*item.indices(int(length))) for length in known.tolist()]
     starts = np.array([span.start for span in found], np.int64)

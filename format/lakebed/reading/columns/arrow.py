@@ -50,7 +50,7 @@ def arrow_type(reader: SampleReader) -> pa.DataType:
     Raises
     ------
     InvalidOperationError
-        If Arrow has no type for the tensor's numbers (complex ones).
+        If Arrow has no type for the tensor's numbers (complex numbers).
     """
     item = _item_type(reader)
     return item if reader.state.sequence is None else pa.list_(item)
@@ -67,7 +67,7 @@ def _item_type(reader: SampleReader) -> pa.DataType:
         value = pa.from_numpy_dtype(dtype)
     except pa.ArrowNotImplementedError as error:
         raise InvalidOperationError(
-            f"tensor {reader.name!r} holds {dtype}, for which Arrow has no type; leave it out"
+            f"tensor {reader.name!r} holds {dtype}, for which Arrow has no type; omit this tensor"
         ) from error
     if reader.storing is Storing.POLYGON:
         return pa.list_(pa.list_(pa.list_(value)))
@@ -119,7 +119,10 @@ def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -
 
 
 def _spans(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) in ``rows`` of rows to read at once: those of a chunk; if decoding is slow, adjacent rows."""
+    """Yield (start, stop): ``rows[start:stop]`` are read at once.
+
+    These are all requested rows of a chunk, or only adjacent rows if samples must be decoded.
+    """
     reader = scan.reader
     if pa.types.is_null(kind):
         cuts = np.empty(0, np.int64)

@@ -1,7 +1,7 @@
 """Samples with nulls as one array: fill nulls with a value, mask them, or make them NaT among dates and times.
 
 numpy(fill=x)          x in place of nulls; the dtype changes only if it cannot hold x exactly
-numpy(masked=True)     a masked array; what lies below the mask is 0, "" or None
+numpy(masked=True)     a masked array; masked values are 0, "" or None
 numpy(datetimes=True)  datetime64 for dates and timestamps, timedelta64 for durations and times of day; NaT for nulls
 """
 
@@ -39,7 +39,7 @@ def moments_dtype(logical: Any) -> np.dtype[Any] | None:
 
 
 def as_moments(column: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Convert integers to dates and times; masked ones, and None in a list, become NaT."""
+    """Convert integers to dates and times; masked integers, and None in a list, become NaT."""
     if isinstance(column, list):
         gone = np.array([value is None for value in column], np.bool_)
         numbers = [0 if value is None else int(np.asarray(value).reshape(-1)[0]) for value in column]
@@ -94,7 +94,7 @@ def read(
 
 
 def _columns(selection: Selection) -> tuple[NDArray[Any], Mask] | None:
-    """Read single numbers by chunks; None if the samples are something else."""
+    """Read single numbers by chunks; None if the samples are not single numbers."""
     reader, rows = selection.reader, selection.rows()
     if selection.index.inside or not reader.is_scalar or not len(rows):
         return None

@@ -195,7 +195,9 @@ def row_numbers(table: Any, name: str, length: int) -> list[int]:
     if names is not None and name in names:
         table = table.project(f'"{name}"')  # a relation of DuckDB then computes only this column
     if not hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__arrow_c_array__"):
-        raise InvalidInputError(f"a view is made from a relation or a table, not of {type(table).__name__}")
+        raise InvalidInputError(
+            f"a view can be made from a relation or a table, not from {type(table).__name__}"
+        )
     found = pa.table(table)
     if name not in found.column_names:
         raise InvalidInputError(
@@ -231,7 +233,7 @@ class _Row(dict[str, Any]):
 
 
 def _row_class(names: Sequence[str]) -> type[_Row]:
-    """Return a dataclass for rows, since pandas makes a single column of any other objects."""
+    """Return a dataclass for rows, since pandas puts objects of other classes into a single column."""
     from dataclasses import fields, make_dataclass
 
     places = [f"_{at}" for at in range(len(names))]

@@ -44,7 +44,7 @@ _ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ChunkRun:
-    """Samples ``start`` to ``stop`` of one chunk; ``row`` is the tensor's row of the first."""
+    """Samples ``start`` to ``stop`` of one chunk; ``row`` is the tensor's row of the first of these samples."""
 
     chunk: Chunk
     start: int
@@ -100,9 +100,9 @@ class _Layout:
     Attributes
     ----------
     is_special
-        Samples are files, tiled, links, or in sequences, so their values are not simply bytes of a chunk.
+        Whether samples are files, tiled, links, or in sequences, so that their values are not simply bytes of a chunk.
     is_fixed, is_fixed_beside_nulls
-        All samples have one shape; all samples that are not null have one shape.
+        Whether all samples have one shape, and whether all samples that are not null have one shape.
     """
 
     is_special: bool
@@ -195,7 +195,7 @@ class ColumnScan:
         return found
 
     def null_mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
-        """Return True for null rows, or None when none is; rows beyond the companion's end are not null."""
+        """Return a mask of null rows, or None if no row is null; rows beyond the companion's end are not null."""
         if self._nulls is None:
             return None
         stop_known = min(stop, self._nulls.reader.state.length)
@@ -207,7 +207,7 @@ class ColumnScan:
         return mask if mask.any() else None
 
     def column(self, start: int, stop: int) -> Column:
-        """Return rows ``start`` to ``stop``: ndarray, MaskedArray (absent numbers), Encoded, or a list."""
+        """Return rows ``start`` to ``stop``: an ndarray, a MaskedArray if some numbers are null, Encoded, or a list."""
         if self._first <= start and stop <= self._end and self._sliceable is not None:
             return self._sliceable[start - self._first : stop - self._first]
         if self.is_special:
@@ -351,7 +351,7 @@ class ColumnScan:
         return np.ma.MaskedArray(found, mask=gone.reshape(-1, 1))
 
     def _by_chunk(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return the order that groups rows by chunk (None for one chunk), and the places where chunks change."""
+        """Return the order that groups rows by chunk (None for one chunk), and the positions where chunks change."""
         chunks = self.reader.locate(rows)[0]
         first, last = int(chunks.min()), int(chunks.max())
         if first == last:
@@ -365,7 +365,7 @@ class ColumnScan:
         return order, np.unique(ends)[1:-1]
 
     def _of_chunk(self, rows: NDArray[np.int64]) -> Column:
-        """Return rows that lie in one chunk, in the order given."""
+        """Return rows of one chunk, in the order given."""
         first = int(rows.min())
         column, inside = self.column(first, int(rows.max()) + 1), rows - first
         if isinstance(column, Encoded):
@@ -437,7 +437,7 @@ class ColumnScan:
 
 
 def _picked_texts(column: Encoded[Any], rows: NDArray[np.int64]) -> Encoded[Any]:
-    """Return some items, back to back."""
+    """Return only some rows of a column, with their bytes copied back to back."""
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(np.diff(column.offsets)[rows], out=offsets[1:])
     out = np.empty(int(offsets[-1]), np.uint8)

@@ -135,7 +135,7 @@ class ShownColumn:
         links = self.scan.reader.links
         if links.is_grid(row):
             raise InvalidOperationError(
-                f"sample {row} of tensor {self.scan.reader.name!r} is made of several linked files and has no "
+                f"sample {row} of tensor {self.scan.reader.name!r} consists of several linked files and has no "
                 'single address; pass files="arrays", or leave it out with tensors=[...]'
             )
         return str(links.path(row)) or None
@@ -144,7 +144,7 @@ class ShownColumn:
         reader = self.scan.reader
         if reader.is_tiled(row):
             raise InvalidOperationError(
-                f"sample {row} of tensor {reader.name!r} is stored in tiles and is no one file; pass "
+                f"sample {row} of tensor {reader.name!r} is stored in tiles, not in one file; pass "
                 'files="arrays", or leave it out with tensors=[...]'
             )
         return bytes(reader.raw(row, decompress=False)[0]) or None

@@ -27,7 +27,7 @@ class Encoded(Sequence[Item | None]):
     offsets
         Start of each value in ``data`` and the end of the last: int64, shape (count + 1,).
     nulls
-        True where the row is null: bool, shape (count,); None when no row is.
+        True where the row is null: bool, shape (count,); None if no row is null.
     """
 
     __slots__ = ("data", "nulls", "offsets")

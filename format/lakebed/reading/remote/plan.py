@@ -33,7 +33,7 @@ Piece = tuple[OpenChunk, ByteRange]
 
 
 class ReadWindow(NamedTuple):
-    """Range for some neighbouring rows of a plan; ``row`` is the first of them, ``stream`` the tensor."""
+    """Ranges to read for some consecutive rows: ``row`` is the first row, ``stream`` the number of the tensor."""
 
     row: int
     stream: int
@@ -107,7 +107,7 @@ def _of_rows(reader: StoredSamples, rows: Rows, *, whole: bool) -> list[Piece]:
 
 
 def _look(reader: StoredSamples, ordinals: list[int]) -> None:
-    """Read the headers of chunks at the same time, if the places of samples are in the headers only."""
+    """Read the headers of chunks at the same time, if the positions of samples are in the headers only."""
     unknown = []
     for ordinal in ordinals:
         chunk = reader.by_range(ordinal, 1)
@@ -129,7 +129,7 @@ def pieces(
     Parameters
     ----------
     insides
-        Places of the samples in the chunk, ascending; a range for neighbours.
+        Positions of the samples in the chunk, ascending; a range if the samples are consecutive.
     rows
         Number of requested samples of all chunks; if it is large, many requests run concurrently, so each costs less.
     """

@@ -97,7 +97,7 @@ class Prefetch:
     most
         Maximum number of bytes to request; None is ``config.AHEAD_BYTES``.
     passing
-        Taken chunks are not needed again, because the reader keeps them.
+        True if chunks that the reader has taken are not needed again, because the reader keeps them.
     detectors
         Detectors that pause until this object is closed.
     """

@@ -75,7 +75,7 @@ class PendingRead:
     Attributes
     ----------
     owner, stream, window
-        The prefetch that made the request (a weak reference), its tensor, and the place in its order.
+        The prefetch that made the request (a weak reference), the number of the tensor, and the number of the window.
     """
 
     __slots__ = ("_chunk", "_mutex", "_room", "is_whole", "key", "owner", "span", "stream", "tasks", "window")
@@ -201,7 +201,7 @@ class RemoteRanges:
         _close(prefetches)
 
     def follow(self, prefetch: Owner) -> None:
-        """Keep a prefetch going until enough later ones have begun."""
+        """Register a prefetch; the oldest prefetch is closed if there are too many."""
         with self.mutex:
             self._prefetches.append(weakref.ref(prefetch))
             too_many = [self._prefetches.popleft() for _ in range(len(self._prefetches) - _MOST_PREFETCHES)]
@@ -240,7 +240,7 @@ class RemoteRanges:
         return _cut(here, start, stop)
 
     def samples(self, chunk: OpenChunk, layout: Layout, first: int, stop: int) -> memoryview:
-        """Return the bytes of neighbouring samples with one request for exactly these, and verify each."""
+        """Return the bytes of neighbouring samples with one request for exactly these bytes; verify each sample."""
         span = ByteRange(*layout.span(first, stop))
         with self.mutex:
             kept = chunk.blocks.get(~first) if stop - first == 1 else None

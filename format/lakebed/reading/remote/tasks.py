@@ -37,9 +37,9 @@ class LazyFuture(Generic[T_co]):
     Attributes
     ----------
     is_done
-        Whether there is a result, or an error.
+        Whether the call has returned a result, or raised an error.
     is_dropped
-        No thread waits for the result any more, so a call that has not begun is not made.
+        Whether no thread needs the result any more; then a call that has not begun is not made.
     """
 
     __slots__ = ("_call", "_claim", "_outcome", "_waiting", "is_done", "is_dropped")
@@ -169,7 +169,7 @@ def submit(task: LazyFuture[object], *, is_urgent: bool = False) -> None:
     Parameters
     ----------
     is_urgent
-        The next free thread makes this call before all waiting ones.
+        The next free thread makes this call before all waiting calls.
     """
     _threads.submit(task, is_urgent=is_urgent)
 

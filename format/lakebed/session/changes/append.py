@@ -194,7 +194,7 @@ def _column(values: Any, name: str) -> Any:
         return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise SampleExtendError(
-            f"column {name!r}: a column of samples must be an array or a list, not one {type(values).__name__}; "
+            f"column {name!r}: a column of samples must be an array or a list, not a single {type(values).__name__}; "
             "append takes one row"
         )
     return list(values)
@@ -250,7 +250,7 @@ def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:
     Parameters
     ----------
     index
-        A row number, several, a slice, or None for the last row.
+        A row number, a list of row numbers, a slice, or None for the last row.
     length
         Number of rows of the longest tensor from which rows are removed.
     what
@@ -263,7 +263,7 @@ def checked_rows(index: object, length: int, what: str) -> NDArray[np.int64]:
     ValueError
         If a row is named twice.
     InvalidKeyTypeError
-        If the index names no rows.
+        If ``index`` is of another type.
     """
     if index is None:
         index = [max(length - 1, 0)]

@@ -105,7 +105,7 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
 
 
 def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
-    """Refuse a single item as the value of a whole sequence: the item's first axis would be taken for the items.
+    """Refuse a single item as the value of a whole sequence: its first axis would be taken for the list of items.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDAr
 
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
-    """Append at a row beyond the last row; empty samples, recorded as padding, fill the gap (FORMAT.md 4.6)."""
+    """Return the change that appends a sample as row ``row``; empty samples fill the gap before it (FORMAT.md 4.6)."""
     column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:
@@ -179,7 +179,7 @@ _NUMBERS = (int, float, complex, np.generic, np.ndarray)
 
 
 def _check_number(value: Any, count: int, meta: TensorMeta) -> None:
-    """Refuse one number for several arrays: users expect the number to fill the arrays, but it would replace each.
+    """Refuse one number for several arrays: users expect it to fill the arrays, but it would replace each array.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def _plan_items(
     old = [] if any(map(draft.is_tiled, items)) else [session.latest(state.key, name, i) for i in items]
     if len({item.shape if isinstance(item, np.ndarray) else None for item in old} - {None}) != 1:
         raise InvalidOperationError(
-            "the items of the sequence differ in shape, or are tiled: name one of them to change a part of it"
+            "the items of the sequence differ in shape, or are tiled: change a part of one item at a time"
         )
     changed = np.stack(old)
     put(changed, inside, _numbers(value, state, changed.dtype))
@@ -261,7 +261,10 @@ _DOCUMENTS = ("json", "list")
 
 
 def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
-    """Encode an item, or a list that holds one item; for JSON and list tensors, a list of one is always its item."""
+    """Encode an item, or a list that holds one item.
+
+    For JSON and list tensors, whose items may be lists, a list of length one always counts as a list of items.
+    """
     if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
         return encode_sample(value[0], state, linking)
     try:
@@ -297,7 +300,7 @@ def _plan_flat(
     old = session.latest(state.key, name, row)
     if htype_named(state.meta.htype).storing is Storing.LIST:
         if len(inside) != 1 or len(inside[0]) != 1:
-            raise TypeError("a list is subscripted once")
+            raise TypeError("a list takes only one subscript")
         changed: Any = list(old)
         changed[inside[0][0]] = value
     elif isinstance(old, np.ndarray):

@@ -81,15 +81,15 @@ def of_one_length(column: Column, state: TensorState, *, is_new: bool = True) ->
     if not usual or not is_new:
         there = f"of {usual:,} numbers" if usual else "of several lengths"
         warnings.warn(
-            f"tensor {meta.name!r} has vectors {there}, and a sample has {odd:,}: no search is possible among them",
+            f"tensor {meta.name!r} has vectors {there}, and a sample has {odd:,}: they cannot be searched together",
             UnusualSampleWarning,
             stacklevel=2,
         )
         return column
     raise SampleAppendError(
         f"Failed to append to the tensor {meta.name!r}: its vectors have {usual:,} numbers, and a sample has "
-        f"{odd:,}. Searches compare the vectors of an embedding, so all have one length; a tensor of htype "
-        "generic takes any length"
+        f"{odd:,}. Searches compare the vectors of an embedding, so all need the same length; a tensor of htype "
+        "generic accepts any length"
     )
 
 
@@ -192,7 +192,7 @@ def joined(columns: Sequence[Column], state: TensorState) -> Column:
 
 
 def joined_rows(columns: Sequence[Column], state: TensorState) -> Column:
-    """Join columns of one row each; empty samples before the first array of several numbers count as nulls."""
+    """Join columns of one row each; if the samples are arrays, empty samples before the first array become nulls."""
     column = joined(columns, state)
     return column if column.items is not None else replace(column, parts=with_absent(column.parts, state))
 
@@ -208,7 +208,7 @@ def as_column(samples: Any, state: TensorState) -> Any:
     if isinstance(samples, str | bytes | Mapping) or not hasattr(samples, "__iter__"):
         raise SampleAppendError(
             f"Failed to append to the tensor {state.meta.name!r}: a column of samples must be an array or a list, "
-            f"not one {type(samples).__name__}"
+            f"not a single {type(samples).__name__}"
         )
     return samples
 

@@ -129,7 +129,7 @@ def _conversion(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: In
 def _numbers(scan: ColumnScan, state: TensorState, meta: TensorMeta, info: Info) -> Convert:
     name = state.meta.name or state.key
     if state.meta.dtype is None or meta.dtype is None:
-        raise InvalidOperationError(f"tensor {name!r} has no dtype yet; its first sample decides")
+        raise InvalidOperationError(f"tensor {name!r} has no dtype yet; its first sample sets it")
     old, new = np.dtype(state.meta.dtype), np.dtype(meta.dtype)
     if info.get("logical_type") and info["logical_type"] == state.info["logical_type"]:
         raise InvalidOperationError(

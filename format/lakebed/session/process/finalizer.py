@@ -71,7 +71,7 @@ class _Closer:
             if error is not None:  # log the error, because the thread has no caller to raise it to
                 import logging
 
-                told = "rows of a dataset that nobody holds any more could not be published"
+                told = "rows of a dataset without references could not be published"
                 logging.getLogger(__name__).error(told, exc_info=error)
             # Otherwise these would keep the dataset and its files open until the next dataset is closed.
             del close, error
@@ -80,8 +80,8 @@ class _Closer:
 _closer = _Closer()
 
 
-# The last key is the phase that the collector reported last. The callback is a built-in method: Ctrl-C during a
-# collection would be raised inside of a Python function, where nothing could catch it.
+# The last key is the phase that the garbage collector reported last. The collector's callback is a built-in method of
+# this dictionary: in a Python function, Ctrl-C during a collection would raise an error that nothing could catch.
 _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 
 

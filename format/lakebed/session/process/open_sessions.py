@@ -72,10 +72,10 @@ def flush_open(storage: Storage, *, to_read: bool = False) -> None:
 
 
 def drop_deleted(storage: Storage) -> None:
-    """Drop unpublished changes of this process's datasets at a place from which another program deleted the dataset.
+    """Drop unpublished changes of this process's datasets at an address where another program deleted them.
 
-    A new dataset will be made at this place, and the changes do not belong to it. A warning reports each dataset whose
-    changes are dropped.
+    A new dataset will be made at this address, and the changes do not belong to it. A warning reports each dataset
+    whose changes are dropped.
     """
     for session in sessions_at(storage):
         if session.has_unpublished:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of a dataset, and the credentials of its links.
+    """Storage of a dataset, and the credentials of its links.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Place:
 
     @classmethod
     def of(cls, storage: Storage, credentials: LinkCredentials) -> Place:
-        """Return the place of a dataset.
+        """Return the storage of a dataset in a form that can be pickled.
 
         Raises
         ------
@@ -48,7 +48,7 @@ class Place:
         """
         if storage.url.startswith("mem://"):
             raise MemoryDatasetCanNotBePickledError(
-                f"{storage.url} lives in the memory of this process, where no other can open it; copy it to a path"
+                f"{storage.url} is in the memory of this process, where no other process can open it; copy it to a path"
             )
         remote = None if traits_of(storage).local else storage
         return cls(storage.url, remote, credentials.populated, config.LINK_ROOTS, config.LINK_HOSTS)

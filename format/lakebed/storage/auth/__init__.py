@@ -1,4 +1,4 @@
-"""Credentials for stores, from the user's or from the usual places: one module per kind of store.
+"""Credentials for stores, given by the user or found in the usual sources: one module per kind of store.
 
 The folder `stores` uses them for requests.
 """

@@ -14,7 +14,7 @@ key                          meaning
 ``sse``                      ``AES256``, ``aws:kms`` or ``aws:kms:dsse``, with ``sse_kms_key_id`` and
                              ``bucket_key_enabled``; ``sse_customer_key``: 32 bytes of your own in base64
 ``addressing_style``         ``path`` (default) or ``virtual``: the bucket as part of the host's name
-``ca_bundle``, ``verify``    file of certificates; False to believe any
+``ca_bundle``, ``verify``    file of certificates; False to accept any
 ``proxy``                    address of a proxy
 ===========================  ==========================================================================================
 """
@@ -69,7 +69,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     if result.get("external_id") and not result.get("role_arn"):
         raise InvalidInputError("creds for S3 hold external_id without the role_arn that it belongs to")
     if result.get("addressing_style", "path") not in _STYLES:
-        raise InvalidInputError(f"addressing_style in creds is one of {', '.join(_STYLES)}")
+        raise InvalidInputError(f"addressing_style in creds must be one of {', '.join(_STYLES)}")
     return result
 
 
@@ -120,12 +120,12 @@ def _encryption(chosen: Mapping[str, Any]) -> dict[str, Any]:
     key, customer = plain(chosen, "sse_kms_key_id"), plain(chosen, "sse_customer_key")
     kind = plain(chosen, "sse") or ("aws:kms" if key else "sse-c" if customer else None)
     if key and kind not in ("aws:kms", "aws:kms:dsse"):
-        raise InvalidInputError("sse_kms_key_id in creds goes with sse='aws:kms' or 'aws:kms:dsse'")
+        raise InvalidInputError("sse_kms_key_id in creds needs sse='aws:kms' or 'aws:kms:dsse'")
     if kind not in (None, "AES256", "aws:kms", "aws:kms:dsse", "sse-c") or (kind == "sse-c") != bool(
         customer
     ):
         raise InvalidInputError(
-            "sse in creds is AES256, aws:kms or aws:kms:dsse; a key of your own is sse_customer_key alone"
+            "sse in creds must be AES256, aws:kms or aws:kms:dsse; for a key of your own, pass only sse_customer_key"
         )
     found = {
         "server_side_encryption": kind,
@@ -141,7 +141,7 @@ def _shaped(grant: Grant) -> dict[str, Any]:
     key, hidden, token = (plain(values, name) for name in _SECRETS)
     if not key or not hidden:
         raise MissingCredsError(
-            "the source of credentials gave no aws_access_key_id or aws_secret_access_key"
+            "the source of credentials returned no aws_access_key_id or aws_secret_access_key"
         )
     return {"access_key_id": key, "secret_access_key": hidden, "token": token}
 

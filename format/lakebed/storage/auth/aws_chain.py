@@ -1,4 +1,4 @@
-"""Credentials for AWS if none are given: the sources of botocore, in our order.
+"""Credentials for AWS if the user gives none: the sources of botocore, tried in this order.
 
 ===================  ==================================================================================
 profile              ``profile_name``, ``AWS_PROFILE`` or ``default``: keys, role, SSO, login or a program
@@ -128,7 +128,7 @@ class AssumedRole:
     region
         Region of the token service.
     verify
-        File with certificates of the service, or False to believe any.
+        File with certificates of the service, or False to accept any.
 
     Raises
     ------
@@ -143,17 +143,16 @@ class AssumedRole:
         seconds = whole(chosen, "duration_seconds")
         if seconds is not None and seconds not in _ROLE_SECONDS:
             raise InvalidInputError(
-                f"duration_seconds is {seconds}; a role can be had for {_ROLE_SECONDS[0]} to {_ROLE_SECONDS[-1]} "
-                "seconds"
+                f"duration_seconds is {seconds}; it must be from {_ROLE_SECONDS[0]} to {_ROLE_SECONDS[-1]} seconds"
             )
 
     @property
     def name(self) -> str:
-        """Name of the role and of the source that asks for it."""
+        """Name of the role, and of the source of the credentials with which it is requested."""
         return f"role {plain(self._chosen, 'role_arn')} through {self._base.name}"
 
     def grant(self) -> Grant:
-        """Ask the token service.
+        """Request credentials from the token service.
 
         Raises
         ------
@@ -296,8 +295,8 @@ def _explained(error: Exception, name: str) -> LakebedError:
     if isinstance(error, ClientError):
         if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
             return StorageUnavailableError(f"{text}; try again later")
-        return CredentialsRejectedError(f"{text}; check who may assume the role, and by which means")
-    return MissingCredsError(f"{text}; complete what it needs, or give other credentials")
+        return CredentialsRejectedError(f"{text}; check who is allowed to assume the role")
+    return MissingCredsError(f"{text}; complete its settings, or pass other credentials")
 
 
 _shared: dict[tuple[str, ...], Renewal] = {}

@@ -15,7 +15,7 @@ key                                meaning
 ``endpoint_url``                   address that is not that of the account in Azure's public cloud
 ``use_emulator``                   True: Azurite on this machine
 ``anonymous``                      no signature, for public containers
-``ca_bundle``, ``verify``          file of certificates; False to believe any
+``ca_bundle``, ``verify``          file of certificates; False to accept any
 ``proxy``                          address of a proxy
 =================================  ====================================================================================
 
@@ -134,7 +134,7 @@ def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
         if text is not None:
             if key == "account_key" and not _is_base64(text):
                 raise InvalidInputError(
-                    f"account_key of {provider} is not base64, which keys of storage accounts are: copy the whole key"
+                    f"account_key of {provider} is not valid base64: copy the whole key of the storage account"
                 )
             values = {key: text}
             return Renewal(lambda values=values: Grant(values), provider)  # type: ignore[misc]
@@ -238,5 +238,5 @@ def _shaped(grant: Grant) -> dict[str, Any]:
         if text:
             return {name: text.removeprefix("?") if name == "sas_token" else text}
     raise MissingCredsError(
-        "the source of credentials gave no account_key, sas_token or bearer_token for Azure"
+        "the source of credentials returned no account_key, sas_token or bearer_token for Azure"
     )

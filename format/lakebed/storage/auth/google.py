@@ -10,7 +10,7 @@ key                          meaning
 ``anonymous``                no signature, for public buckets
 ``requester_pays``           project that is billed
 ``endpoint_url``             address of an emulator; also ``STORAGE_EMULATOR_HOST``
-``ca_bundle``, ``verify``    file of certificates; False to believe any
+``ca_bundle``, ``verify``    file of certificates; False to accept any
 ``proxy``                    address of a proxy
 ===========================  ==========================================================================================
 
@@ -179,5 +179,5 @@ def _kind(content: Secret) -> tuple[object, bool]:
 def _shaped(grant: Grant) -> dict[str, Any]:
     token = plain(grant.values, "bearer_token") or plain(grant.values, "token")
     if not token:
-        raise MissingCredsError("the source of credentials gave no bearer_token for Google Cloud Storage")
+        raise MissingCredsError("the source of credentials returned no bearer_token for Google Cloud Storage")
     return {"token": token}

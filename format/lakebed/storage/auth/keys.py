@@ -1,4 +1,4 @@
-"""Keys of a dictionary of credentials: one spelling each, and an error for unknown ones."""
+"""Keys of a dictionary of credentials: one spelling for each key, and an error for unknown keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plain(values: Mapping[str, Any], key: str) -> str | None:
     value = _revealed(values.get(key))
     if value is None or isinstance(value, str):
         return value or None
-    raise InvalidInputError(f"{key} in creds is text, not {type(value).__name__}")
+    raise InvalidInputError(f"{key} in creds must be text, not {type(value).__name__}")
 
 
 def flag(values: Mapping[str, Any], key: str) -> bool:
@@ -53,7 +53,7 @@ def flag(values: Mapping[str, Any], key: str) -> bool:
         return value.lower() in ("true", "1", "yes")
     if isinstance(value, bool):
         return value
-    raise InvalidInputError(f"{key} in creds is True or False, not {type(value).__name__}")
+    raise InvalidInputError(f"{key} in creds must be True or False, not {type(value).__name__}")
 
 
 def whole(values: Mapping[str, Any], key: str) -> int | None:
@@ -63,7 +63,7 @@ def whole(values: Mapping[str, Any], key: str) -> int | None:
         return int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise InvalidInputError(f"{key} in creds is a whole number")
+    raise InvalidInputError(f"{key} in creds must be a whole number")
 
 
 def _revealed(value: Any) -> Any:

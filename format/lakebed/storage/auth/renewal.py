@@ -35,7 +35,8 @@ class Renewal:
     """A source that keeps the grant of another source until shortly before it expires.
 
     While the present credentials are valid, no request waits for new ones: a separate thread requests them, since the
-    callers may be the few threads that serve all requests. If that fails, the present ones stay until they expire.
+    callers may be the few threads that serve all requests. If that fails, the present credentials are used until they
+    expire.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class Renewal:
             return self._ask(kept)
 
     def _ask_aside(self, kept: _Kept) -> None:
-        """Renew in another thread, unless one does so already."""
+        """Renew the credentials in another thread, unless a thread is already doing so."""
         busy = self._busy
         if not busy.acquire(blocking=False):
             return
@@ -147,7 +148,7 @@ class Renewal:
         self._kept = _Kept(grant, _due(grant, started))
         if grant.expires is not None and grant.expires <= started:
             log.warning(
-                "credentials from %s ended %.0f seconds ago by the clock of this machine: set it right",
+                "credentials from %s expired %.0f seconds ago by the clock of this machine: correct the clock",
                 self.name,
                 started - grant.expires,
             )

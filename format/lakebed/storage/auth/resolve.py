@@ -85,8 +85,8 @@ def resolve(scheme: str, bucket: str, creds: Creds | None) -> Access:
 
 def _explain(given: Given) -> str:
     return (
-        f"The dataset was opened in another process with {', '.join(given.left_behind)} in creds: secrets do not "
-        "travel to other processes. Name them, by creds={'creds_key': name}, or set them in this one's environment."
+        f"The dataset was opened in another process with {', '.join(given.left_behind)} in creds: secrets are not "
+        "passed to other processes. Name them, by creds={'creds_key': name}, or set them in this process's environment."
     )
 
 
@@ -138,7 +138,7 @@ class _Through:
         first = self._source.grant()
         inner = self._kind.source(self.chosen(), self.name)
         if inner is None:
-            raise MissingCredsError(f"{self.name} gives no credentials that could be renewed any more")
+            raise MissingCredsError(f"{self.name} no longer gives credentials that can be renewed")
         second = inner.grant()
         ends = [grant.expires for grant in (first, second) if grant.expires is not None]
         return Grant(second.values, min(ends, default=None))

@@ -39,7 +39,7 @@ def client_options(values: Mapping[str, Any], endpoint: str | None, ca_bundle: s
     if endpoint is not None:
         scheme = urlsplit(endpoint).scheme
         if scheme not in ("http", "https"):
-            raise InvalidInputError("endpoint_url in creds begins with http:// or https://")
+            raise InvalidInputError("endpoint_url in creds must begin with http:// or https://")
         if scheme == "http":
             # Without encryption, certificates are not used, and reading those of the system takes long.
             options["allow_http"], ca_bundle = True, None
@@ -57,7 +57,7 @@ def bundle(values: Mapping[str, Any]) -> str | None:
     """Return the given file of certificates: ``ca_bundle``, or ``verify`` as in boto3."""
     given = values.get("verify")
     if given is not None and not isinstance(given, (bool, str)):
-        raise InvalidInputError("verify in creds is True, False, or the path of a file of certificates")
+        raise InvalidInputError("verify in creds must be True, False, or the path of a file of certificates")
     return plain(values, "ca_bundle") or (given if isinstance(given, str) else None)
 
 

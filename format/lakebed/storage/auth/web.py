@@ -6,7 +6,7 @@ key                          meaning
 ``headers``                  headers of every request
 ``username``, ``password``   Basic authentication
 ``bearer_token``             also ``token``: ``Authorization: Bearer ...``
-``ca_bundle``, ``verify``    file of certificates; False to believe any
+``ca_bundle``, ``verify``    file of certificates; False to accept any
 ``proxy``                    address of a proxy
 ===========================  ==========================================================================================
 """
@@ -73,7 +73,7 @@ def headers(chosen: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(found, Secret):
         found = json.loads(found.reveal())
     if not isinstance(found, Mapping):
-        raise InvalidInputError("headers in creds is a dictionary")
+        raise InvalidInputError("headers in creds must be a dictionary")
     result = {str(name): plain(found, name) or "" for name in found}
     user, word, token = plain(chosen, "username"), plain(chosen, "password"), plain(chosen, "bearer_token")
     if user and word:

@@ -86,7 +86,7 @@ class CachedStorage(Storage):
     place
         Name that identifies the storage among all storages; `storage.base.place_of` if not given.
     asks
-        Ask the origin whether an object was replaced.
+        Whether to ask the origin if an object was replaced.
     kept
         Tells whether objects of a key are cached.
     """
@@ -253,7 +253,7 @@ class CachedStorage(Storage):
         return data[before:] if data is not None and before else data
 
     def _bring(self, item: Item, key: str, wanted: Mapping[int, int]) -> dict[int, Buffer]:
-        """Get blocks from the cache, other threads and the origin; `wanted` has the number of bytes needed of each."""
+        """Get blocks from the cache, other threads and the origin; `wanted` maps blocks to the needed bytes of each."""
         whole = _downloads.found((item, _WHOLE))
         data = None if whole is None else whole.result()
         if data is not None:
@@ -278,7 +278,7 @@ class CachedStorage(Storage):
         return blocks
 
     def _fetch(self, item: Item, key: str, wanted: Mapping[int, int]) -> dict[int, Buffer]:
-        """Get blocks from the cache, where another process may just have put them, or from the origin."""
+        """Get blocks from the cache, to which another process may have added them meanwhile, or from the origin."""
         blocks: dict[int, Buffer] = {}
         for block, length in wanted.items():
             data = self._files.run(item, block, block * BLOCK + length)
@@ -349,12 +349,12 @@ class CachedStorage(Storage):
             return self.origin.put_if(key, data, etag)
 
     def delete(self, key: str) -> None:
-        """Remove an object from the origin; a missing one is no error."""
+        """Remove an object from the origin; a missing object is no error."""
         with self._forgetting([key]):
             self.origin.delete(key)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects from the origin; missing ones are no error. A failure leaves any subset."""
+        """Remove objects from the origin; missing objects are no error. A failure leaves any subset."""
         with self._forgetting(keys):
             orphan_files.remove(self.origin, keys)
 

@@ -139,7 +139,7 @@ class CacheFiles:
     def _read(
         self, name: bytes, first: int, last: int, least: int, read: Callable[[_BlockRun], T | None]
     ) -> T | None:
-        """Read a run of blocks of one file, at least `least` bytes of the last one; None if any bytes are missing."""
+        """Read a run of blocks of one file, at least `least` bytes of the last block; None if any bytes are missing."""
         try:
             fd = os.open(self._path(name), _READ)
         except OSError:  # the file is missing or not readable
@@ -164,7 +164,7 @@ class CacheFiles:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def keep(self, item: Item, blocks: Mapping[int, Buffer], size: int | None = None) -> None:
-        """Write blocks of an object by their numbers; they replace existing ones.
+        """Write blocks of an object by their numbers; they replace existing blocks.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class CacheFiles:
 
 
 class _BlockRun(NamedTuple):
-    """Consecutive blocks of an object in an open file; the last one counts up to `least` bytes."""
+    """Consecutive blocks of an object in an open file; of the last block, only the first `least` bytes are needed."""
 
     fd: int
     name: bytes
@@ -269,7 +269,7 @@ def _stretches(entries: list[Entry]) -> list[tuple[int, int]]:
 
 
 def _parts(first: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Split a run of blocks by files: number of the file, first and last block in it, bytes needed of the last."""
+    """Split a run of blocks by files: number of the file, first and last block in it, needed bytes of that block."""
     last = (stop - 1) // BLOCK
     while first <= last:
         part = first // BLOCKS

@@ -39,7 +39,7 @@ _TABLE = HEAD - BLOCKS * _ENTRY.size
 
 
 class Entry(NamedTuple):
-    """Place of a block in its file, and its checksum."""
+    """Position of a block in its file, and its checksum."""
 
     sum: int
     at: int
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 @lru_cache(4096)
 def name_of(place: str, key: str, identity: str, part: int) -> bytes:
-    """Return the name of a file: 16 bytes that cannot be made to collide with those of another object.
+    """Return the name of a file: 16 bytes that cannot be made to collide with the name of another object's file.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def name_of(place: str, key: str, identity: str, part: int) -> bytes:
     identity
         Identity of the object among all objects that ever had this key; empty if readers compare checksums.
     part
-        Number of the stretch of `BLOCKS` blocks.
+        Number of the file, if a large object has several files of `BLOCKS` blocks.
     """
     text = "\0".join((place, key, identity, str(part)))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

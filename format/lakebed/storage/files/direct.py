@@ -56,7 +56,8 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
 def read_uncached(fd: int, into: memoryview) -> int:
     """Read the start of a file into a byte view if the cache does not hold it; return the number of bytes.
 
-    The caller reads the remaining bytes through the cache; the file is positioned at its beginning.
+    The file must be positioned at its beginning. Then it is positioned after the read bytes, and the caller reads the
+    remaining bytes through the cache.
 
     Raises
     ------

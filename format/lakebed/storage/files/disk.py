@@ -131,7 +131,7 @@ def write_file(fd: int, views: Sequence[memoryview]) -> None:
 
 
 def _write_from_pages(fd: int, views: Sequence[memoryview]) -> None:
-    """Write byte views from a buffer in which each byte has the place in its page that it will have in the file.
+    """Write byte views from a buffer in which each byte has the offset in its page that it will have in the file.
 
     A direct copy is slow, because processors copy slowly if the target is a few bytes beyond the source, modulo 4096:
     in a file, a NumPy array comes after the header of its chunk. The copy into the buffer is fast.

@@ -52,7 +52,7 @@ class EarlyFile:
         return self._pid == os.getpid()
 
     def write(self, at: int, view: memoryview) -> None:
-        """Write bytes at a place.
+        """Write bytes at an offset.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class EarlyFile:
             raise storage_error(OSError(errno.EIO, "nothing was written"), "write", self._folder)
 
     def read(self, at: int, length: int) -> bytearray:
-        """Read exactly `length` bytes from a place.
+        """Read exactly `length` bytes from an offset.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class EarlyFile:
             With an error number of `NO_LINK` if the file cannot get that name; with another number if the system fails.
         """
         if self._is_named or not self.is_mine:
-            raise OSError(errno.EXDEV, "the file has had a name, or is that of another process")
+            raise OSError(errno.EXDEV, "the file had a name already, or belongs to another process")
         fd = os.dup(self._fd)
         with OnFailure(os.close, fd):
             try:

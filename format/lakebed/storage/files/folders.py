@@ -198,7 +198,7 @@ class Folders:
             self._forced.difference_update(folders)
 
     def flush(self, folders: Iterable[str]) -> None:
-        """Force folders to disk, and those above them up to the root, unless they are known to be on disk.
+        """Force folders, and the folders above them up to the root, to disk unless they are known to be on disk.
 
         With `config.FSYNC` off, nothing is forced, and nothing counts as forced.
 

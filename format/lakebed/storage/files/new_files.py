@@ -53,7 +53,7 @@ def groups(items: Iterable[tuple[str, Data]], *, at_once: bool) -> Iterator[list
     Parameters
     ----------
     at_once
-        If off, each object is a group of its own.
+        If False, each object is a separate group.
     """
     group: list[Item] = []
     held = 0
@@ -77,7 +77,7 @@ def groups(items: Iterable[tuple[str, Data]], *, at_once: bool) -> Iterator[list
 
 
 class NewFiles:
-    """Creates files in new folders or below them, where nobody can refer to them yet.
+    """Creates files in new folders or below them, where no reader can refer to them yet.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ class NewFiles:
         self._new: dict[str, str] = {}
 
     def others(self, group: Sequence[Item], path_of: Callable[[str], str]) -> Iterator[File]:
-        """Create the files of a group that compiled code can create; yield the others for the caller to write.
+        """Create the files of a group that compiled code can create; yield the other files for the caller to write.
 
         Raises
         ------
         StorageError
-            If the operating system fails for a reason that affects the ordinary way, too.
+            If the operating system fails for a reason that would affect ordinary writing, too.
         """
         waiting: list[File] = []
         are_many, names = len(group) >= FEW, set[str]()
@@ -135,7 +135,7 @@ class NewFiles:
         yield from self._made_or_not(waiting)
 
     def _inside_of_new(self, folder: str) -> str | None:
-        """Return the path, with a trailing slash, of a key folder below a new one; None for other folders.
+        """Return the path, with a trailing slash, of a key folder below a new folder; None for other folders.
 
         No link can lead out of such a folder.
         """
@@ -148,7 +148,7 @@ class NewFiles:
         return None
 
     def _is_in_new_folder(self, path: str) -> bool:
-        """Tell whether a file lies in or below a folder that the batch has created, and note that folder."""
+        """Tell whether a file is in or below a folder that the batch has created, and remember that folder."""
         folder = path[: path.rindex("/")]
         root = self._folders.root
         while folder not in self._fresh:
@@ -212,12 +212,12 @@ class NewFiles:
 
 
 def force_disk(opened: array[int]) -> bool:
-    """Force all unwritten data of some open files to disk, if that is cheaper than file by file.
+    """Force the whole disk of some open files, if that is cheaper than forcing file by file.
 
     Returns
     -------
     bool
-        True if these files, and every earlier file and folder, are on the disk; False if each is still to be forced.
+        True if these files, and every earlier file and folder, are on the disk; False if nothing was forced.
 
     Raises
     ------

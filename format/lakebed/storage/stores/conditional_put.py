@@ -164,7 +164,7 @@ def put_weakly(storage: Storage, key: str, data: Data, etag: str | None) -> str:
         found = storage.stat(key)
     if found is None or found.etag != written:
         raise PreconditionFailed(
-            f"{key!r} in {storage.url} was written by somebody else at the same time; read it again"
+            f"{key!r} in {storage.url} was written by another writer at the same time; read it again"
         )
     return written
 

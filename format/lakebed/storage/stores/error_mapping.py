@@ -181,17 +181,19 @@ class FailedRequest:
         if is_rejected or isinstance(self._error, kinds.UnauthenticatedError):
             return CredentialsRejectedError(f"{what}; check the credentials, they may be wrong or expired")
         if self.status in (_BAD, _FORBIDDEN) and not self.code:
-            return SilentError(f"{what}; check the credentials and what the account may do")
+            return SilentError(f"{what}; check the credentials and the permissions of the account")
         if self.status == _FORBIDDEN or isinstance(self._error, kinds.PermissionDeniedError):
-            return StoragePermissionError(f"{what}; the account needs the permission, or other credentials")
+            return StoragePermissionError(
+                f"{what}; give the account this permission, or use other credentials"
+            )
         if self.is_no_part:
             return NoPartError(
-                f"{what}; the object is shorter than that, or the server gives no parts of objects"
+                f"{what}; the object is shorter, or the server does not return parts of objects"
             )
         if self.code in _FULL or self.status == _NO_SPACE:
-            return StorageFullError(f"{what}; make room, or raise the quota")
+            return StorageFullError(f"{what}; delete data, or raise the quota")
         if self.status == _NOT_ALLOWED:
-            return StorageReadOnlyError(f"{what}; this server does not take that")
+            return StorageReadOnlyError(f"{what}; this server does not support the request")
         return None
 
     def _failure(self, what: str) -> StorageError:

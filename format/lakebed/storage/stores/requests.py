@@ -142,7 +142,7 @@ class Requests:
                 if (left := remaining()) is not None and left <= pause:
                     clock.sleep(left)
                     raise StorageUnavailableError(
-                        f"{error}; {hidden(self._server(self.client()))} was asked again and again within {told()}"
+                        f"{error}; {hidden(self._server(self.client()))} was asked repeatedly within {told()}"
                     ) from error
             traffic.retried()
             clock.sleep(pause)
@@ -162,10 +162,10 @@ class Requests:
         ask
             Takes the client's module and the store.
         slow
-            The request carries much data.
+            Whether the request carries much data.
         once
-            The request is not repeated if its answer is lost or breaks off. The client itself repeats only requests
-            that were not answered at all, or have an etag, and not for long.
+            Whether the request must not be repeated if its answer is lost or incomplete. The client itself repeats only
+            requests that were not answered at all, or have an etag, and not for long.
         """
         client = "slow" if slow else "quick"
         return within(lambda: self._ask(doing, key, ask, client, once=once), doing, lambda: self._where(key))

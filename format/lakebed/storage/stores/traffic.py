@@ -1,6 +1,6 @@
 """The number of concurrent read requests to a store, and their counts.
 
-More requests than the line can carry gain nothing, and an overloaded store refuses them. So the limit grows by a
+More requests than the network can carry gain nothing, and an overloaded store refuses them. So the limit grows by a
 quarter as long as that brings more bytes per second, shrinks if it does not, and is halved if the store refuses or does
 not answer in time.
 """

@@ -52,8 +52,8 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     Parameters
     ----------
     grace
-        Seconds for which everything stays after it was last part of the dataset; None is the rule of writers:
-        ``config.GRACE_SECONDS``, or ``config.KEEP_HEADS`` newer heads where readers are known.
+        Seconds for which everything stays after it was last part of the dataset. None is the rule of writers:
+        ``config.GRACE_SECONDS`` or, if the storage knows its readers, until ``config.KEEP_HEADS`` newer heads exist.
     dry_run
         Only report what would be removed.
 
@@ -143,7 +143,7 @@ class Collector:
         """Count the replaced heads that still exist."""
         return len(self._heads) + len(self._read)
 
-    # -- what a publish makes superfluous ----------------------------------------------------------------------
+    # -- garbage of this writer's publishes --------------------------------------------------------------------
 
     def request_sweep(self) -> None:
         """Request a full sweep for the garbage of a crashed writer, once the grace period is over."""
@@ -342,7 +342,7 @@ class Collector:
         return True
 
     def _end_by_time(self, head: _Head) -> None:
-        """Schedule the removal of all files of a head; its readers began too long ago to wait for them."""
+        """Schedule the removal of all files of a head: its grace period is over, and its readers are unknown."""
         folder = folder_of(head.id)
         keys = [folder + name for name in head.files]
         if not keys:
@@ -351,7 +351,7 @@ class Collector:
         self._gone.add(head.id)
         self._chunks += dict.fromkeys(keys)
 
-    # -- what others left --------------------------------------------------------------------------------------
+    # -- garbage of other writers ------------------------------------------------------------------------------
 
     def _wanted(self, tombstones: Tombstones) -> tuple[bool, bool] | None:
         """Return (whether the sweep covers all versions, whether it is completed at once); None if no sweep is due."""
@@ -376,13 +376,13 @@ class Collector:
         self._gone.update(self._sweep.ended)
         if not self._sweep.recent:
             self._swept = clock.now()
-        # Items that this sweep kept do not justify another sweep, so wait until others are added.
+        # Items that this sweep kept do not justify another sweep, so wait until more items are added.
         self._more = min(_MANY, len(self._sweep.report.kept))
         self._sweep = None
 
 
 def _files_of(head: Snapshot) -> tuple[str, ...]:
-    """Return the names of the metadata files with which a head was published; none if they are unknown."""
+    """Return the names of the metadata files with which a head was published; empty if they are unknown."""
     origin = head.origin
     if origin is None or origin.version_id != head.version_id:
         return ()
@@ -390,7 +390,7 @@ def _files_of(head: Snapshot) -> tuple[str, ...]:
 
 
 def _trees(key: str, versions: Sequence[Snapshot]) -> list[PageTree] | None:
-    """Return the pages of a tensor in some stored versions; None if not all have it in pages."""
+    """Return the pages of a tensor in some stored versions; None if one of the versions has no pages of it."""
     found = []
     for version in versions:
         tree = None if version.origin is None else version.origin.trees.get(key)

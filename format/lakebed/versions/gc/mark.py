@@ -67,7 +67,7 @@ class LiveChunks:
             self._added.setdefault(folder, []).append(numbers)
 
     def add_manifest(self, found: Read, *, own: bool) -> None:
-        """Add the chunks and pages that a manifest names; ``own`` leaves out inherited chunks."""
+        """Add the chunks and pages that a manifest names; ``own`` omits inherited chunks."""
         manifest, tables = found.manifest, tables_of(found)
         for key in manifest.chunks:
             table = tables.get(key) or ArrayTable(_index(manifest, key), manifest.chunks[key])

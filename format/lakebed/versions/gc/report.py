@@ -43,7 +43,7 @@ class Report:
     Attributes
     ----------
     dry_run
-        Nothing was removed; ``removed`` says what would be.
+        True if nothing was removed, and ``removed`` lists what would have been removed.
     """
 
     dataset: str

@@ -193,9 +193,9 @@ class Sweep:
         self._remove_now()
 
     def _give_up(self, error: FormatError | CorruptError) -> None:
-        self.report.keep("everything", "", f"nothing is removed while this is so: {error}")
+        self.report.keep("everything", "", f"nothing is removed until this is repaired: {error}")
 
-    # -- looking -----------------------------------------------------------------------------------------------
+    # -- listing -----------------------------------------------------------------------------------------------
 
     def _compare_clocks(self) -> None:
         """Read the store's clock, if the store has one."""
@@ -294,7 +294,7 @@ class Sweep:
             tag.commit: f"tag {name!r} names it" for name, tag in read_refs(self._storage).tags.items()
         }
 
-    # -- judging -----------------------------------------------------------------------------------------------
+    # -- selection ---------------------------------------------------------------------------------------------
 
     def _judge(self, tree: VersionTree, pinned: dict[str, str]) -> tuple[list[str], dict[str, str]]:
         """Return the versions to end, and the versions outside of the tree that stay, with the reason."""
@@ -348,7 +348,7 @@ class Sweep:
     # -- marking -----------------------------------------------------------------------------------------------
 
     def _marked_heads(self) -> VersionTree:
-        """Mark all heads of the tree, and return it; later heads inherit from these, or are new.
+        """Mark all heads of the tree and return the tree; later heads inherit marked chunks or have new chunks.
 
         Heads are marked first, because a fast writer may replace and collect a head meanwhile; then they are marked
         again.
@@ -373,7 +373,7 @@ class Sweep:
         wanted = []
         for version, node in tree.commits.items():
             if self.recent and node.time is not None and node.time < self._oldest - _SKEW:
-                # The version is older than all garbage of this sweep, so it does not refer to any of it.
+                # The version is older than all garbage of this sweep, so it cannot refer to this garbage.
                 self._seen.add(version)
             elif version not in self._live.versions:
                 wanted.append(version)
@@ -392,7 +392,7 @@ class Sweep:
             for other in mark_outside(self._storage, version, self._files(version), self._live):
                 if other not in self._live.versions:
                     pending.append(other)
-                    kept.setdefault(other, "another version that stays builds on it")
+                    kept.setdefault(other, "a kept version inherits from it")
             yield
         while True:
             again = read_tree(self._storage)
@@ -459,7 +459,7 @@ class Sweep:
                 or (version not in self._folders and self._now - self._changed(stat) >= self._unlisted_wait)
             )
         }
-        self._remove("manifests", "", gone, "their versions are gone")
+        self._remove("manifests", "", gone, "their versions no longer exist")
 
     def _remove_data_of_views(self) -> None:
         before = self._now - max(self._grace, _UNDER_WAY)
@@ -490,7 +490,7 @@ class Sweep:
             if self._now - changed >= self._grace:
                 if not self._dry_run:
                     remove_temporary(self._storage, key)
-                self.report.remove("temporary file", key, 1, size, "its writer is gone")
+                self.report.remove("temporary file", key, 1, size, "its writer has ended")
 
 
 def _sizes(files: Mapping[str, Stat]) -> dict[str, int]:
@@ -503,7 +503,7 @@ def _sizes(files: Mapping[str, Stat]) -> dict[str, int]:
 def left_of_views(
     storage: Storage, changed: Callable[[Stat], float], before: float
 ) -> Iterator[tuple[str, dict[str, Stat]]]:
-    """Yield folders, and their files, that no entry of the list refers to and no process uses.
+    """Yield folders with data of views, and their files, to which no saved view refers and which no process uses.
 
     Parameters
     ----------

@@ -193,7 +193,7 @@ class Lease:
         Raises
         ------
         LeaseLost
-            If another one took over.
+            If another writer took over.
         """
         with self._mutex:
             self._note(self._lock_files.lost(strictly=False))

@@ -152,7 +152,9 @@ class _Written:
 
 def _why(found: LockFile) -> str:
     """Return how a lock of ours was lost, for messages."""
-    return "its lock file is gone" if found.lock is None else f"{named(found.lock)} has locked it meanwhile"
+    return (
+        "its lock file is missing" if found.lock is None else f"{named(found.lock)} has locked it meanwhile"
+    )
 
 
 class _ConditionalLockFiles:
@@ -265,9 +267,9 @@ class _ConditionalLockFiles:
 def confirm(storage: Storage, key: str, data: bytes) -> None:
     """Verify that a lock file is still the one just written; no effect on stores with conditional puts.
 
-    Two writers that find a lock free at the same moment both write theirs, and the second replaces the first. After a
-    pause much longer than a request, each reads the file: one finds its own lock, the other gives up (FORMAT.md 14;
-    Deep Lake 3.9.52 does so on every store).
+    Two writers that find a lock free at the same moment both write a lock file, and the second file replaces the first.
+    After a pause much longer than a request, each writer reads the file: one finds its own lock, the other gives up
+    (FORMAT.md 14; Deep Lake 3.9.52 does so on every store).
 
     Raises
     ------

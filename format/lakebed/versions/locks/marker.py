@@ -127,7 +127,7 @@ def named(lock: DatasetLock) -> str:
     """Describe the owner of a lock for messages."""
     age = max(0.0, clock.now() - (lock.expiry - config.LEASE_SECONDS))
     node = lock.node[::-1].hex(":")
-    return f"process {lock.pid} on machine {node} (a writer of ours or of Deep Lake 3.x, last seen {age:.0f} s ago)"
+    return f"process {lock.pid} on machine {node} (a writer of lakebed or of Deep Lake 3.x, last seen {age:.0f} s ago)"
 
 
 def is_own(lock: DatasetLock) -> bool:

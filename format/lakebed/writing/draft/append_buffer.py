@@ -1,4 +1,4 @@
-"""Buffer of rows that come one at a time; rows that surely fit wait here and are encoded many at once.
+"""Buffer of rows that are appended one at a time: rows that certainly fit wait here and are encoded together.
 
 Encoding a row costs the same as encoding a hundred of them, so ``append`` in a loop is as fast as ``extend``. A row is
 taken only if its values need no decision: the right dtype and rank, numbers in range, known labels, pictures that are
@@ -35,7 +35,7 @@ from lakebed.writing.early_chunks import Begin, EarlyChunk, EarlyChunks, EarlySa
 from lakebed.writing.encode.rows import row_length
 from lakebed.writing.encode.spec import TensorSpec
 
-# Limits of the number and of the total bytes of waiting values, and of the size of a single one. They are small
+# Limits of the number and of the total bytes of waiting values, and of the size of a single value. They are small
 # enough for the values to be in the processor's cache when they are packed.
 _MOST_VALUES = 2048
 _MOST_BYTES = 8_000_000
@@ -46,7 +46,7 @@ _OBJECT = 64
 Check = Callable[[Any, TensorDraft], Any]
 """Function of a value and its tensor that returns what to keep (a copy if the caller may change the value).
 
-None if the value must be encoded at once.
+It returns None if the value must be encoded at once.
 """
 
 
@@ -119,7 +119,7 @@ class AppendBuffer:
         return replace(self, rows=self.rows.copy())
 
     def prepare(self, state: TensorState, *, takes_none: bool) -> None:
-        """Prepare for values of a tensor; ``takes_none``: values may be missing, since nulls can be recorded."""
+        """Prepare for values of a tensor; with ``takes_none``, values may be None because nulls can be recorded."""
         check = self._checks.get(state.key)
         if (
             check is None
@@ -141,7 +141,7 @@ class AppendBuffer:
             self._names = {**self._names, place: dict(keys)}
 
     def forget_checks(self) -> None:
-        """Take no more rows until prepared again, as after a change of the schema."""
+        """Accept no more rows until they are prepared for again, as after a change of the schema."""
         self._checks, self._names = {}, {}
 
     def try_append(self, key: str, value: Any, tensors: Mapping[str, TensorDraft]) -> bool:
@@ -203,7 +203,7 @@ class AppendBuffer:
         Raises
         ------
         StorageError
-            If some wait in a file, and the storage fails.
+            If some values wait in a file, and the storage fails.
         """
         found: dict[str, list[Any]] = {}
         for keys, run in groupby(self.rows, itemgetter(0)):
@@ -377,9 +377,9 @@ class _Numbers:
         self._dtype, self._ndim = dtype, ndim
         self._names = {name: number for number, name in enumerate(names)}
         self._classes, self._length = len(names), length
-        # Mode of conversion; None for labels, because a number may have no name yet.
+        # Whether values of other dtypes are converted if they fit; None for labels, because a number may have no name.
         self._by_value, self._pads = None if names else spec.by_value, spec.pads
-        # Among single numbers an empty sample means a null; among arrays it does not: see `keep_absent`.
+        # Minimum number of items: among single numbers, an empty sample would mean a null (see `keep_absent`).
         self._fewest = 1 if spec.meta.max_shape <= (1,) else 0
         self._kind = {"b": bool, "f": float}.get(dtype.kind, int)
         self._low: float = 0

@@ -1,4 +1,4 @@
-"""Hidden tensors in step with the tensor that feeds them: ids, shapes, file facts, pyramids, nulls (FORMAT.md 8)."""
+"""Hidden tensors that follow the tensor that feeds them: ids, shapes, file facts, pyramids, nulls (FORMAT.md 8)."""
 
 from __future__ import annotations
 
@@ -101,18 +101,18 @@ class DraftCompanions:
         _extend(hidden, mask)
 
     def mark_nulls(self, key: str, rows: Iterable[int], marks: NDArray[np.bool_]) -> None:
-        """Record for rows, ascending if they are the last ones, whether they are nulls."""
+        """Record whether rows are nulls; rows beyond the end of the companion must be in ascending order."""
         for row, is_null in zip(rows, marks.tolist(), strict=True):
             self.mark_null(self._tensors[key], row, is_null=is_null)
 
     def add_null_marks(self, key: str, marks: NDArray[np.bool_]) -> None:
-        """Record for rows that were just added whether they are nulls."""
+        """Record whether the rows that were just added are nulls."""
         tensor = self._tensors[key]
         if marks.any() or self.null_tensor(tensor, make=False) is not None:
             self.extend_nulls(tensor, marks, tensor.state.length - len(marks))
 
     def mark_null(self, tensor: TensorDraft, row: int, *, is_null: bool) -> None:
-        """Record for one row whether it is a null."""
+        """Record whether a row is a null."""
         hidden = self.null_tensor(tensor, make=is_null)
         if hidden is None:
             return
@@ -124,7 +124,7 @@ class DraftCompanions:
             self.extend_nulls(tensor, np.array([True]), row)
 
     def mark_many(self, tensor: TensorDraft, rows: SampleNumbers, parts: Sequence[Encoded]) -> None:
-        """Record for ascending rows, before samples fill them, whether they are nulls."""
+        """Record whether ascending rows are nulls, before their samples are replaced."""
         nulls = self.null_tensor(tensor, make=_has_nulls(parts))
         if tensor.state.sequence is not None or nulls is None:
             return
@@ -138,7 +138,7 @@ class DraftCompanions:
             nulls.record(diffs.with_updated(nulls.diff, rows[inside]))
 
     def mark_run(self, tensor: TensorDraft, first: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Record for neighbouring rows, before samples fill them, whether they are nulls."""
+        """Record whether neighbouring rows are nulls, before their samples are replaced."""
         nulls = self.null_tensor(tensor, make=_has_nulls(parts))
         if tensor.state.sequence is not None or nulls is None:
             return
@@ -148,7 +148,7 @@ class DraftCompanions:
         nulls.splice(first, stop, null_column(null_mask(parts), nulls.meta).parts)
 
     def mark_all(self, tensor: TensorDraft, marks: NDArray[np.bool_], *, make: bool) -> None:
-        """Record for all rows whether they are nulls, in a hidden tensor that is created if needed."""
+        """Record whether each row is a null; ``make`` creates the hidden tensor if it is missing."""
         nulls = self.null_tensor(tensor, make=make)
         if nulls is not None:
             diff = nulls.diff
@@ -224,7 +224,7 @@ def companion_column(
     Parameters
     ----------
     link
-        The entry of ``links`` that names how the hidden tensor is fed.
+        The entry of the hidden tensor in ``links``, which names the function that computes its content.
     meta, info
         Metadata and info of the hidden tensor.
     """

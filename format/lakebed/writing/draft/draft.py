@@ -42,9 +42,9 @@ class Draft:
     tensors
         The tensors by key, hidden ones included.
     schema
-        Changes names and settings.
+        Editor of names and settings.
     buffer
-        Rows that came one at a time and are not encoded yet.
+        Rows that were appended one at a time and are not encoded yet.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Draft:
     # -- rows one by one ---------------------------------------------------------------------------------------
 
     def encode_pending(self) -> None:
-        """Encode the rows that came one by one and wait."""
+        """Encode the rows that wait in the buffer."""
         if self.buffer.rows:
             columns = {}
             for key, waiting in self.buffer.columns().items():
@@ -139,7 +139,7 @@ class Draft:
         tensor = self.tensors.seen[key]
         self.buffer.prepare(tensor.state, takes_none=self.companions.can_keep_nulls(tensor))
 
-    # -- what it holds -----------------------------------------------------------------------------------------
+    # -- content -----------------------------------------------------------------------------------------------
 
     def tails(self) -> list[tuple[TensorState, int]]:
         """Return the chunks, by tensor and row of its table, that packing would read and pack again."""
@@ -157,7 +157,7 @@ class Draft:
         Parameters
         ----------
         is_final
-            Only forks of this draft are changed from now on.
+            True if from now on only forks of this draft will be changed.
         """
         known = self._structure
         if known is not None and is_final and known.version_id == self._version_id:

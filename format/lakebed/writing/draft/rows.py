@@ -45,7 +45,7 @@ class Identities:
     rows, samples
         Numbers of rows and of their samples; they differ for sequences only.
     ids
-        Ids of the rows, uint64, shape (rows,); None if they have none.
+        Ids of the rows, uint64, shape (rows,); None if the tensor has no ids.
     diffs
         Recorded changes of the tensor and its hidden companions, by key.
     info
@@ -271,14 +271,17 @@ class DraftRows:
                 hidden.splice(before, before + count, [Encoded(block, hidden.meta)])
 
     def retype(self, key: str, meta: TensorMeta, info: Mapping[str, Any], parts: Iterable[Encoded]) -> None:
-        """Convert a tensor, which must hold neither links nor sequences, to another type; the rows stay the same.
+        """Replace the samples of a tensor by the same samples in another type.
+
+        The tensor must hold neither links nor sequences.
 
         Parameters
         ----------
         meta, info
-            Settings, and info, of the tensor from now on.
+            New settings and new info of the tensor.
         parts
-            All its samples. While they are computed, chunks are written and nothing else changes.
+            All samples, in the new type. The tensor is replaced after the last part; until then, only new chunks are
+            written.
         """
         old = self._tensors[key]
         new = self._like(old, meta, info)
@@ -361,7 +364,7 @@ class DraftRows:
     # -- all samples at once -----------------------------------------------------------------------------------
 
     def identities(self, key: str) -> Identities:
-        """Return the ids of a tensor's rows, before other rows replace these."""
+        """Return the ids of a tensor's rows, before all its rows are replaced."""
         tensor = self._tensors[key]
         hidden = [each for flat in (True, False) for each, _ in self._companions.links(tensor, flat=flat)]
         ids = self._companions.ids(tensor, range(tensor.state.length))

@@ -27,7 +27,7 @@ class DraftSchema:
     tensors
         Tensors of the draft.
     buffer
-        Rows that came one at a time, checked against the schema of that moment.
+        Rows that were appended one at a time; a change of the schema invalidates their checks.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class DraftSchema:
         return name if name not in self.tensors else _free_key(name, self.tensors)
 
     def add_groups(self, groups: Sequence[str]) -> None:
-        """Add group entries that are not there yet."""
+        """Add the group entries that are missing."""
         self.tensors.mark_changed()
         new = tuple(g for g in groups if g not in self.meta.groups)
         self.meta = replace(self.meta, groups=(*self.meta.groups, *new))
@@ -130,7 +130,7 @@ class DraftSchema:
         self.meta = replace(self.meta, allow_delete=allow)
 
     def rename_tensor(self, name: str, new: str) -> None:
-        """Give a tensor another name, and its companions theirs; keys and folders stay."""
+        """Rename a tensor and its companions; keys and folders stay."""
         self._outdate()
         for old, now in structure.moves(self.meta, name, new).items():
             tensor = self.tensors[self.meta.tensor_names[old]]
@@ -146,7 +146,7 @@ class DraftSchema:
         return diff is not None and diff.created
 
     def rename_group(self, group: str, new: str) -> None:
-        """Give a group, and everything in it, another name."""
+        """Rename a group and everything in it."""
         hidden = set(self.meta.hidden_tensors)
         for name, key in list(self.meta.tensor_names.items()):
             if structure.is_inside(name, group) and key not in hidden:

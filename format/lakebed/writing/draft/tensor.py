@@ -144,12 +144,12 @@ class TensorDraft(TensorChunks):
     # -- from other versions -------------------------------------------------------------------------------------
 
     def adopt_chunks(self, other: TensorState, first: int, stop: int, bounds: Bounds | None) -> None:
-        """Add the samples of whole chunks of another version by referring to the chunks at their place.
+        """Add the samples of whole chunks of another version by referring to the existing chunk files.
 
         Parameters
         ----------
         first, stop
-            Rows of the other chunk table; this tensor must not have chunks of the same names.
+            Rows of the other chunk table; this tensor must not have chunks with the same names.
         bounds
             Smallest and largest shape of the samples.
         """
@@ -224,7 +224,7 @@ class TensorDraft(TensorChunks):
     # -- changing ----------------------------------------------------------------------------------------------
 
     def update(self, row: int, part: Encoded) -> None:
-        """Replace one sample by that in ``part``."""
+        """Replace one sample by the sample in ``part``."""
         creds = self.state.creds
         if creds is not None:
             creds = self._full(creds, self.meta.length).replaced(row, int(_codes(part)[0]))
@@ -462,7 +462,7 @@ class TensorDraft(TensorChunks):
         ends = np.cumsum(self.state.sequence.lengths.astype(np.int64))
         return np.unique(np.searchsorted(ends, np.asarray(samples, np.int64), side="right"))
 
-    # -- looking -----------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------
 
     def is_tiled(self, row: int) -> bool:
         """Return whether a sample is cut into tiles."""
@@ -485,7 +485,7 @@ class TensorDraft(TensorChunks):
         return None
 
     def chunk_row(self, row: int) -> int:
-        """Return the number that a sample has in the stored chunk table, where removed samples still count."""
+        """Return a sample's number in the stored chunk table, which still counts removed samples."""
         return self._edits.original(row)
 
     def stored(self, row: int) -> bytes | memoryview:
@@ -526,7 +526,7 @@ def _check_same_kind(mine: TensorMeta, theirs: TensorMeta) -> None:
 
 
 def _codes(part: Encoded) -> NDArray[np.uint64]:
-    """Return the codes of the credentials of samples, 0 where they have none."""
+    """Return the codes of the credentials of samples, 0 for samples without credentials."""
     if part.creds is None:
         return np.zeros(part.block.count, np.uint64)
     return part.creds.astype(np.uint64)

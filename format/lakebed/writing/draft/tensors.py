@@ -75,7 +75,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
     version_id
         Id (and folder) of the version in the making.
     storage
-        Where full chunks go before the publish.
+        Storage to which full chunks are written before the publish.
     read
         Reads a chunk file back, published or not.
     guard

@@ -113,7 +113,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
         linking = None if linking is None else linking.of_others()
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise InvalidKeyTypeError(
-            f"a column of samples must be an array or a list, not one {type(values).__name__}"
+            f"a column of samples must be an array or a list, not a single {type(values).__name__}"
         )
     rows: Samples = values if isinstance(values, np.ndarray | list | tuple) else list(values)
     if isinstance(rows, np.ndarray) and rows.ndim == 0:
@@ -139,7 +139,7 @@ def flattened(rows: Samples) -> tuple[Samples, NDArray[np.int64]]:
     Parameters
     ----------
     rows
-        Array of shape (rows, items, ...), or sequences: lists, tuples or arrays of items; None is an empty one.
+        Array of shape (rows, items, ...), or sequences: lists, tuples or arrays of items; None is an empty sequence.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def flattened(rows: Samples) -> tuple[Samples, NDArray[np.int64]]:
     if isinstance(rows, np.ndarray) and rows.dtype != object:
         if rows.ndim < 2:
             raise TensorDtypeMismatchError(
-                "a row of a sequence tensor is a list or an array of items, not a number"
+                "a row of a sequence tensor must be a list or an array of items, not a number"
             )
         counts = np.full(len(rows), rows.shape[1], dtype=np.int64)
         return rows.reshape(-1, *rows.shape[2:]), counts
@@ -177,7 +177,7 @@ def _items(row: Any) -> Sequence[Any] | NDArray[Any]:
         return row
     if isinstance(row, str | bytes | Mapping | Sample) or not hasattr(row, "__len__"):
         raise TensorDtypeMismatchError(
-            f"a row of a sequence tensor is a list or an array of items, not {type(row).__name__}: {row!r:.60}"
+            f"a row of a sequence tensor must be a list or an array of items, not {type(row).__name__}: {row!r:.60}"
         )
     array = getattr(row, "__array__", None)
     return list(row) if array is None else np.asarray(row)

@@ -13,7 +13,7 @@ from lakebed.codecs.block import Block
 from lakebed.documents.tensor_meta import Bounds, TensorMeta
 
 Samples = Sequence[Any] | NDArray[Any]
-"""Flat samples as callers give them: an array whose first axis runs over them, or one by one."""
+"""Flat samples as callers pass them: an array with the samples along its first axis, or a sequence of samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Encoded:
     info
         Changes of the tensor's info (new class names, logical type).
     owned
-        Whether the block owns its bytes; borrowed ones may change after the call.
+        Whether the block owns its bytes; borrowed bytes may change after the call.
     infos
         Entries for a hidden ``_info`` tensor, one mapping per sample; None stands for ``{}`` each.
     shapes

@@ -138,7 +138,7 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
 
 
 def missing_rows(rows: Samples, kinds: Kinds | None) -> Mask | None:
-    """Return a mask of the rows that are None, shape (rows,); None if no row is.
+    """Return a mask of the rows that are None, shape (rows,); None if no row is None.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def with_nulls(parts: Sequence[Encoded], nulls: Mask | None, logical: object) ->
     Parameters
     ----------
     nulls
-        One per sample; None if no sample is null.
+        True for each sample that is null, shape (samples,); None if no sample is null.
     logical
         Logical type in the tensor's info.
     """

@@ -32,7 +32,7 @@ _LABELS = ("class_label",)
 def encode_rows(
     rows: Samples, meta: TensorMeta, info: Mapping[str, Any], kinds: set[type] | None = None
 ) -> list[Encoded]:
-    """Encode flat samples, whose types may be known."""
+    """Encode flat samples; ``kinds`` are the types of the values, if known."""
     htype = htype_named(meta.htype)
     if htype.storing is Storing.TEXT:
         return [Encoded(compressed(encode_text(rows, kinds), meta), meta)]
@@ -91,7 +91,7 @@ def _warn_of_unnamed(rows: Samples, names: Any, meta: TensorMeta) -> None:
 
 
 def row_length(meta: TensorMeta) -> int:
-    """Return the length of a box, or of a vector of an embedding; 0 if it is unknown or free."""
+    """Return the length of a box, or of a vector of an embedding; 0 if it is unknown or may vary."""
     if meta.htype == "bbox":
         return 4
     if meta.htype != "embedding" or not meta.max_shape or meta.min_shape[-1] not in (0, meta.max_shape[-1]):

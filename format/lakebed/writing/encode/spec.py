@@ -23,7 +23,7 @@ dtype_named = lru_cache(maxsize=64)(array_dtype)
 
 
 class TensorSpec:
-    """A tensor as seen by samples that are not text.
+    """The requirements of a tensor for samples that are not text.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class TensorSpec:
         Raises
         ------
         TensorInvalidSampleShapeError
-            With both ranks.
+            If the ranks differ; the message gives both.
         """
         if ndim is not None and len(shape) != ndim:
             raise TensorInvalidSampleShapeError(

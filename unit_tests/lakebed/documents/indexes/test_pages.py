@@ -155,7 +155,7 @@ def test_a_list_is_read_as_it_was_written(numbers: list[int]) -> None:
     found = pages.read_list(data, entry(data, len(numbers), sum(numbers)))
     assert found.tobytes() == entries.tobytes()
     for rows, samples in ((len(numbers) + 1, sum(numbers)), (len(numbers), sum(numbers) + 1)):
-        with pytest.raises(FormatError, match="add up"):
+        with pytest.raises(FormatError, match="its totals are not"):
             pages.read_list(data, entry(data, rows, samples))
 
 

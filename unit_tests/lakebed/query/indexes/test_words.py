@@ -263,7 +263,7 @@ def test_two_programs_change_the_indexes_at_once(monkeypatch: pytest.MonkeyPatch
     ds.drop_index("title_bm25")
     done.clear()
     other.drop_index("body_bm25")
-    with pytest.raises(AlreadyExistsError, match="meanwhile"):
+    with pytest.raises(AlreadyExistsError, match="during this call"):
         ds.create_index("body", "bm25")
 
 

@@ -218,11 +218,11 @@ def test_a_web_identity_that_is_refused_is_an_error_and_no_reason_to_look_furthe
         ({**EXPLICIT, "role_arn": "a", "duration_seconds": 60}, "900 to 43200"),
         ({**EXPLICIT, "endpoint_url": "ftp://x"}, "http:// or https://"),
         ({**EXPLICIT, "sse": "rot13"}, "AES256"),
-        ({**EXPLICIT, "sse": "AES256", "sse_kms_key_id": "k"}, "goes with"),
+        ({**EXPLICIT, "sse": "AES256", "sse_kms_key_id": "k"}, "needs sse='aws:kms'"),
         ({**EXPLICIT, "ca_bundle": "/nowhere/ca.pem"}, "cannot be read"),
         ({**EXPLICIT, "addressing_style": "sideways"}, "path, virtual"),
         ({**EXPLICIT, "requester_pays": "perhaps"}, "True or False"),
-        ({3: "canary"}, "keys of creds are text"),
+        ({3: "canary"}, "keys of creds must be text"),
     ],
 )
 def test_a_dictionary_that_is_wrong_is_explained_without_its_values(

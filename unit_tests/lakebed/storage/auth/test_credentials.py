@@ -95,7 +95,7 @@ def test_a_process_without_the_secrets_says_what_happened() -> None:
         resolve("s3", "bucket", travelled)
     text = str(caught.value)
     assert "aws_access_key_id, aws_secret_access_key, aws_session_token" in text
-    assert "do not travel" in text
+    assert "are not passed" in text
     assert "creds={'creds_key': name}" in text
 
 
@@ -109,7 +109,7 @@ def test_a_process_without_the_secrets_takes_the_usual_ones(
         access = resolve("s3", "bucket", travelled)
     assert access.name == "environment"
     assert access.config["endpoint"] == "http://store.example"
-    assert "do not travel" in caplog.text
+    assert "are not passed" in caplog.text
     assert "environment" in caplog.text
 
 

@@ -76,7 +76,7 @@ def test_a_clock_that_is_ahead_does_not_make_every_request_ask(caplog: pytest.Lo
             renewal.grant()
             clock.sleep(1.0)
     assert source.asked == 1
-    assert "ended 120 seconds ago by the clock of this machine" in caplog.text
+    assert "expired 120 seconds ago by the clock of this machine" in caplog.text
 
 
 def test_what_does_not_run_out_is_asked_for_once() -> None:

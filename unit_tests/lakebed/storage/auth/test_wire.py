@@ -395,8 +395,11 @@ def test_azure_by_a_federated_token(server: Cloud, bare: Path, monkeypatch: pyte
         ({"account": "canary"}, "unknown keys account; known are account_name"),
         ({"account_key": KEY}, "no storage account"),
         ({"account_name": "a", "account_key": KEY, "sas_token": "canary"}, "account_key and sas_token"),
-        ({"account_name": "a", "account_key": "canary!"}, "account_key of creds is not base64"),
-        ({"account_name": "a", "account_key": KEY[:-3] + "canary"}, "account_key of creds is not base64"),
+        ({"account_name": "a", "account_key": "canary!"}, "account_key of creds is not valid base64"),
+        (
+            {"account_name": "a", "account_key": KEY[:-3] + "canary"},
+            "account_key of creds is not valid base64",
+        ),
         ({"account_name": "a", "client_secret": "canary"}, "needs tenant_id and client_id"),
         ({"connection_string": "canary=1"}, "names no AccountName"),
         ({"account_name": "a"}, "AZURE_STORAGE_ACCOUNT_KEY.*managed identity.*anonymous"),

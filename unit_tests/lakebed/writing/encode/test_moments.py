@@ -115,8 +115,8 @@ def test_a_path_among_images_is_told_how_to_read_it() -> None:
         ("Image", "did you mean 'image'"),
         ("boxes", "did you mean 'bbox'"),
         ("class_labels", "did you mean 'class_label'"),
-        ("float32", "numbers need none, but dtype='float32'"),
-        ("datetime", "dates and times need none"),
+        ("float32", "numbers need no htype, but dtype='float32'"),
+        ("datetime", "dates and times need no htype"),
         ("zzz", r"does not exist\. Available htypes"),
     ],
 )
@@ -139,8 +139,12 @@ def test_one_value_is_no_column(value: Any) -> None:
     """It is told what a column is; "'int' object is not iterable" was not."""
     ds = lakebed.empty("mem://dates", overwrite=True)
     ds.create_tensor("x", dtype="int64")
-    with pytest.raises(SampleExtendError, match=r"column 'x': a column .* not one .*append takes one row"):
+    with pytest.raises(
+        SampleExtendError, match=r"column 'x': a column .* not a single .*append takes one row"
+    ):
         ds.extend({"x": value})
-    with pytest.raises(SampleAppendError, match="a column of samples must be an array or a list, not one"):
+    with pytest.raises(
+        SampleAppendError, match="a column of samples must be an array or a list, not a single"
+    ):
         ds.x.extend(value)
     assert len(ds) == 0
