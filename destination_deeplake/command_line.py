@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from destination_deeplake.version import __version__
+from lakebed import __version__
 
 
 def parse(args: Sequence[str]) -> argparse.Namespace:

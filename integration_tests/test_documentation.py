@@ -16,6 +16,7 @@ from integration_tests.stores.servers import Server, moto
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     ROOT / "README.md",
+    ROOT / "format/README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "htypes").glob("*.md")),
     *sorted((ROOT / "docs" / "importing").glob("*.md")),
@@ -125,6 +126,7 @@ def test_code_fits_into_a_narrow_window() -> None:
     design = ROOT / "docs" / "design"  # for developers, who read them in an editor
     pages = [
         ROOT / "README.md",
+        ROOT / "format/README.md",
         *(page for page in (ROOT / "docs").rglob("*.md") if design not in page.parents),
     ]
     found = [(page.relative_to(ROOT), *line) for page in pages for line in lines_of_code(page)]

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MIRRORED = {
     "format/lakebed": "unit_tests/lakebed",
     "destination_deeplake": "unit_tests/destination_deeplake",
-    "ext/lakebed": "unit_tests/lakebed",
+    "format/ext/lakebed": "unit_tests/lakebed",
     "ext/destination_deeplake": "unit_tests/destination_deeplake",
     "scripts": "unit_tests/scripts",
     "unit_tests": "unit_tests",

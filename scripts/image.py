@@ -1,7 +1,7 @@
 """What the Dockerfile's build stage does besides installing: image.py requirements | slim PREFIX | verify SOURCE.
 
 requirements
-    Print what `pyproject.toml`, beside the working directory, says the project depends on, with the extra `import`.
+    Print what `format/pyproject.toml` says the library depends on, with its extra `formats`.
 slim PREFIX
     Delete from an environment what no path of the connector loads.
 verify SOURCE
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 SERVICES = ("s3", "s3control", "secretsmanager", "ssm", "sso", "sso-oidc", "sts")
-"""Services of AWS whose descriptions boto3 needs: buckets, named secrets, and the ways to get in."""
+"""Services of AWS whose descriptions botocore needs: buckets, named secrets, and the ways to get in."""
 
 UNUSED = (
     "pyarrow/include",
@@ -35,16 +35,21 @@ UNUSED = (
     "h5py/tests",
     "numcodecs/tests",
     "numpy/_core/include",
-    "boto3/examples",
     "**/*.pxd",
     "**/*.pyx",
 )
 """Headers, sources, tests, and parts of Arrow that nobody here imports, relative to the folder of packages."""
 
-WITH_SYMBOLS = ("numcodecs",)
-"""Packages whose wheels come with symbols for debuggers, most of what they take."""
+WITH_SYMBOLS = ("adbc_driver_manager", "lz4", "numcodecs", "PIL", "pyarrow", "pycocotools", "xxhash", "yaml")
+"""Packages whose wheels come with symbols for debuggers and linkers, often most of what they take."""
 
-IMPORTED = ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.write")
+IMPORTED = (
+    "lakebed",
+    "botocore.session",
+    "obstore",
+    "destination_deeplake.run",
+    "destination_deeplake.write",
+)
 IMPORTED_ON_DEMAND = (
     *("yaml", "h5py", "zarr", "numcodecs.blosc", "numcodecs.zstd", "pycocotools.mask"),
     *("google_crc32c", "lmdb", "google.protobuf", "adbc_driver_postgresql.dbapi", "adbc_driver_sqlite.dbapi"),
@@ -78,9 +83,9 @@ def slim(prefix: Path) -> None:
             freed += path.stat().st_size
             path.unlink()
     for name in WITH_SYMBOLS:
-        for path in (folder / name).rglob("*.so"):
+        for path in (folder / name).rglob("*.so*"):
             freed += path.stat().st_size
-            subprocess.run(["strip", "--strip-debug", path], check=True)
+            subprocess.run(["strip", "--strip-unneeded", path], check=True)
             freed -= path.stat().st_size
     print(f"{freed / 1e6:.0f} MB deleted")
 
@@ -95,7 +100,8 @@ def verify(source: Path) -> None:
     ImportError
         If one is missing.
     """
-    modules = [entry["name"] for entry in project(source)["tool"]["setuptools"]["ext-modules"]]
+    projects = (project(source), project(source / "format"))
+    modules = [entry["name"] for found in projects for entry in found["tool"]["setuptools"]["ext-modules"]]
     for name in modules:
         file = str(importlib.import_module(name).__file__)
         if not file.endswith(tuple(EXTENSION_SUFFIXES)):
@@ -111,8 +117,11 @@ def main() -> None:
     """Run one command."""
     command, *arguments = sys.argv[1:]
     if command == "requirements":
-        told = project(Path())["project"]
-        print("\n".join([*told["dependencies"], *told["optional-dependencies"]["import"]]))
+        told = project(Path("format"))["project"]
+        extras = told["optional-dependencies"]
+        (formats,) = extras["formats"]  # lakebed[coco,hdf5,...]
+        wanted = [extras[name] for name in formats.partition("[")[2].rstrip("]").split(",")]
+        print("\n".join(sum(wanted, told["dependencies"])))
     elif command == "slim":
         slim(Path(arguments[0]))
     elif command == "verify":

@@ -14,13 +14,13 @@ cp -r format/lakebed destination_deeplake "$build"
 find "$build/lakebed" "$build/destination_deeplake" \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
-directives=$("$python" -c 'import setup; print(",".join(f"{name}={value}" for name, value in setup.DIRECTIVES.items()))')
+directives=$("$python" -c 'import runpy; print(",".join(f"{name}={value}" for name, value in runpy.run_path("format/setup.py")["DIRECTIVES"].items()))')
 flags=(-O1 -g -fPIC -shared -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -w)
-for source in ext/*/native/*.pyx; do
+for source in ext/*/native/*.pyx format/ext/*/native/*.pyx; do
   name=$(basename "$source" .pyx)
   package=$(basename "$(dirname "$(dirname "$source")")")
-  "$python" -m cython -X "$directives" -I ext "$source" -o "$build/$name.c"
-  gcc "${flags[@]}" -I"$include" -Iext "$build/$name.c" -o "$build/$package/native/$name$suffix"
+  "$python" -m cython -X "$directives" -I "${source%%ext/*}ext" "$source" -o "$build/$name.c"
+  gcc "${flags[@]}" -I"$include" -I"${source%%ext/*}ext" "$build/$name.c" -o "$build/$package/native/$name$suffix"
 done
 
 rm -rf "$build/golden"

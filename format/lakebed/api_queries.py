@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakebed.api import check_options, load
 from lakebed.dataset.dataset import Dataset
@@ -31,6 +31,7 @@ def query(
     namespace: str | None = None,
     device: str | None = None,
     creds: Creds | None = None,
+    engine: Literal["local", "ray"] = "local",
     **options: Any,
 ) -> Dataset | Result:
     """Answer a query in the tensor query language, whose FROM names datasets.
@@ -41,7 +42,7 @@ def query(
         ``'SELECT * FROM "s3://lake/birds"@v1 WHERE wingspan > 1'``.
     token
         Accepted for compatibility.
-    parameters, timeout, max_memory, max_rows, exact, namespace, device
+    parameters, timeout, max_memory, max_rows, exact, namespace, device, engine
         As for :meth:`lakebed.Dataset.query`.
     creds
         Credentials of the buckets that FROM names, as for ``lakebed.load``. Datasets on disks and in buckets may be
@@ -64,7 +65,7 @@ def query(
     del token
     check_options(options)
     how = settings(timeout, max_memory, max_rows, exact, namespace, device)
-    found: Dataset | Result = answered(query_string, Queried(None, Dataset, creds), parameters, *how)
+    found: Dataset | Result = answered(query_string, Queried(None, Dataset, creds), parameters, *how, engine)
     return found
 
 

@@ -2,7 +2,7 @@
 
 Workers read chunks and write parts (chunk files in no version yet); this process adopts the parts in order and
 publishes once.
-``pip install '.[dask]'``.
+``pip install 'lakebed[dask]'``.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ try:
     import dask
 except ImportError as missing:
     raise ModuleNotInstalledException(
-        "Dask is needed for this and is not installed: pip install 'dask[dataframe]', or, in a checkout, "
-        "pip install '.[dask]'"
+        "Dask is needed for this and is not installed: pip install 'lakebed[dask]'"
     ) from missing
 
 __all__ = ["read_array", "read_bag", "read_dataframe", "write"]

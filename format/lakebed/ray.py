@@ -1,7 +1,7 @@
 """Datasets of Ray Data whose blocks are read from a dataset, or written into one.
 
 No data passes through the driver: tasks on the nodes read chunks and write parts (chunk files in no version yet); the
-driver adopts the parts in order and publishes once. ``pip install '.[ray]'``.
+driver adopts the parts in order and publishes once. ``pip install 'lakebed[ray]'``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ try:
     from ray.data.extensions import ArrowTensorArray, ArrowVariableShapedTensorArray
 except ImportError as missing:
     raise ModuleNotInstalledException(
-        f"Ray Data is needed for this: pip install ray pandas, or, in a checkout, pip install '.[ray]' ({missing})"
+        f"Ray Data is needed for this: pip install 'lakebed[ray]' ({missing})"
     ) from missing
 
 __all__ = ["read", "write"]

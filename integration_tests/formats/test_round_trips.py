@@ -387,7 +387,7 @@ def test_the_package_is_asked_for(
 
     for package, extra in (("h5py", "hdf5"), ("zarr", "zarr")):
         monkeypatch.setitem(sys.modules, package, None)
-        asked = rf"pip install {package}, or, in a checkout, pip install '\.\[{extra}\]'"
+        asked = rf"pip install 'lakebed\[{extra}\]'"
         with pytest.raises(ExportError, match=asked):
             lakebed.export_to(extra, ds, tmp_path / "no", progressbar=False)
 

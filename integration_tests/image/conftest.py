@@ -14,7 +14,7 @@ from docker.models.images import Image
 from integration_tests.image.containers import Connector
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NAME = os.environ.get("IMAGE", "airbyte/destination-deeplake:dev")
+NAME = os.environ.get("IMAGE", "destination-deeplake:dev")
 
 
 @pytest.fixture(scope="session")

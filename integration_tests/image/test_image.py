@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 from docker import DockerClient
 from docker.models.images import Image
 
+import lakebed
 from integration_tests.connector import EXECUTABLE
 from integration_tests.image.conftest import NAME, ROOT
 from integration_tests.image.containers import CONFIG, LAKE, Connector
@@ -41,9 +41,8 @@ def test_it_is_small(image: Image, record_property: Callable[[str, object], None
 
 
 def test_labels_say_what_it_is(image: Image, metadata: dict[str, Any]) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert image.labels["io.airbyte.name"] == metadata["dockerRepository"]
-    assert image.labels["io.airbyte.version"] == metadata["dockerImageTag"] == version
+    assert image.labels["io.airbyte.version"] == metadata["dockerImageTag"] == lakebed.__version__
 
 
 def test_it_runs_the_connector_and_no_shell(image: Image) -> None:

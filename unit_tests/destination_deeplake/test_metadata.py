@@ -54,7 +54,7 @@ DATA = record(
     definitionId={"type": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
     connectorType=one_of("destination source"),
     connectorSubtype=one_of("api database datalake file custom message_queue unknown vectorstore"),
-    dockerRepository={"type": "string", "pattern": "^airbyte/destination-[a-z0-9-]+$"},
+    dockerRepository={"type": "string", "pattern": "^(airbyte/)?destination-[a-z0-9-]+$"},
     dockerImageTag={"type": "string", "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+(-rc\.[0-9]+)?$"},
     license=one_of("MIT ELv2"),
     documentationUrl={"type": "string", "pattern": "^https://docs.airbyte.com/integrations/destinations/"},
@@ -161,11 +161,11 @@ def test_the_schema_notices_what_is_missing(metadata: dict[str, Any], field: str
 
 
 def test_version_and_licence_are_those_of_the_project(data: dict[str, Any], project: dict[str, Any]) -> None:
-    assert data["dockerImageTag"] == project["version"] == __version__
+    assert data["dockerImageTag"] == __version__
     assert data["license"] == project["license"]
-    assert data["githubIssueLabel"] == project["name"] == data["dockerRepository"].removeprefix("airbyte/")
+    assert data["githubIssueLabel"] == project["name"] == data["dockerRepository"]
     dockerfile = (ROOT / "Dockerfile").read_text()
-    assert f"ARG VERSION={project['version']}\n" in dockerfile
+    assert f"ARG VERSION={__version__}\n" in dockerfile
 
 
 def test_the_base_image_is_that_of_the_dockerfile(data: dict[str, Any]) -> None:
@@ -219,7 +219,7 @@ def test_the_icon_is_a_small_drawing(data: dict[str, Any]) -> None:
     assert text.count("http") == 1
 
 
-def test_the_page_has_the_headers_of_the_registry(data: dict[str, Any], project: dict[str, Any]) -> None:
+def test_the_page_has_the_headers_of_the_registry(data: dict[str, Any]) -> None:
     """Fixed headers, a row of the changelog for this version, and only secure addresses."""
     text = PAGE.read_text()
     headers = re.findall(r"^#+ .+$", text, re.MULTILINE)
@@ -233,6 +233,6 @@ def test_the_page_has_the_headers_of_the_registry(data: dict[str, Any], project:
         "## Changelog",
     ]
     assert [header for header in headers if header in wanted] == wanted
-    assert re.search(rf"^\| {re.escape(project['version'])} +\| \d{{4}}-\d\d-\d\d +\|", text, re.MULTILINE)
+    assert re.search(rf"^\| {re.escape(__version__)} +\| \d{{4}}-\d\d-\d\d +\|", text, re.MULTILINE)
     assert "http://" not in re.sub(r"`[^`]*`", "", text)
     assert "Feature | Supported" in text

@@ -16,6 +16,7 @@ FRAMEWORKS = (  # not installed here
     *(f"lakebed.loaders.frameworks.{name}" for name in ("device", "torch", "tensorflow", "jax")),
     "lakebed.ray",
     "lakebed.dask",
+    "lakebed.spark",
 )
 
 

@@ -7,27 +7,32 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from lakebed.codecs import registry
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+PROJECTS: dict[str, dict[str, Any]] = {
+    name: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    for name, folder in (("lakebed", "format"), ("destination-deeplake", "."))
+}
+EXTRAS: dict[str, list[str]] = PROJECTS["lakebed"]["optional-dependencies"]
 
 
 def test_every_extra_that_is_named_exists() -> None:
-    """In messages of the library and the connector, and on all pages; nobody is sent to a release."""
+    """In messages of the library and the connector, on all pages, and in the extras of both."""
     files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    files += [path for folder in ("format", "destination_deeplake") for path in (ROOT / folder).rglob("*.py")]
-    named = {
-        name.strip()
-        for path in files
-        for group in re.findall(r"'\.\[([^\]{}]+)\]'", path.read_text())
-        for name in group.split(",")
-    }
-    assert "airbyte" in named
-    assert not [path for path in files if re.search(r"pip install \S*destination-deeplake", path.read_text())]
-    assert named <= set(EXTRAS)
+    files += [
+        path
+        for folder in ("format/lakebed", "destination_deeplake")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    texts = [path.read_text() for path in files] + [str(PROJECTS)]
+    for name, pattern in (("lakebed", r"lakebed"), ("destination-deeplake", r"(?:'\.|destination-deeplake)")):
+        groups = [group for text in texts for group in re.findall(pattern + r"\[([^\]{}'()]+)\]'", text)]
+        named = {extra.strip() for group in groups for extra in group.split(",")}
+        assert named
+        assert named <= set(PROJECTS[name]["optional-dependencies"])
     assert {extra for *_, extra in registry._FILE_CODECS.values() if extra is not None} <= set(EXTRAS)
 
 
@@ -50,7 +55,7 @@ for kind in {list(missing)}:
     assert len(told) == len(missing)
     for line, (kind, package) in zip(told, missing.items(), strict=True):
         found = re.fullmatch(
-            f"compression '{kind}' needs the package '{package}': pip install {package}.*'\\.\\[(.+)\\]'",
+            f"compression '{kind}' needs the package '{package}': pip install 'lakebed\\[(.+)\\]'",
             line,
         )
         assert found is not None, line

@@ -24,7 +24,7 @@ LATER = (
 )
 # Packages and modules of the standard library that take a millisecond or more, or start threads or OpenSSL.
 NEVER = (
-    *("pyarrow", "PIL", "simplejpeg", "obstore", "boto3", "tqdm", "click", "cloudpickle", "lz4"),
+    *("pyarrow", "PIL", "simplejpeg", "obstore", "botocore", "tqdm", "click", "cloudpickle", "lz4"),
     *("asyncio", "concurrent.futures", "hashlib", "http", "importlib.metadata", "logging", "multiprocessing"),
     *("secrets", "shutil", "socket", "ssl", "subprocess", "tempfile", "uuid"),
 )

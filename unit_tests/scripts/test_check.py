@@ -30,7 +30,7 @@ THERE = {
         ("format/lakebed/chunks/__init__.py", "unit_tests/lakebed/chunks"),
         ("format/lakebed/chunks/tiling.py", "unit_tests/lakebed/chunks"),
         ("format/lakebed/new/room.py", "unit_tests/lakebed"),
-        ("ext/lakebed/native/merge.pyx", "unit_tests/lakebed/native"),
+        ("format/ext/lakebed/native/merge.pyx", "unit_tests/lakebed/native"),
         ("destination_deeplake/sync.py", "unit_tests/destination_deeplake/test_sync.py"),
         ("destination_deeplake/spec.json", "unit_tests/destination_deeplake"),
         ("scripts/check.py", "unit_tests/scripts/test_check.py"),

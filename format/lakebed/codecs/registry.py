@@ -104,9 +104,9 @@ def file_codec(name: str | None) -> FileCodec | None:
         if (error.name or "").startswith("lakebed"):
             raise
         package = (error.name or "").partition(".")[0]
-        also = "" if extra is None else f", or, in a checkout, pip install '.[{extra}]'"
+        wanted = package if extra is None else f"'lakebed[{extra}]'"
         raise ModuleNotInstalledException(
-            f"compression {name!r} needs the package {package!r}: pip install {package}{also}"
+            f"compression {name!r} needs the package {package!r}: pip install {wanted}"
         ) from error
     return cast("FileCodec", codec)
 

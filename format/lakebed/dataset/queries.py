@@ -163,9 +163,24 @@ def answered(
     parameters: Sequence[Any] | Mapping[str, Any],
     limits: Limits,
     ways: Ways | None = None,
+    engine: str = "local",
 ) -> Any:
-    """Run a query; return a view if the query selects rows and tensors, else a result."""
-    return facade(run.run(text, queried.sources(), parameters, limits, ways), text, queried)
+    """Run a query; return a view if the query selects rows and tensors, else a result.
+
+    Raises
+    ------
+    InvalidInputError
+        If the engine is unknown.
+    """
+    if engine == "ray":
+        from lakebed.engines import on_ray
+
+        found = on_ray.answer(text, queried.sources(), parameters, limits, ways or Ways())
+    elif engine == "local":
+        found = run.run(text, queried.sources(), parameters, limits, ways)
+    else:
+        raise InvalidInputError(f"engine is 'local' or 'ray', not {engine!r}")
+    return facade(found, text, queried)
 
 
 def filtered(text: str, queried: Queried, parameters: Sequence[Any] = ()) -> Any:

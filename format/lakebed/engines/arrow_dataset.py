@@ -41,6 +41,9 @@ _FIRST_ROWS = 1 << 10
 _DENSE = 8
 """If more than 1 / 8 of the rows of a window pass the filter, the other columns are read whole."""
 
+_SELECTIVE = 4
+"""If statistics leave less than 1 / 4 of the rows, windows begin at full size."""
+
 _MOST_STRETCHES = 1 << 14
 """Maximum number of stretches of rows that are compared with a filter, at 12 microseconds each.
 
@@ -80,6 +83,8 @@ class Scanner:
     ----------
     is_narrow
         Read the rows that the named columns have, even if other tensors are shorter.
+    kept
+        Facts of earlier scanners of the same rows, which this one uses and adds to.
     """
 
     def __init__(
@@ -91,11 +96,12 @@ class Scanner:
         batch_size: int = BATCH_ROWS,
         *,
         is_narrow: bool = False,
+        kept: dict[Any, _Stretches] | None = None,
     ) -> None:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
         self._table, self._shown, self._condition, self._batch_size = table, shown, condition, batch_size
-        self._scans = _Scans(table, shown)
+        self._scans = _Scans(table, shown, {} if kept is None else kept)
         schema = self.dataset_schema = self._scans.schema
         self._computed = columns if isinstance(columns, Mapping) else None
         names = schema.names if columns is None else list(columns)
@@ -159,28 +165,30 @@ class Scanner:
         scans, named = self._scans, self._filtered
         telling = scans.telling(named)
         runs = scans.runs(self._rows, self._condition, telling)
-        size = FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS
-        parts = _parts(self._rows, runs, min(size, self._batch_size))
+        size = min(FILE_ROWS if scans.has_files([*wanted, *named]) else BATCH_ROWS, self._batch_size)
+        # Where statistics leave few rows, few of them will match: filter many at once.
+        is_selective = self._condition is not None and sum(map(len, runs)) * _SELECTIVE < len(self._rows)
+        parts = _parts(self._rows, runs, size, size if is_selective else _FIRST_ROWS)
         # Read ahead here only if the rows are a window: chunks of other rows are read ahead when the rows are taken.
         is_window = row_window(self._rows) is not None
         with scans.ahead(wanted if self._condition is None else named, runs if is_window else []):
-            for rows in parts:
-                if self._condition is None:
-                    yield rows, {}
-                    continue
-                columns = {name: _aligned(scans.read(name, rows)) for name in named}
-                if isinstance(rows, range):
-                    for column in telling:
+            if self._condition is None:
+                yield from ((rows, {}) for rows in parts)
+                return
+            for group in _groups(parts, size if is_selective else 0):
+                columns = {name: _aligned(scans.read_all(name, group)) for name in named}
+                for rows in group:
+                    for column in telling if isinstance(rows, range) else []:
                         known.learn(column, rows)
                 mask = _computed(pa.table(columns), {"": self._condition}).column(0).combine_chunks()
                 left = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))
                 if not len(left):
                     continue
-                if len(left) * _DENSE > len(rows):
+                if len(left) * _DENSE > len(mask):
                     others = [name for name in wanted if name not in columns and scans.is_cheap(name)]
-                    columns |= {name: scans.read(name, rows) for name in others}
+                    columns |= {name: scans.read_all(name, group) for name in others}
                 kept = {name: array.filter(mask) for name, array in columns.items() if name in wanted}
-                yield left + rows.start if isinstance(rows, range) else rows[left], kept
+                yield _numbers(group)[left], kept
         for column in telling:
             known.save(column)
 
@@ -230,9 +238,13 @@ def _aligned(array: pa.Array) -> pa.Array:
     return array if is_aligned else pa.concat_arrays([array, array.slice(0, 0)])
 
 
+def _numbers(group: Sequence[Part]) -> NDArray[np.int64]:
+    found = [np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows for rows in group]
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
 def _places(rows: Part) -> pa.Array:
-    numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
-    return number_array(numbers, pa.int64())
+    return number_array(_numbers([rows]), pa.int64())
 
 
 def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[str]:
@@ -270,7 +282,7 @@ def _named(expressions: Sequence[pads.Expression], schema: pa.Schema) -> list[st
     text = " ".join(map(str, expressions))
     likely = [name for name in schema.names if name in text]
     if fits(likely):
-        return needed(likely, [])
+        return likely if len(likely) == 1 else needed(likely, [])
     try:
         check(schema.names)
     except pa.ArrowException as error:
@@ -292,8 +304,8 @@ def _computed(table: pa.Table, expressions: Mapping[str, pads.Expression]) -> pa
 class _Scans:
     """The columns of a table, opened when they are read."""
 
-    def __init__(self, table: Table, shown: Shown) -> None:
-        self._table = table
+    def __init__(self, table: Table, shown: Shown, kept: dict[Any, _Stretches]) -> None:
+        self._table, self._kept = table, kept
         self._scanned = table.scans()
         self.columns = {
             name: ShownColumn.of(scan, labels=shown.labels, files=shown.files)
@@ -318,6 +330,11 @@ class _Scans:
             return _places(rows)
         column = self.columns[name]
         return column.column(rows.start, rows.stop) if isinstance(rows, range) else column.taken(rows)
+
+    def read_all(self, name: str, group: Sequence[Part]) -> pa.Array:
+        """Read several parts of a column as one array."""
+        found = [self.read(name, rows) for rows in group]
+        return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
     def ahead(self, names: Sequence[str], runs: Sequence[range]) -> Any:
         """Return a context in which columns are read ahead, if they are in a store."""
@@ -350,14 +367,18 @@ class _Scans:
             told = [each for each in self._told(columns) if not (meets_nan and each.is_floating)]
         if not told:
             return [range(*window)]
-        ends = np.unique(np.concatenate([each.ends for each in told]))
-        ends = ends[(ends > window[0]) & (ends < window[1])]
-        edges = np.concatenate([window[:1], ends[:: len(ends) // _MOST_STRETCHES + 1], window[1:]])
-        stretches = [range(start, stop) for start, stop in pairwise(edges.tolist())]
-        facts = [each.facts(edges) for each in told]
-        return _joined(
-            stretches[at] for at in _may_match(condition, self.schema, list(zip(*facts, strict=True)))
-        )
+        return _joined(self._stretches(window, told).matching(condition))
+
+    def _stretches(self, window: tuple[int, int], told: Sequence[_Told]) -> _Stretches:
+        """Return the facts of a window of rows, those of an earlier scan if nothing has changed since."""
+        key = window, tuple(each.column.name for each in told)
+        basis = [(each.statistics, each.column.scan.has_nulls) for each in told]
+        found = self._kept.get(key)
+        if found is None or not all(
+            old is new and had == has for (old, had), (new, has) in zip(found.basis, basis, strict=True)
+        ):
+            found = self._kept[key] = _Stretches.of(window, told, self.schema, basis)
+        return found
 
     def _told(self, columns: Sequence[StoredColumn]) -> list[_Told]:
         known.load(columns)
@@ -430,20 +451,46 @@ def _may_meet_nan(condition: pads.Expression) -> bool:
     return _NOT_A_NUMBER.search(str(condition)) is not None
 
 
-def _may_match(
-    condition: pads.Expression, schema: pa.Schema, facts: Sequence[Sequence[pads.Expression | None]]
-) -> Iterator[int]:
-    """Yield the stretches in which a filter can be true.
+@dataclass(frozen=True)
+class _Stretches:
+    """Stretches of rows, each with facts that are true for all of its rows.
 
-    Arrow decides this: it treats stretches as files of a partitioned dataset, and facts as their partition expressions.
+    Arrow decides where a filter can be true: it treats stretches as files of a partitioned dataset, and facts as their
+    partition expressions.
+
+    Attributes
+    ----------
+    basis
+        Statistics and presence of nulls, of each column, from which the facts follow.
     """
-    form, nowhere = pads.IpcFileFormat(), LocalFileSystem()
-    fragments = []
-    for at, told in enumerate(facts):
-        true = [fact for fact in told if fact is not None]
-        fragments.append(form.make_fragment(str(at), nowhere, reduce(and_, true) if true else None))
-    for fragment in pads.FileSystemDataset(fragments, schema, form, nowhere).get_fragments(condition):
-        yield int(fragment.path)
+
+    stretches: Sequence[range]
+    files: pads.FileSystemDataset
+    basis: Sequence[tuple[known.Aligned, bool]]
+
+    @classmethod
+    def of(
+        cls,
+        window: tuple[int, int],
+        told: Sequence[_Told],
+        schema: pa.Schema,
+        basis: Sequence[tuple[known.Aligned, bool]],
+    ) -> _Stretches:
+        """Cut a window where statistics begin anew, and collect the facts."""
+        ends = np.unique(np.concatenate([each.ends for each in told]))
+        ends = ends[(ends > window[0]) & (ends < window[1])]
+        edges = np.concatenate([window[:1], ends[:: len(ends) // _MOST_STRETCHES + 1], window[1:]])
+        form, nowhere = pads.IpcFileFormat(), LocalFileSystem()
+        fragments = []
+        for at, facts in enumerate(zip(*(each.facts(edges) for each in told), strict=True)):
+            true = [fact for fact in facts if fact is not None]
+            fragments.append(form.make_fragment(str(at), nowhere, reduce(and_, true) if true else None))
+        stretches = [range(start, stop) for start, stop in pairwise(edges.tolist())]
+        return cls(stretches, pads.FileSystemDataset(fragments, schema, form, nowhere), basis)
+
+    def matching(self, condition: pads.Expression) -> Iterator[range]:
+        """Yield the stretches in which a condition can be true."""
+        return (self.stretches[int(each.path)] for each in self.files.get_fragments(condition))
 
 
 def _joined(stretches: Iterable[range]) -> list[range]:
@@ -457,9 +504,23 @@ def _joined(stretches: Iterable[range]) -> list[range]:
     return found
 
 
-def _parts(rows: Rows, runs: Sequence[range], most: int) -> Iterator[Part]:
-    """Cut the rows that are within runs into windows."""
-    size = min(_FIRST_ROWS, most)
+def _groups(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
+    """Put parts together, up to a number of rows; a part that is larger stays alone."""
+    group: list[Part] = []
+    count = 0
+    for part in parts:
+        if group and count + len(part) > most:
+            yield group
+            group, count = [], 0
+        group.append(part)
+        count += len(part)
+    if group:
+        yield group
+
+
+def _parts(rows: Rows, runs: Sequence[range], most: int, first: int) -> Iterator[Part]:
+    """Cut the rows that are within runs into windows, the first one of `first` rows."""
+    size = min(first, most)
     if row_window(rows) is not None:
         for run in runs:
             start = run.start
@@ -484,11 +545,12 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
         # below.
         table.shared_rows()  # raises an error now, not within an engine
         self._table, self._shown, self._condition = table, shown, condition
+        self._kept: dict[Any, _Stretches] = {}
 
     @property
     def schema(self) -> pa.Schema:
         """Columns and their types."""
-        return _Scans(self._table, self._shown).schema
+        return _Scans(self._table, self._shown, {}).schema
 
     def scanner(
         self,
@@ -499,7 +561,8 @@ class LakeDataset(pads.Dataset):  # type: ignore[misc]
     ) -> Scanner:
         """Return a scanner; Arrow's options for reading ahead and for threads have no effect."""
         both = [each for each in (self._condition, filter) if each is not None]
-        return Scanner(self._table, self._shown, columns, reduce(and_, both) if both else None, batch_size)
+        condition = reduce(and_, both) if both else None
+        return Scanner(self._table, self._shown, columns, condition, batch_size, kept=self._kept)
 
     def to_table(self, *args: Any, **options: Any) -> pa.Table:
         """Read rows as a table."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakebed.storage.credentials import Creds
 
     Credentials = Callable[[str | None, str], Creds | None]
-    """Credentials by key and address. Raises MissingCredsError for a key that has none."""
+    """Function that returns the credentials for a key and an address; raises MissingCredsError if the key has none."""
 
 # Number of first bytes that contain even the header of a file with a large preview or colour profile.
 _LONG_HEAD = 1 << 20

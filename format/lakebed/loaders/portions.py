@@ -131,7 +131,7 @@ def _even(reader: SampleReader, chunk: Chunk, first: int, stop: int, shape: Shap
         limits.check_sample((stop - first, item), 1, "chunk without data")
         return bytes((stop - first) * item)
     if chunk.uniform is None or chunk.uniform[1] != item:
-        raise FormatError("the shapes of the chunk's samples differ from the one in the tensor's metadata")
+        raise FormatError("the shapes of the chunk's samples differ from the shape in the tensor's metadata")
     return chunk.data[first * item : stop * item]
 
 

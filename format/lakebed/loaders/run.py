@@ -31,7 +31,7 @@ from lakebed.runtime.failures import outcome
 
 # Maximum number of samples per task of a thread; starting a task takes a tenth of the time of decoding a small image.
 _MOST_SAMPLES = 16
-# Block number of samples that are read individually.
+# Number that stands for a block in the keys of samples that are read individually.
 _ALONE = -1
 # Number of batches that are made ahead of the consumer; if a batch is larger than _LARGE[0] bytes (the processor's
 # cache), the number is _LARGE[1].

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.indexes.chunk_ids import STUB
 from lakebed.documents.lock import DatasetLock
-from lakebed.documents.manifest import PAGED
+from lakebed.documents.manifest import PAGED, Manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree, new_id
 from lakebed.errors import (
@@ -40,7 +40,8 @@ from lakebed.versions.add_digests import renew_digests
 from lakebed.versions.chunk_table import INDEX, folder_of
 from lakebed.versions.derive import inherited
 from lakebed.versions.locks.leases import Lease
-from lakebed.versions.locks.marker import LOCK_NAME, may_live, read_lock, release_lock
+from lakebed.versions.locks.marker import LOCK_NAME, lock_key, may_live, read_lock, release_lock
+from lakebed.versions.manifests import digests_of, load_manifest, tables_of
 from lakebed.versions.opening import TREE_KEY, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.refs import resolve
@@ -149,7 +150,11 @@ class _Repair:
         return self.report
 
     def _has_stub(self, version: str) -> bool:
-        """Return whether pages name the chunks of a tensor of a version, even if its stub is damaged."""
+        """Return whether pages name the chunks of a tensor of a version, even if its stub is damaged or gone."""
+        with contextlib.suppress(KeyNotFound, FormatError, LimitError):
+            tables = tables_of(load_manifest(self._storage, version))
+            if any(table.index.is_stub for table in tables.values()):
+                return True
         keys = (key for key, _ in self._storage.list(folder_of(version)) if key.endswith(f"/{INDEX}"))
         starts = (self._storage.get(key)[:32] for key in keys)
         return any(start.startswith(STUB) or PAGED in start for start in starts)
@@ -338,10 +343,27 @@ class _Repair:
                 parent = open_version(self._storage, tree, node.parent)
             except (FormatError, LimitError):
                 parent = None
-        documents = Check(self._storage, tree, Findings(self._storage.url)).documents
+        manifest = self._manifest(tree, node)
         steps = VersionSteps(self.report, node.branch, node.id)
-        found = Salvage(self._storage, tree, node, parent, documents.manifest(node), new, steps).read()
+        found = Salvage(self._storage, tree, node, parent, manifest, new, steps).read()
         return Repairer(self._storage, found, parent, old_id=node.id, new_id=new, steps=steps).repair()
+
+    def _manifest(self, tree: VersionTree, node: CommitNode) -> Manifest | None:
+        """Return the manifest of a head if it is valid, or if nothing but chunks is left of the head.
+
+        Deep Lake 3.9.52 leaves documents with each change of a head, so a folder without any was not changed by it.
+        """
+        found = Check(self._storage, tree, Findings(self._storage.url)).documents.manifest(node)
+        folder = folder_of(node.id)
+        keys = (key for key, _ in self._storage.list(folder))
+        if found is not None or any("/chunks/" not in key and key != lock_key(node.id) for key in keys):
+            return found
+        with contextlib.suppress(KeyNotFound, FormatError, LimitError):
+            read = load_manifest(self._storage, node.id)
+            if read.digest == digests_of(tree).get(node.id):
+                self.report.add("document", f"{folder} is rebuilt from the manifest", node.branch, node.id)
+                return read.manifest
+        return None
 
     def _recovered(self, tree: VersionTree, version: str) -> VersionTree:
         """Recover an orphaned publish."""

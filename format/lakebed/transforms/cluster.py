@@ -85,7 +85,7 @@ def ray_module() -> Any:
         if (error.name or "").partition(".")[0] != "ray":
             raise
         raise ModuleNotInstalledException(
-            "Ray is needed for this and is not installed: pip install ray, or, in a checkout, pip install '.[ray]'"
+            "Ray is needed for this and is not installed: pip install 'lakebed[ray]'"
         ) from error
 
 
@@ -192,7 +192,7 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
         try:
             found[name] = ray.get(answered, timeout=_PROBE_SECONDS)
         except ray.exceptions.RayTaskError as error:
-            raise _not_importable(error) from error
+            raise not_importable(error) from error
         except ray.exceptions.RayError as error:
             if not isinstance(error, ray.exceptions.GetTimeoutError):
                 continue  # the node is lost
@@ -200,7 +200,7 @@ def asked_nodes(ray: Any, places: Sequence[bytes]) -> dict[str, list[str | None]
     return found
 
 
-def _not_importable(error: BaseException) -> BaseException:
+def not_importable(error: BaseException) -> BaseException:
     """Return the error to raise for a failed task of Ray: `_done` raises no error, so the task could not be started."""
     text = str(error)
     if "ModuleNotFoundError" not in text and "ImportError" not in text:
@@ -290,7 +290,7 @@ class OnCluster(Executor):
                 return _failed(entry.task, f"{entry.losses} nodes of the Ray cluster that processed", error)
             time.sleep(_PAUSE_SECONDS)
         except errors.RayTaskError as error:
-            raise _not_importable(error) from error
+            raise not_importable(error) from error
         else:
             if not isinstance(found, Outcome):
                 raise found

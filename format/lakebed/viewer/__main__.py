@@ -16,10 +16,7 @@ from typing import Any
 from lakebed.errors import LakebedError, ModuleNotInstalledException
 from lakebed.viewer.lake import Lake
 
-_MISSING = (
-    "The viewer needs Starlette and uvicorn: pip install starlette uvicorn, or, in a checkout, "
-    "pip install '.[view]'"
-)
+_MISSING = "The viewer needs Starlette and uvicorn: pip install 'lakebed[view]'"
 
 _ENDING_SECONDS = 3.0
 

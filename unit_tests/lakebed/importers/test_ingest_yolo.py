@@ -39,7 +39,7 @@ def test_there_and_back(pets: Path, tmp_path: Path) -> None:
     again = imported("auto", tmp_path / "out")
     assert (again.format, again.written) == ("yolo", 3)
     assert again.dataset.labels[0].data()["text"] == ["cat", "dog"]
-    with pytest.raises(ExportError, match="there already"):
+    with pytest.raises(ExportError, match="exists already"):
         lakebed.export_yolo(ds, tmp_path / "out", progressbar=False)
 
 

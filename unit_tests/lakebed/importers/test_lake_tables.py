@@ -142,5 +142,5 @@ def test_an_iceberg_folder_names_no_file_outside(catalog: Any, tmp_path: Path) -
 def test_missing_packages_name_their_extras(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("lakebed.importers.core.packages.is_installed", lambda package: False)
     for module, extra in ((delta, "delta"), (iceberg, "iceberg")):
-        with pytest.raises(IngestionError, match=rf"pip install '\.\[{extra}\]'"):
+        with pytest.raises(IngestionError, match=rf"pip install 'lakebed\[{extra}\]'"):
             module.plan(Source.of(tmp_path))

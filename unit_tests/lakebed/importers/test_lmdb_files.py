@@ -189,7 +189,7 @@ def test_what_the_user_says_that_values_are(tmp_path: Path) -> None:
     """Also of columns, and of what looks like something else."""
     write(tmp_path / "db", {b"a!": b"[1]", b"b!": b"{}"})
     assert load(tmp_path / "db", kinds={"value": "text"}).dataset.value.text() == ["[1]", "{}"]
-    with pytest.raises(IngestionError, match="no column 'a': value"):
+    with pytest.raises(IngestionError, match="no column 'a'; it has: value"):
         load(tmp_path / "db", kinds={"a": "text"})
     with pytest.raises(IngestionError, match="kinds are"):
         load(tmp_path / "db", kinds={"value": "picture"})

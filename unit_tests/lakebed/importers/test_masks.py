@@ -76,5 +76,5 @@ def test_text_needs_pycocotools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert np.array_equal(ds.rle_mask[0].numpy()[..., 0], MASK)
     monkeypatch.setitem(sys.modules, "pycocotools", None)
     assert np.array_equal(decoded({"size": [5, 4], "counts": [6, 2, 11, 1]}, SIZE), MASK)
-    with pytest.raises(ModuleNotInstalledException, match=r"pip install pycocotools, .*'\.\[coco\]'"):
+    with pytest.raises(ModuleNotInstalledException, match=r"pip install 'lakebed\[coco\]'"):
         lakebed.import_from("coco", tmp_path, dry_run=True)

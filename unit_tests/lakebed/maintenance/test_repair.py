@@ -138,6 +138,27 @@ def test_a_version_whose_schema_is_gone_is_no_branch_that_was_being_deleted(
     assert verify(storage).is_sound
 
 
+@pytest.mark.parametrize("lost_chunk", [False, True])
+def test_a_head_of_which_only_chunks_are_left_is_rebuilt_from_the_manifest(
+    storage: MemoryStorage, lost_chunk: bool
+) -> None:
+    """Its last chunk has the rows of the chunk before, too; only the manifest tells which rows it replaces."""
+    before = branches(storage)
+    folder = folder_of(read_tree(storage).head("main").id)
+    for key, _ in list(storage.list(folder)):
+        if "/chunks/" not in key or (lost_chunk and "/x/" in key):
+            storage.delete(key)
+    lost = repair(storage, apply=True).lost_rows
+    assert verify(storage, deep=True).is_sound
+    if lost_chunk:
+        ds = open_on(storage, read_only=True)
+        assert lost > 0
+        assert ds.x[:20].numpy().ravel().tolist() == [*range(3), 33, *range(4, 20)]
+    else:
+        assert lost == 0
+        assert branches(storage) == before
+
+
 def test_commit_infos_are_written_anew(storage: MemoryStorage) -> None:
     """From the history, whose copies they are."""
     before = objects(storage)

@@ -64,7 +64,7 @@ def test_new_folders_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> N
 def test_contents_that_do_not_fit_their_paths_are_refused() -> None:
     """Nothing is read beyond their end."""
     for pieces, counts, opened in (([], [1], 0), ([b""], [2], 0), ([b"", b""], [1], 0), ([b""], [1], 2)):
-        with pytest.raises(ValueError, match="as many pieces"):
+        with pytest.raises(ValueError, match="as many as counted"):
             native.write_new_files(["/none/x"], pieces, array("i", counts), array("i", bytes(4 * opened)))
     with pytest.raises(ValueError, match="negative"):
         native.write_new_files(["/none/x", "/none/y"], [], array("i", [1, -1]), array("i"))

@@ -137,7 +137,7 @@ def test_rows_and_files_that_do_not_fit_are_refused() -> None:
             sources.put(chunk, data, start, seen)
     with pytest.raises(ValueError, match="blocks"):
         sources.put(1, bytes(20), 0, b"\1")
-    with pytest.raises(ValueError, match="not there"):
+    with pytest.raises(ValueError, match="does not exist"):
         sources.put(2, bytes(20), 0, b"")
     sources.put(1, bytes(12), 0, b"")
     with pytest.raises(ValueError, match="before"):
@@ -149,5 +149,5 @@ def test_rows_and_files_that_do_not_fit_are_refused() -> None:
     with pytest.raises(IndexError, match="short"):
         sources.take(np.array([2, 3, 4], np.int64), out, 0)
     for last, item, block in (([1, 0], 4, 16), ([1], 0, 16), ([1], 4, 0)):
-        with pytest.raises(ValueError, match=r"before|bytes"):
+        with pytest.raises(ValueError, match=r"previous|bytes"):
             gather.RowSources(np.array(last, np.uint64), item, block)

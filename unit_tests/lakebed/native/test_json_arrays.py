@@ -196,7 +196,7 @@ def test_text_is_json_where_python_says_so(data: st.DataObject) -> None:
         (b"{1: 2}", 1, "a key"),
         (b'["\n"]', 2, "control character"),
         (b'["\\x"]', 2, "wrong escape"),
-        (b"[-]", 2, "no number"),
+        (b"[-]", 2, "not a number"),
         (b"[" * 100_000, 300, "nested too deeply"),
         (b'{"a":' * 100_000, 1500, "nested too deeply"),
         (b"[nul]", 1, "a value"),

@@ -13,15 +13,15 @@ from lakebed.query.values.columns import rows
 from unit_tests.lakebed.query.corpus import DATASETS
 
 
-def load() -> dict[str, lakebed.Dataset]:
-    """Make the data sets in memory, and the two functions that the corpus adds to the language."""
+def load(place: str = "mem://tql-") -> dict[str, lakebed.Dataset]:
+    """Make the data sets, by default in memory, and the two functions that the corpus adds to the language."""
     register("double_it", lambda x: x * 2, arguments=1)
     register("add_em", lambda a, b: a + b, arguments=2)
-    return {name: _made(name, data["columns"]) for name, data in DATASETS.items()}
+    return {name: _made(place + name, data["columns"]) for name, data in DATASETS.items()}
 
 
-def _made(name: str, columns: dict[str, Any]) -> lakebed.Dataset:
-    ds = lakebed.empty(f"mem://tql-{name}", overwrite=True)
+def _made(path: str, columns: dict[str, Any]) -> lakebed.Dataset:
+    ds = lakebed.empty(path, overwrite=True)
     for column, spec in columns.items():
         more: dict[str, Any] = {} if spec["htype"] in ("text", "json", "list") else {"dtype": spec["dtype"]}
         if spec["class_names"]:

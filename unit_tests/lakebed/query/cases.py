@@ -19,6 +19,6 @@ def cases() -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def query_of(case: dict[str, Any]) -> str:
-    """Return the query with the addresses of the data sets in memory."""
-    return re.sub(r"@(\w+)", r'"mem://tql-\1"', case["q"])
+def query_of(case: dict[str, Any], place: str = "mem://tql-") -> str:
+    """Return the query with the addresses of the data sets, which are in memory by default."""
+    return re.sub(r"@(\w+)", lambda found: f'"{place}{found[1]}"', case["q"])

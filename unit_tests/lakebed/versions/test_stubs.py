@@ -231,6 +231,24 @@ def test_a_lost_page_is_reported_with_its_rows(what: str, committed: bool) -> No
         assert [seen.x[n].numpy()[0] for n in left] == left
 
 
+def test_repair_loses_no_row_of_a_head_whose_documents_are_gone() -> None:
+    storage = new_memory()
+    ds = numbers(storage, MOST + 5)
+    ds.commit()
+    ds.x.append(rows(MOST + 5, MOST + 6)[0])
+    ds.close()
+    head = VersionTree.from_bytes(storage.get(TREE_KEY)).branches["main"]
+    gone = {key: storage.get(key) for key, _ in list(storage.list(folder_of(head))) if "/chunks/" not in key}
+    for key in gone:
+        storage.delete(key)
+    report = repair(storage, apply=True)
+    assert report.remaining
+    assert VersionTree.from_bytes(storage.get(TREE_KEY)).branches["main"] == head
+    for key, data in gone.items():
+        storage.put(key, data)
+    assert values(storage) == list(range(MOST + 6))
+
+
 # -- what is written ---------------------------------------------------------------------------------------------------
 
 

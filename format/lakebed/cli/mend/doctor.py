@@ -25,7 +25,7 @@ from lakebed.storage.base import Storage, is_bucket, is_conditional, traits_of, 
 from lakebed.storage.guarantees import TABLE, file_system, guarantees_of
 from lakebed.storage.url import open_storage, parse
 
-_PACKAGES = ("numpy", "pyarrow", "pillow", "simplejpeg", "obstore", "boto3", "fsspec", "keyring", "av")
+_PACKAGES = ("numpy", "pyarrow", "pillow", "simplejpeg", "obstore", "botocore", "fsspec", "keyring", "av")
 _TREE = "version_control_info.json"
 _ROUNDS = 5
 

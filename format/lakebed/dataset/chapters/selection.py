@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,7 @@ class QueryMethods(DatasetBase):
         device: str | None = None,
         creds: Creds | None = None,
         named: Mapping[str, Any] | Callable[[str], Any] | None = None,
+        engine: Literal["local", "ray"] = "local",
     ) -> Self | Result:
         """Run a query in the tensor query language, on these rows or on the datasets that its FROM names.
 
@@ -163,6 +164,9 @@ class QueryMethods(DatasetBase):
         named
             Datasets and results that FROM may name: {name: dataset}; or a function that returns the dataset of an
             address. FROM then opens datasets only through this function.
+        engine
+            ``local`` is this process; ``ray`` is a Ray cluster, for queries that filter, compute columns, and group or
+            sort the rows of one dataset. Computed columns are then computed by this call, not on reading.
 
         Returns
         -------
@@ -183,7 +187,7 @@ class QueryMethods(DatasetBase):
         if runtime or return_data:
             raise InvalidInputError("queries run in this process: leave runtime and return_data out")
         how = settings(timeout, max_memory, max_rows, exact, namespace, device)
-        found: Self | Result = answered(query_string, self._queried(creds, named), parameters, *how)
+        found: Self | Result = answered(query_string, self._queried(creds, named), parameters, *how, engine)
         return found
 
     def _explain(

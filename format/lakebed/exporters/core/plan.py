@@ -215,9 +215,7 @@ def library(name: str, extra: str, what: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ExportError(
-            f"{what} need {name}: pip install {name}, or, in a checkout, pip install '.[{extra}]'"
-        ) from error
+        raise ExportError(f"{what} need {name}: pip install 'lakebed[{extra}]'") from error
 
 
 def tensors_of(ds: Dataset, *htypes: str) -> list[str]:

@@ -47,6 +47,4 @@ def check_installed(what: str, extra: str, *packages: str) -> None:
     """
     if not all(map(is_installed, packages)):
         told = " ".join(packages)
-        raise IngestionError(
-            f"{what} need {told}: pip install {told}, or, in a checkout, pip install '.[{extra}]'"
-        )
+        raise IngestionError(f"{what} need {told}: pip install 'lakebed[{extra}]'")

@@ -103,7 +103,6 @@ def pycocotools() -> Any:
         from pycocotools import mask
     except ModuleNotFoundError as error:
         raise ModuleNotInstalledException(
-            "masks whose run lengths are text need the package 'pycocotools': pip install pycocotools, or, in a "
-            "checkout, pip install '.[coco]'"
+            "masks whose run lengths are text need the package 'pycocotools': pip install 'lakebed[coco]'"
         ) from error
     return mask

@@ -253,7 +253,7 @@ def yaml_of(raw: bytes, name: str) -> Any:
         import yaml
     except ModuleNotFoundError as error:
         raise ModuleNotInstalledException(
-            f"{name} needs the package 'pyyaml': pip install pyyaml, or, in a checkout, pip install '.[yolo]'"
+            f"{name} needs the package 'pyyaml': pip install 'lakebed[yolo]'"
         ) from error
     try:
         return yaml.safe_load(text_of(raw, name))

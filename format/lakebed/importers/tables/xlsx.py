@@ -136,7 +136,9 @@ def _has_formulas(file: Any, source: Source) -> bool:
         entries = archive.infolist()
         size = sum(entry.file_size for entry in entries)
         if size > max(_MOST_BYTES, _MOST_TIMES * source.nbytes):
-            raise IngestionError(f"{source.shown} says that its {source.nbytes:,} bytes unpack to {size:,}")
+            raise IngestionError(
+                f"{source.shown} says that its {source.nbytes:,} bytes unpack to {size:,}, which is not plausible"
+            )
         for entry in entries:
             if entry.filename.startswith("xl/worksheets/"):
                 with archive.open(entry) as sheet:

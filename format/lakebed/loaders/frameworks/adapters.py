@@ -147,6 +147,5 @@ def adapter(name: str) -> Any:
             raise
         title = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}[name]
         raise ModuleNotInstalledException(
-            f"{title} is needed for this and is not installed: pip install {name}, or, in a checkout, "
-            f"pip install '.[{name}]'"
+            f"{title} is needed for this and is not installed: pip install 'lakebed[{name}]'"
         ) from error

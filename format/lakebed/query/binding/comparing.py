@@ -68,10 +68,7 @@ def aligned(context: Context, sign: str, left: Bound, right: Bound, at: int) -> 
 
 
 def _unrounded(node: Bound, other: Bound) -> Bound:
-    """Return `node` with all digits if it is an array literal that float32 rounded, and `other` is no narrow float.
-
-    Other expressions are returned unchanged.
-    """
+    """Return `node`; an array literal that float32 rounded gets all digits if `other` is not float16 or float32."""
     if isinstance(node, Value) and node.exact is not None and other.info.dtype not in _NARROW:
         return Value(node.exact, node.info)
     return node

@@ -87,13 +87,13 @@ class Execution:
         else:
             found = self.run(body, tables) if isinstance(body, syntax.Query) else self._combined(body, tables)
             source = From(found, Names.of(found))
-            binder = self._binder(source, tables)
+            binder = self.binder(source, tables)
             limit = limit_of(self.context, query, binder, None)
             found = arranged(self.context, source, query, binder, limit).relation
         self.context.depth -= 1
         return found
 
-    def _binder(
+    def binder(
         self, source: From, tables: Tables, *, is_grouped: bool = False, whole: Relation | None = None
     ) -> Binder:
         """Return a binder of expressions to the columns of a source.
@@ -126,13 +126,13 @@ class Execution:
 
     def _select(self, node: syntax.Select, query: syntax.Query, tables: Tables) -> Relation:
         context = self.context
-        source = whole = self._source(node.source, tables, node.at)
+        source = whole = self.source(node.source, tables, node.at)
         aliases = {
             item.alias: item.expression for item in node.items if item.alias and item.expression is not None
         }
         is_grouped = bool(node.group) or any(counts_rows(item.expression) for item in node.items)
-        is_late = is_grouped and _orders_groups(node, query, source)
-        binder = self._binder(source, tables)
+        is_late = is_grouped and orders_groups(node, query, source)
+        binder = self.binder(source, tables)
         binder.aliases = aliases
         limit = limit_of(context, query, binder, node.top)
         first_limit = None if node.is_distinct else limit
@@ -150,13 +150,11 @@ class Execution:
         if node.ungroup is not None:
             source = self._ungrouped(source, node.ungroup, tables)
         if is_late:
-            binder = self._binder(source, tables, is_grouped=True)
+            binder = self.binder(source, tables, is_grouped=True)
             binder.aliases = aliases
             source = arranged(context, source, query, binder, first_limit)
         is_same = not is_grouped and node.ungroup is None
-        binder = self._binder(
-            source, tables, is_grouped=is_grouped, whole=whole.relation if is_same else None
-        )
+        binder = self.binder(source, tables, is_grouped=is_grouped, whole=whole.relation if is_same else None)
         outputs = Outputs(context.text, binder, source)
         if apart is not None and not is_late and node.expand is not None and node.expand.alias is not None:
             outputs.add_numbers(node.expand.alias, apart)
@@ -174,7 +172,7 @@ class Execution:
         wanted: int | None,
     ) -> From:
         """Return the rows for which WHERE is true, but only the first `wanted` ones if `wanted` is not None."""
-        binder = self._binder(source, tables)
+        binder = self.binder(source, tables)
         # SELECT computes these names after WHERE, so WHERE must not use them.
         binder.later = dict.fromkeys(aliases, "WHERE")
         if self.context.is_dry or self.outer is not None:
@@ -187,12 +185,12 @@ class Execution:
         self, source: From, node: syntax.Select, aliases: dict[str, syntax.Expression], tables: Tables
     ) -> From:
         """Return the groups of GROUP BY for which HAVING is true."""
-        binder = self._binder(source, tables)
+        binder = self.binder(source, tables)
         binder.later = {item.alias: "GROUP BY" for item in node.items if item.alias}
         found = grouped(self.context, source, node, binder)
         if node.having is None or self.context.is_dry:
             return found
-        binder = self._binder(found, tables, is_grouped=True)
+        binder = self.binder(found, tables, is_grouped=True)
         binder.aliases = aliases
         condition = Condition.of(binder.bind(node.having))
         return From(filtered(self.context, found.relation, condition, None), found.names)
@@ -201,7 +199,7 @@ class Execution:
         self.context.note("ungroup")
         count = None
         if node.count is not None:
-            wanted = number(self.context, node.count, self._binder(source, tables), "UNGROUP BY")
+            wanted = number(self.context, node.count, self.binder(source, tables), "UNGROUP BY")
             count = 1 if wanted == math.inf else int(wanted)
         with placed(self.context.text, node.at):
             relation = ungrouped(source.relation, count, self.context.watch)
@@ -209,17 +207,18 @@ class Execution:
 
     # -- sources ---------------------------------------------------------------------------------------------------
 
-    def _source(self, node: syntax.Source | None, tables: Tables, at: int) -> From:
+    def source(self, node: syntax.Source | None, tables: Tables, at: int) -> From:
+        """Return the rows that FROM names, or those of a query without FROM, and the names of their columns."""
         context = self.context
         if node is None:
             relation = self.opened.implicit(context, at)
             return From(relation, Names.of(relation))
         if isinstance(node, syntax.Join):
-            left, right = self._source(node.left, tables, at), self._source(node.right, tables, at)
+            left, right = self.source(node.left, tables, at), self.source(node.right, tables, at)
             if context.is_dry:
                 left, right = _without_rows(left), _without_rows(right)
             found = join(
-                context.text, node, left, right, lambda s: self._binder(s, tables), context.watch.hold
+                context.text, node, left, right, lambda s: self.binder(s, tables), context.watch.hold
             )
             context.note(f"{node.kind} join" + ("" if context.is_dry else f", {len(found.relation):,} rows"))
             return found
@@ -248,16 +247,16 @@ class Execution:
         return self.run(syntax.Query(node, at=node.at) if isinstance(node, syntax.Select) else node, tables)
 
 
-def _orders_groups(node: syntax.Select, query: syntax.Query, source: From) -> bool:
+def orders_groups(node: syntax.Select, query: syntax.Query, source: From) -> bool:
     """Return whether ORDER BY sorts groups: by a name that SELECT gives, or by COUNT(*)."""
     aliases = {item.alias for item in node.items if item.alias}
 
-    def orders_groups(key: syntax.Expression) -> bool:
+    def is_of_groups(key: syntax.Expression) -> bool:
         if not isinstance(key, syntax.Name):
             return counts_rows(key)
         return key.table is None and key.column in aliases and not source.names.find(None, key.column)
 
-    return any(orders_groups(key.expression) for key in query.order)
+    return any(is_of_groups(key.expression) for key in query.order)
 
 
 def _wanted(node: syntax.Select, query: syntax.Query, limit: Limit) -> int | None:

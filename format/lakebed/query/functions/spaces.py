@@ -35,6 +35,8 @@ class Space:
         one.
     inside
         Function that makes a context in which the library keeps the dtypes of its arguments.
+    named
+        Namespace and device as :func:`space_of` takes them, from which another process makes the space.
     """
 
     functions: Any
@@ -42,6 +44,10 @@ class Space:
     taken: Callable[[Any], Any]
     is_local: bool = False
     inside: Callable[[], AbstractContextManager[Any]] = nullcontext
+    named: tuple[str | None, str | None] = (None, None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return space_of, self.named
 
 
 NUMPY = Space(np, np.asarray, np.asarray, is_local=True)
@@ -116,7 +122,7 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ModuleNotInstalledException(
-            f"namespace={name!r} needs {name}: pip install {name}, or, in a checkout, pip install '.[{name}]'"
+            f"namespace={name!r} needs {name}: pip install 'lakebed[{name}]'"
         ) from error
 
 
@@ -133,7 +139,7 @@ def _torch(device: str | None) -> Space:
         # Copy read-only arrays, because PyTorch warns about them.
         return torch.from_numpy(whole if whole.flags.writeable else whole.copy()).to(place)
 
-    return Space(torch, given, lambda tensor: tensor.cpu().numpy())
+    return Space(torch, given, lambda tensor: tensor.cpu().numpy(), named=("torch", device))
 
 
 def _jax(device: str | None) -> Space:
@@ -149,6 +155,7 @@ def _jax(device: str | None) -> Space:
         lambda array: jax.device_put(array, place),
         np.asarray,
         inside=_wide(jax),
+        named=("jax", device),
     )
 
 

@@ -32,7 +32,7 @@ FETCHED = 2
 _MOST_SAMPLES = 1 << 28
 """Maximum number of samples in a segment; each takes eight bytes during a search."""
 
-MISSING = "Indexes of vectors need usearch: pip install usearch, or, in a checkout, pip install '.[search]'"
+MISSING = "Indexes of vectors need usearch: pip install 'lakebed[search]'"
 LEAST_WIDE, _WIDEST = 64, 1024
 
 

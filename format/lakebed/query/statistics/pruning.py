@@ -346,7 +346,7 @@ _MAY_BE: Mapping[str, _Comparison] = {
     ">": lambda _, high, v: high > v,
     ">=": lambda _, high, v: high >= v,
 }
-"""Comparison -> whether it may be true for a value between the extremes."""
+"""Comparison -> function that tells whether it may be true for a value between the extremes."""
 
 _IS_SURE: Mapping[str, _Comparison] = {
     "=": lambda low, high, v: (low == v) & (high == v),
@@ -356,7 +356,7 @@ _IS_SURE: Mapping[str, _Comparison] = {
     ">": lambda low, _, v: low > v,
     ">=": lambda low, _, v: low >= v,
 }
-"""Comparison -> whether it is true for all values between the extremes."""
+"""Comparison -> function that tells whether it is true for all values between the extremes."""
 
 
 def _of_numbers(asked: Bounds, of: _Known, *, surely: bool) -> Mask | None:

@@ -244,7 +244,7 @@ def _of_even(name: str, values: NDArray[Any], axis: int | None) -> NDArray[Any]:
 # -- samples of many shapes ------------------------------------------------------------------------------------------
 
 Runs = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]
-"""Reduces concatenated samples that begin at the given places, none of them empty."""
+"""Function that reduces concatenated samples, none of them empty, which begin at the given positions."""
 
 
 def _of_uneven(name: str, column: Ragged) -> NDArray[Any] | None:
@@ -350,7 +350,7 @@ def by_size(
 
 
 def _alike(sizes: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """Yield (samples of one length, their length), a few at a time so that they fit into one matrix."""
+    """Yield (positions of samples of one length, this length), at most as many samples as fit into one matrix."""
     order = np.argsort(sizes, kind="stable")
     ordered = sizes[order]
     edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]

@@ -94,7 +94,7 @@ def _are_numbers(values: Any) -> bool:
 def _gone(before: VersionTree, after: VersionTree) -> Collection[str]:
     """Return the versions that are only in the first tree; fast if only heads were swapped."""
     if len(after.commits) < len(before.commits) or before.branches.keys() - after.branches.keys():
-        return before.commits.keys() - after.commits.keys()
+        return sorted(before.commits.keys() - after.commits.keys())
     heads = [id_ for name, id_ in before.branches.items() if after.branches[name] != id_]
     at_hand = Commits.of(after.commits).hot  # includes a head that was committed just now
     return [id_ for id_ in heads if id_ not in at_hand]

@@ -158,7 +158,7 @@ def test_without_usearch_it_is_named() -> None:
     if hnsw.is_installed():
         pytest.skip("usearch is installed")
     ds = filled("mem://missing", 20)
-    with pytest.raises(ModuleNotInstalledException, match=r"'\.\[search\]'"):
+    with pytest.raises(ModuleNotInstalledException, match=r"'lakebed\[search\]'"):
         ds.create_index("v", "hnsw")
 
 

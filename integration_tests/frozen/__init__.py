@@ -1,0 +1,1 @@
+"""What releases wrote, which later ones open, extend and verify; `make` writes it."""
