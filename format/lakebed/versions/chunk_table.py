@@ -23,7 +23,7 @@ INDEX = "chunks_index/unsharded"
 
 
 # The index and the `chunk_set` of tensors with at most this many chunks are written whole; Deep Lake 3.9.52 opens them
-# in a second. Larger tensors have a stub in place of the index, and each of their versions owns all their chunks.
+# in a second. Larger tensors have a stub in place of the index, and hand their own chunks down to the next versions.
 MOST_WHOLE = 1 << 20
 # If a tensor has at least this many folders, folders without chunks are dropped.
 _MANY_FOLDERS = 32
@@ -293,8 +293,8 @@ class ChunkTable:
         return int(np.searchsorted(last, last[row], side="right")) - row if self.samples(row) == 1 else 1
 
     def inherited(self) -> ChunkTable:
-        """Return the table as the next version sees it: no chunk is its own, or all, if no `chunk_set` names them."""
-        return self._with_own(np.full(len(self), self.has_stub))
+        """Return the table as the next version sees it; it owns no chunk but those that no `chunk_set` names."""
+        return self if self.has_stub else self._with_own(np.zeros(len(self), dtype=np.bool_))
 
     def owned(self) -> ChunkTable:
         """Return the table of a version that names every chunk itself."""

@@ -110,7 +110,7 @@ class PagedTable(ChunkTable):
     def index_bytes(self) -> bytes:
         """Return the content of `chunks_index/unsharded`."""
         if self.index.is_stub:
-            return pages.stub_bytes(self.index.version, self.index.tensor, self.document())
+            return pages.stub_bytes(self.index.tensor, self.document())
         return self.whole_index()
 
     def whole_index(self) -> bytes:
@@ -282,9 +282,9 @@ class PagedTable(ChunkTable):
         yield from self.tail.named(own=own)
 
     def inherited(self) -> ChunkTable:
-        """Return the table as the next version sees it: no chunk is its own, or all, if no `chunk_set` names them."""
+        """Return the table as the next version sees it; it owns no chunk but those that no `chunk_set` names."""
         if self.has_stub:
-            return self.owned()
+            return self
         return PagedTable(self.tree, self.tail.inherited(), (), self.tiled, self.index)
 
     def owned(self) -> PagedTable:
@@ -372,16 +372,14 @@ def opened(storage: Storage, version_id: str, found: Mapping[str, PagedIndex]) -
 def table_of_stub(storage: Storage, version_id: str, key: str, data: bytes) -> PagedTable:
     """Return the table of a tensor whose index file is a stub.
 
-    When Deep Lake 3.9.52 commits, it copies the stub to the next head, which then owns all chunks.
+    A stub that Deep Lake 3.9.52 copied to the next head is that head's, as a stub that lakebed writes for it.
 
     Raises
     ------
     FormatError
         If the stub is damaged.
     """
-    writer, found = pages.read_stub(data)
-    table = _table(PageStore(storage), version_id, key, found)
-    return table if writer == version_id else table.owned()
+    return _table(PageStore(storage), version_id, key, pages.read_stub(data))
 
 
 def _table(store: PageStore, version_id: str, key: str, one: PagedIndex) -> PagedTable:

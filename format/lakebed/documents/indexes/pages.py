@@ -31,7 +31,7 @@ of the same content is written. ``index`` describes the file `chunks_index/unsha
     bytes   content of a stub: `chunks_index/unsharded` of a tensor whose chunks are named by pages only
     7       version prefix
     1       item width 1, which Deep Lake 3.9.52 and earlier releases of lakebed refuse
-    ...     such a manifest, of this tensor; in place of the other one, the id of the version that wrote the stub
+    ...     such a manifest, of this tensor, without the other one
 
 The ids of chunks determine where pages end (:func:`ends`), so that pages before and after a change stay the same.
 """
@@ -288,23 +288,23 @@ def rest_of(data: bytes) -> bytes:
     return read_manifest(data)[0]
 
 
-def stub_bytes(version_id: str, key: str, one: PagedIndex) -> bytes:
-    """Serialise a stub, given the version and the tensor that have it."""
-    return STUB + manifest_bytes(version_id.encode(), {key: replace(one, index=NO_INDEX)})
+def stub_bytes(key: str, one: PagedIndex) -> bytes:
+    """Serialise the stub of a tensor."""
+    return STUB + manifest_bytes(b"", {key: replace(one, index=NO_INDEX)})
 
 
-def read_stub(data: bytes) -> tuple[str, PagedIndex]:
-    """Parse a stub; return the version that wrote it, and what it says.
+def read_stub(data: bytes) -> PagedIndex:
+    """Parse a stub.
 
     Raises
     ------
     FormatError
         If the stub is damaged.
     """
-    version, found = read_manifest(data[len(STUB) :])
+    found = read_manifest(data[len(STUB) :])[1]
     if len(found) != 1:
         raise FormatError(f"the stub of a chunk index is damaged: it describes {len(found)} tensors")
-    return version.decode("ascii", "replace"), next(iter(found.values()))
+    return next(iter(found.values()))
 
 
 def _paged_index(entry: Mapping[str, Any], payload: memoryview) -> PagedIndex:
