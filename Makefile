@@ -229,9 +229,10 @@ env: .venv/.dev ## the development environment, in .venv
 .venv/.run: pyproject.toml format/pyproject.toml $(EXTENSIONS)
 	@echo "installing the library and the connector into .venv (compiles their cores; a minute)"
 	scripts/venv.sh .venv --group build
-	# Apart: pip takes no editable library for the one that the connector in this checkout requires.
-	scripts/venv.sh --rebuild lakebed .venv --no-build-isolation -e './format[view]'
+	# Apart: pip takes no editable library for the one that this checkout requires. The connector first: one from before
+	# the library was a package of its own takes the command `lakebed` along when it goes.
 	scripts/venv.sh --rebuild destination-deeplake .venv --no-build-isolation --no-deps -e .
+	scripts/venv.sh --rebuild lakebed .venv --no-build-isolation -e './format[view]'
 	touch $@
 
 .venv/.dev: .venv/.run

@@ -73,7 +73,10 @@ def test_whatever_repeats_what_the_library_requires_repeats_all_of_it() -> None:
 
 
 def test_both_have_the_same_licence() -> None:
-    assert (ROOT / "format/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    for name in ("LICENSE", "NOTICE"):
+        assert (ROOT / "format" / name).read_text() == (ROOT / name).read_text()
+        assert name in project("format")["license-files"]
+        assert name in project(".")["license-files"]
     assert project("format")["license"] == project(".")["license"] == "MIT"
     assert project("format")["requires-python"] == project(".")["requires-python"]
 

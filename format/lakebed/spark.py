@@ -1,7 +1,7 @@
 """Data source of Spark: ``spark.read.format("lakebed").load("s3://lake/photos")`` reads a dataset in parts.
 
 Each partition is a run of rows that ends at a chunk end; tasks read the version that was current when Spark planned the
-query. ``pip install '.[spark]'``; Spark needs Java.
+query. ``pip install 'lakebed[spark]'``; Spark needs Java.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ try:
     from pyspark.sql.types import StructType
 except ImportError as missing:
     raise ModuleNotInstalledException(
-        "Spark is needed for this: pip install 'pyspark>=4.1', or, in a checkout, pip install '.[spark]' "
-        f"({missing})"
+        f"Spark is needed for this: pip install 'lakebed[spark]' ({missing})"
     ) from missing
 
 __all__ = ["LakebedSource", "register"]

@@ -21,7 +21,9 @@ import tempfile
 import time
 import uuid
 import zipfile
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import lakebed
@@ -120,8 +122,8 @@ def htypes(folder: Path) -> None:
     ds.create_tensor("time", dtype="int64", **BARE).info["logical_type"] = "timestamp[us]"
     ds["time"].extend([1_700_000_000_000_000, None])
     for kind, files in (("jpeg", ("b.jpg", "exif.jpg")), ("png", ("a.png", "t0.png"))):
-        values = [*(lakebed.read(folder / "_files" / name) for name in files), None]
-        add(ds, f"files/{kind}", values, htype="image", sample_compression=kind)
+        stored = [*(lakebed.read(folder / "_files" / name) for name in files), None]
+        add(ds, f"files/{kind}", stored, htype="image", sample_compression=kind)
     links = [lakebed.link("https://example.org/a.png"), None]
     add(ds, "link", links, htype="link[image]", sample_compression="png", verify=False)
     ds.add_creds_key("partner")
@@ -195,19 +197,18 @@ def paged(folder: Path) -> None:
     """Write pages of a chunk index, for which lower constants make dozens of chunks enough."""
     import numpy as np
 
-    from lakebed.documents.indexes import pages
-    from lakebed.versions import paged as tree
-    from lakebed.versions import publish
+    from lakebed import versions
+    from lakebed.documents import indexes
 
-    lowered = {
-        (publish, "PAGED_FROM"): 6,
-        (tree, "_MOST_LOOSE"): 3,
-        (pages, "SPREAD"): 3,
-        (pages, "MOST_ROWS"): 4,
-    }
-    before = {key: getattr(*key) for key in lowered}
-    for key, value in lowered.items():
-        setattr(*key, value)
+    lowered = {"PAGED_FROM": 6, "_MOST_LOOSE": 3, "SPREAD": 3, "MOST_ROWS": 4}
+    modules = [
+        one for room in (versions, indexes) for one in iter_modules(room.__path__, f"{room.__name__}.")
+    ]
+    rooms = [import_module(found.name) for found in modules]
+    before = {(room, name): getattr(room, name) for room in rooms for name in lowered if name in vars(room)}
+    assert {name for _, name in before} == set(lowered)
+    for room, name in before:
+        setattr(room, name, lowered[name])
     ds = lakebed.empty(folder / "paged")
     numbers = np.repeat(np.arange(60), 10).reshape(-1, 10)
     add(ds, "x", numbers[:40], dtype="int64", max_chunk_size=100, **BARE)
@@ -216,8 +217,8 @@ def paged(folder: Path) -> None:
     ds.commit("forty chunks")
     ds.x.extend(numbers[40:])
     ds.commit("twenty more")
-    for key, value in before.items():
-        setattr(*key, value)
+    for (room, name), value in before.items():
+        setattr(room, name, value)
 
 
 def encoded(folder: Path) -> None:
@@ -265,7 +266,7 @@ def sync(folder: Path, mode: str, number: int) -> None:
     catalog = messages.configure([messages.stream(mode, "shop", **types)], mode, **generation, **key)
     given = []
     for row in range(number * 3, number * 3 + 6):
-        data = {
+        data: dict[str, Any] = {
             "id": row,
             "name": None if row == 2 else f"thing {row}",
             "price": row / 4,

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self
 
@@ -45,6 +46,9 @@ from lakebed.writing.tensor_chunks import Files
 _log = logging.getLogger(__name__)
 
 _CLASSES = "class_names"
+
+# Rows of a part that are added in one step, at least: their numbers take some 20 bytes each.
+_ROWS = 1 << 20
 
 # Settings that two tensors must share; otherwise samples of one cannot become samples of the other.
 _SETTINGS = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link")
@@ -412,7 +416,17 @@ def _adopt_one(draft: Draft, part: Part, source: ChunkSource) -> None:
             continue
         _check_fits(mine, state, name)
         meanings = _adopt_info(draft, key, part.learned.get(state.key, {}), state)
-        incoming.append(key, state.key, np.arange(state.length, dtype=np.int64), meanings)
+        for start, stop in pairwise(_steps(state)):
+            incoming.append(key, state.key, np.arange(start, stop, dtype=np.int64), meanings)
+
+
+def _steps(state: TensorState) -> list[int]:
+    """Return where steps of about `_ROWS` rows begin, and the end: no step cuts a chunk, or a sequence."""
+    ends = state.table.ids.last.astype(np.int64) + 1
+    if state.sequence is not None or len(ends) == 0:
+        return [0, state.length]
+    wanted = ends.searchsorted(np.arange(_ROWS, state.length, _ROWS))
+    return np.unique([0, *ends[wanted], state.length]).tolist()
 
 
 def _check_fits(mine: TensorState, theirs: TensorState, name: str) -> None:
