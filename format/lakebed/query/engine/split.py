@@ -231,6 +231,7 @@ class Split:
         self.best = None if limit.count is None or limit.percent else limit.count + limit.offset
         self.is_grouped = bool(body.group) or any(counts_rows(item.expression) for item in body.items)
         self._aggregates: list[syntax.Call] = []
+        self._keys: syntax.Query | None = None
         if self.is_grouped:
             self._plan_groups(body)
         else:
@@ -287,7 +288,7 @@ class Split:
         if self.best is not None and not self._order:
             limit = syntax.Limit(syntax.Literal(self.best, body.at), False, None, body.at)
         asked = replace(body, items=(*body.items, *named), top=None)
-        self._asked, self._keys = syntax.Query(asked, limit=limit, at=self._query.at), None
+        self._asked = syntax.Query(asked, limit=limit, at=self._query.at)
 
     def _plan_groups(self, body: syntax.Select) -> None:
         order = self._query.order
@@ -317,9 +318,13 @@ class Split:
         )
         self._having = _changed(body.having, own)
         changed = [replace(key, expression=_changed(key.expression, own)) for key in order]
-        known = {item.alias for item in self._outputs}
+        self._aliases = {
+            item.alias: item.expression
+            for item in self._outputs
+            if item.alias and item.expression is not None
+        }
         self._check_left([item.expression for item in self._outputs], ())
-        self._check_left([self._having, *(key.expression for key in changed)], known)
+        self._check_left([self._having, *(key.expression for key in changed)], self._aliases)
         self._order = tuple(changed)
         places = [key.expression.column for key in changed if isinstance(key.expression, syntax.Name)]
         if not self._is_late and order:
@@ -462,7 +467,7 @@ class Split:
 
         def binder(of: From) -> Any:
             bound = self._real.binder(of, {}, is_grouped=True)
-            bound.aliases = {item.alias: item.expression for item in self._outputs}
+            bound.aliases = dict(self._aliases)
             return bound
 
         if self._having is not None:
