@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakebed.documents.indexes.creds_index import CredsIndex
     from lakebed.documents.indexes.pad_index import PadIndex
     from lakebed.documents.indexes.sequence_index import SequenceIndex
-    from lakebed.versions.paged import PageTree
+    from lakebed.versions.page_tree import PageTree
 
 from lakebed.versions.chunk_table import ChunkTable
 

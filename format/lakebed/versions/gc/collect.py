@@ -29,7 +29,7 @@ from lakebed.versions.state import Snapshot
 if TYPE_CHECKING:
     from lakebed.versions.gc.report import Report
     from lakebed.versions.gc.sweep import Sweep
-    from lakebed.versions.paged import PageTree
+    from lakebed.versions.page_tree import PageTree
     from lakebed.versions.updates import Update
 
 # Number of publishes between two removals of garbage, so that one removal deletes many heads.
