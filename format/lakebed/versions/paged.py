@@ -133,7 +133,7 @@ class Listed:
         return np.concatenate([[0], np.cumsum(self.entries["samples"], dtype=np.int64)])
 
     def names(self) -> set[bytes]:
-        """Return digests and random bytes of all entries."""
+        """Return the bytes of each entry, by which the same entry is found in another tree."""
         return {entry.tobytes() for entry in self.entries}
 
 
