@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.api import load
+from lakebed.api.datasets import load
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import ExportError
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, splits_of

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from lakebed.api import empty, exists, load
+from lakebed.api.datasets import empty, exists, load
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import (
