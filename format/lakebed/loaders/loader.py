@@ -345,8 +345,12 @@ class Loader:
             if self.weights is not None:
                 digest.update(np.ascontiguousarray(self.weights).data)
             digest.update(repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).data)
-            kind = _PAGES if isinstance(spans, PagedSpans) else ""
-            if not isinstance(spans, PagedSpans):
+            kind = ""
+            if isinstance(spans, PagedSpans):
+                kind = _PAGES
+                # Other arguments may have other tensors read by spans, which changes the sizes of blocks.
+                digest.update(f"{spans.reader.name} {spans.per_row!r}".encode())
+            else:
                 for sizes in (spans.sizes.count, spans.sizes.nbytes):
                     digest.update(np.ascontiguousarray(sizes).data)
             for column in self._made_columns():

@@ -67,6 +67,8 @@ class PagedSpans:
         The tensor.
     entries
         The names of its pages.
+    per_row
+        As given.
     """
 
     def __init__(self, reader: SampleReader, rows: range, per_row: float) -> None:
@@ -75,7 +77,7 @@ class PagedSpans:
             raise TypeError(f"the chunk index of {reader.name!r} is not in pages")
         self.rows = rows
         self.reader = reader
-        self._per_row = per_row
+        self.per_row = per_row
         self.entries = table.tree.entries()
         samples = np.append(self.entries["samples"].astype(np.int64), table.tail.count)
         ends = np.cumsum(samples)
@@ -96,7 +98,7 @@ class PagedSpans:
     @property
     def total(self) -> int:
         """Approximate number of stored bytes."""
-        return int(self._per_row * len(self.rows))
+        return int(self.per_row * len(self.rows))
 
     def load(self, pages: list[int]) -> list[_Cut]:
         """Return the spans of some pages, which are read side by side."""
@@ -148,7 +150,7 @@ class PagedSpans:
             for page, cut in zip(pages.tolist(), cuts, strict=True)
         ]
         chunk = [(place << _SPAN_BITS) + cut.chunk for place, cut in enumerate(cuts)]
-        nbytes = np.maximum(1, count * self._per_row).astype(np.int64)
+        nbytes = np.maximum(1, count * self.per_row).astype(np.int64)
         return Spans(count, nbytes, np.concatenate(chunk)), np.concatenate(numbers)
 
     def find(self, positions: Integers) -> tuple[Integers, Integers]:
@@ -178,7 +180,7 @@ class PagedSpans:
 
     def nbytes_of(self, span: int) -> int:
         """Return the approximate number of stored bytes of a span."""
-        return max(1, int(len(self.rows_of(span)) * self._per_row))
+        return max(1, int(len(self.rows_of(span)) * self.per_row))
 
 
 def _groups(numbers: Integers) -> tuple[list[int], list[Integers]]:

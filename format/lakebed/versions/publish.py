@@ -169,12 +169,14 @@ class _Files:
             Manifest(version.version_id, files, places), before, tree, is_changed=version.has_changes
         )
         if paged:
-            from lakebed.documents.indexes.pages import manifest_bytes
+            from lakebed.documents.indexes.pages import FOLDER, manifest_bytes
 
             manifest = manifest_bytes(manifest, {key: one.table.document() for key, one in paged.items()})
             tables = {key: stored.table for key, stored in paged.items()}
             self._tables.append((version, tables))
-            self._origin = replace(self._origin, trees={key: table.tree for key, table in tables.items()})
+            written = (key for one in paged.values() for key, _ in one.items if key.startswith(FOLDER))
+            trees = {key: table.tree for key, table in tables.items()}
+            self._origin = replace(self._origin, trees=trees, written=frozenset(written))
         object.__setattr__(version, "origin", self._origin)
         self.items.append((manifest_key(version.version_id), manifest))
         self.digests[version.version_id] = digest_of(manifest)

@@ -187,6 +187,26 @@ def test_states_of_another_order_are_refused(storage: MemoryStorage, monkeypatch
         plain.load_state_dict(state)
 
 
+def test_a_state_of_a_loader_that_reads_other_tensors_by_spans_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage = new_memory()
+    ds = create_on(storage)
+    ds.create_tensor("x", dtype="int64", max_chunk_size=800, **PLAIN)
+    ds.create_tensor("n", dtype="int64", **PLAIN)
+    numbers = np.arange(ROWS)
+    ds.extend({name: np.repeat(numbers, size).reshape(ROWS, -1) for name, size in (("x", 20), ("n", 10))})
+    ds.close()
+    monkeypatch.setattr("lakebed.loaders.columns.RESIDENT_BYTES", 100 * ROWS)
+    first, other = (
+        lakebed.Loader(dataset(storage), batch_size=7, shuffle=True, seed=3, window=2000, **arguments)
+        for arguments in ({}, {"decode": {"n": "bytes"}})
+    )
+    assert all(isinstance(one._spans(one.table.rows()), PagedSpans) for one in (first, other))
+    with pytest.raises(InvalidInputError, match="begin the epoch again"):
+        other.load_state_dict(first.state_dict())
+
+
 @pytest.mark.parametrize("mode", ["window", "chunk", "none"])
 @pytest.mark.parametrize("window", [200, 3000, 10**9])
 def test_positions_blocks_and_spans_agree(storage: MemoryStorage, mode: Mode, window: int) -> None:

@@ -510,6 +510,27 @@ def test_a_writer_removes_its_own_pages(monkeypatch: pytest.MonkeyPatch) -> None
     assert open_on(storage, read_only=True).x.numpy()[:, 0].tolist() == list(range(130))
 
 
+def test_a_writer_keeps_the_pages_of_a_commit_to_which_it_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakebed.config.GRACE_SECONDS", 0)
+    monkeypatch.setattr("lakebed.versions.gc.collect._EVERY", 1)
+    storage = new_memory()
+    ds = numbers(storage, 60)
+    commit = ds.commit()
+    for _ in range(2):
+        while len(ds.x) > 40:
+            ds.x.pop()
+        ds.flush()
+        ds.reset()
+        while len(ds.x) > 30:
+            ds.x.pop()
+        ds.flush()
+    for row in range(20):
+        ds.x.append(rows(row, row + 1)[0])
+        ds.flush()
+    assert open_on(storage, commit, read_only=True).x.numpy()[:, 0].tolist() == list(range(60))
+    assert lakebed.verify(storage.url).is_sound
+
+
 def test_a_reader_goes_with_its_dataset() -> None:
     """Without a cycle, the lease that keeps the files of a version ends when nobody refers to the dataset."""
     storage = new_memory()
