@@ -101,7 +101,7 @@ class Job:
     order, best
         Keys of ORDER BY and the number of rows that are kept, None for all.
     functions
-        Functions that the program has registered.
+        Functions of the program that the query calls.
     """
 
     text: str
@@ -380,6 +380,8 @@ class Split:
         order = () if self.is_grouped else self._order
         ways = Ways(is_exact=True, space=self._ways.space)  # an index would rank all rows, for each task
         limits = replace(self._watch.limits, seconds=self._watch.left)
+        parts = syntax.parts((self._body, self._query.order))
+        called = {part.name.upper() for part in parts if isinstance(part, syntax.Call)}
         return Job(
             self._text,
             self._table(),
@@ -390,7 +392,7 @@ class Split:
             self._parameters,
             limits,
             ways,
-            dict(ADDED),
+            {name: function for name, function in ADDED.items() if name in called},
         )
 
     def _table(self) -> Table:
