@@ -145,7 +145,7 @@ class Job:
             columns = {name: execution.context.column(base, key, is_key=True) for name, key in keys.items()}
             if columns:
                 # Nulls of JSON come first beside texts, and last among numbers: that needs all values.
-                is_sure = all(key.info.kind != "json" for key in keys.values())
+                is_sure = all(key.info.kind in ("array", "text") for key in keys.values())
                 places = np.sort(_ordered(columns, self.order, self.best if is_sure else None))
                 columns = {name: take(column, places) for name, column in columns.items()}
                 base = base.select(places)
