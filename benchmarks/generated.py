@@ -7,6 +7,9 @@ on where the last one ended, so that every value is the number of its row.
 
     FOLDER/files       metadata, and everything that is written later
     FOLDER/patterns    chunk files of the small dataset: <tensor>/<n>, and patterns.json
+    FOLDER/pages       the first page of the chunk index of a tensor of very many chunks, and the entries of all: the
+                       other pages are made of it when they are read
+
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
 import lakebed
+from lakebed.documents.indexes import pages
 from lakebed.documents.indexes.chunk_ids import ChunkIds
 from lakebed.documents.layouts import Layouts, joined
 from lakebed.documents.manifest import ChunkPlaces, block_sums
@@ -39,14 +45,21 @@ from lakebed.storage.base import (
     pieces,
 )
 from lakebed.storage.local import LocalStorage
-from lakebed.versions.chunk_table import ArrayTable, folder_of
+from lakebed.versions.chunk_table import ArrayTable, empty_table, folder_of
 from lakebed.versions.create import create
 from lakebed.versions.derive import as_commit
+from lakebed.versions.page_tree import PageStore, PageTree
+from lakebed.versions.paged import IndexFile, PagedTable
 from lakebed.versions.state import Snapshot, TensorState
+from lakebed.versions.write_pages import with_lists
 
 _MARK = 0x6C616B << 40
 _LISTED = 1000
 """Keys that a store lists by one request."""
+_PAGE = 256
+"""Chunks of a page that is made."""
+_MOST_ARRAYS = 1 << 22
+"""Pages of tensors with more chunks are made."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,37 @@ class Pattern:
         return head + values[skipped : skipped + length - len(head)]
 
 
+class Pages:
+    """The pages of a tensor, which differ in the ids of their chunks only.
+
+    Parameters
+    ----------
+    first
+        The first page.
+    count
+        How many there are.
+    """
+
+    def __init__(self, first: bytes, count: int) -> None:
+        self._first = first
+        self._ids_at = first.index((np.arange(_PAGE, dtype="<u8") | np.uint64(_MARK)).tobytes())
+        self.count = count
+
+    def content(self, number: int) -> bytes:
+        """Return a page."""
+        ids = (np.arange(_PAGE, dtype="<u8") + np.uint64(number * _PAGE)) | np.uint64(_MARK)
+        body = self._first[16 : self._ids_at] + ids.tobytes() + self._first[self._ids_at + ids.nbytes :]
+        return self._first[:8] + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
+
+    def entries(self, samples: int) -> NDArray[np.void]:
+        """Return the entries of all pages, whose random bytes are their numbers."""
+        found = np.zeros(self.count, pages.ENTRY)
+        for number in range(self.count):
+            writer = (_MARK | number).to_bytes(8, "big")
+            found[number] = pages.entry_of(self.content(number), _PAGE, samples, writer)
+        return found
+
+
 class GeneratedStorage(Storage):
     """A store, as if behind a network, whose chunk files are made from their names.
 
@@ -122,6 +166,30 @@ class GeneratedStorage(Storage):
         found = json.loads(path.read_text()) if path.exists() else {}
         return {key: Pattern(**pattern) for key, pattern in found.items()}
 
+    @cached_property
+    def _pages(self) -> Pages | None:
+        place = self._folder / "pages"
+        return Pages((place / "first").read_bytes(), len(self._entries)) if place.exists() else None
+
+    @cached_property
+    def _entries(self) -> NDArray[np.void]:
+        return np.memmap(self._folder / "pages/entries", pages.ENTRY, "r")
+
+    def _page(self, key: str) -> bytes | None:
+        """Return a page that is made; None for other objects."""
+        if not key.startswith(pages.FOLDER) or self._pages is None:
+            return None
+        number = int(key.rpartition("-")[2], 16) ^ _MARK
+        if number >= self._pages.count or key in self._deleted:
+            return None
+        return self._pages.content(number)
+
+    @property
+    def metadata_bytes(self) -> int:
+        """Bytes of all objects but chunks."""
+        made = int(self._entries["nbytes"].sum()) if self._pages is not None else 0
+        return made + sum(stat.size for key, stat in self._files.list("") if "/chunks/" not in key)
+
     def _count(self, *, received: int = 0, sent: int = 0, requests: int = 1) -> None:
         with self._lock:
             self.requests += requests
@@ -144,8 +212,11 @@ class GeneratedStorage(Storage):
 
     def get(self, key: str) -> bytes:
         """Read a whole object."""
-        made = self._made(key)
-        data = self._files.get(key) if made is None else made[0].content(*made[1:], 0, made[1].stat().st_size)
+        made, data = self._made(key), self._page(key)
+        if made is not None:
+            data = made[0].content(*made[1:], 0, made[1].stat().st_size)
+        elif data is None:
+            data = self._files.get(key)
         self._count(received=len(data))
         return data
 
@@ -190,7 +261,7 @@ class GeneratedStorage(Storage):
     def delete(self, key: str) -> None:
         """Remove an object."""
         self._count()
-        if self._made(key) is None:
+        if self._made(key) is None and self._page(key) is None:
             self._files.delete(key)
         else:
             self._deleted.add(key)
@@ -204,6 +275,9 @@ class GeneratedStorage(Storage):
 
     def _all(self, prefix: str) -> Iterator[tuple[str, Stat]]:
         yield from self._files.list(prefix)
+        if self._pages is not None and pages.FOLDER.startswith(prefix):
+            for entry in self._entries:
+                yield pages.key_of(entry), Stat(int(entry["nbytes"]), "made")
         for tensor, pattern in self._patterns.items():
             folder = f"{folder_of(pattern.version)}{tensor}/chunks/"
             if not (folder.startswith(prefix) or prefix.startswith(folder)):
@@ -248,6 +322,8 @@ def grow(small: lakebed.Dataset, folder: Path, rows: int, numbered: Sequence[str
     head, source = session.snapshot, session.storage
     version = new_id()
     patterns, tensors = {}, {}
+    storage = GeneratedStorage(folder)
+    made: list[tuple[str, bytes]] = []
     for key, state in head.tensors.items():
         counts = np.unique(state.table.ids.counts)
         if len(counts) != 1 or rows % int(counts[0]):
@@ -260,13 +336,41 @@ def grow(small: lakebed.Dataset, folder: Path, rows: int, numbered: Sequence[str
         place.mkdir(parents=True)
         for number, data in enumerate(files):
             (place / str(number)).write_bytes(data)
-        tensors[key] = _repeated(state, patterns[key], place / "0")
+        if patterns[key].chunks > _MOST_ARRAYS and not step:
+            tensors[key] = _in_pages(state, patterns[key], storage, folder / "pages", made)
+        else:
+            tensors[key] = _repeated(state, patterns[key], place / "0")
     described = {key: asdict(pattern) for key, pattern in patterns.items()}
     (folder / "patterns/patterns.json").write_text(json.dumps(described))
-    storage = GeneratedStorage(folder)
+    storage.put_many(made)
     grown = Snapshot(version, head.meta, head.info, tensors, head.diff)
     create(storage, as_commit(grown, version))
     return opened(storage)
+
+
+def _in_pages(
+    state: TensorState,
+    pattern: Pattern,
+    storage: Storage,
+    folder: Path,
+    made: list[tuple[str, bytes]],
+) -> TensorState:
+    """Return a tensor with the chunks of a pattern, whose chunk index is in pages; add the lists of pages to `made`."""
+    count, rest = divmod(pattern.chunks, _PAGE)
+    if rest or _PAGE % pattern.files:
+        raise ValueError(f"{pattern.chunks:,} chunks are no number of pages of {_PAGE}")
+    part = _repeated(state, replace(pattern, chunks=_PAGE), folder).table
+    folder.mkdir()
+    first = pages.page_bytes(part.ids, part.inherited().places)
+    (folder / "first").write_bytes(first)
+    entries = Pages(first, count).entries(part.count)
+    entries.tofile(folder / "entries")
+    store = PageStore(storage)
+    tree = with_lists(PageTree(store, entries, 0), (_MARK >> 1).to_bytes(8, "big"), made)
+    table = PagedTable(
+        tree, empty_table(), ((0, tree.rows),), False, IndexFile(pattern.version, state.key, *pages.NO_INDEX)
+    )
+    return replace(state, meta=state.meta.with_(length=tree.samples), table=table)
 
 
 def _repeated(state: TensorState, pattern: Pattern, file: Path) -> TensorState:

@@ -30,6 +30,7 @@ from benchmarks.generated import GeneratedStorage, created, grow, opened
 from benchmarks.results import RESULTS, put
 from benchmarks.table import machine
 from lakebed.storage.memory import MemoryStorage
+from lakebed.versions.chunk_table import MOST_WHOLE
 from lakebed.versions.gc.collect import collect
 
 PLAIN: dict[str, Any] = {"create_id_tensor": False, "create_shape_tensor": False}
@@ -77,7 +78,8 @@ def chunks(folder: Path, size: int) -> None:
     small = created(MemoryStorage())
     small.create_tensor("x", dtype="uint8", max_chunk_size=17 * CHUNK, **PLAIN)
     small.x.extend(random.integers(0, 256, (8 * PATTERNS, 1000, 1000), np.uint8))
-    _finish(grow(small, folder, 8 * size), folder, {"x": "array"})
+    whole = size if size <= MOST_WHOLE else -(-size // 256) * 256  # pages of 256 chunks
+    _finish(grow(small, folder, 8 * whole), folder, {"x": "array"})
 
 
 def tensors(folder: Path, size: int) -> None:
@@ -139,8 +141,9 @@ def _finish(ds: lakebed.Dataset, folder: Path, row: Mapping[str, Any]) -> None:
     first = ds.commit("first", allow_empty=True)
     ds.append(_row(row))
     ds.commit("second")
-    (folder / "about.json").write_text(json.dumps({"first": first, "row": dict(row)}))
     ds.close()
+    at_rest = GeneratedStorage(folder).metadata_bytes
+    (folder / "about.json").write_text(json.dumps({"first": first, "row": dict(row), "at rest": at_rest}))
 
 
 def _row(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,10 +181,19 @@ class Run:
         self.ds.append(_row(self.about["row"]))
         self.ds.flush()
 
+    def order(self) -> None:
+        loader = self.ds.dataloader().batch(16).shuffle().numpy(tensors=self._read()).loader
+        self.kept = loader._order(0)[1].positions(0, 0, 16), loader._fingerprint()  # noqa: SLF001
+
+    def _read(self) -> list[str]:
+        return [name for name in ("image", "x", "label", "t00000") if name in self.ds.tensors]
+
     def epoch(self) -> None:
-        names = [name for name in ("image", "x", "label", "t00000") if name in self.ds.tensors]
-        loader = self.ds.dataloader().batch(16).shuffle().numpy(tensors=names)
+        loader = self.ds.dataloader().batch(16).shuffle().numpy(tensors=self._read())
         self.kept = next(iter(loader))
+
+    def collect(self) -> None:
+        collect(self.storage, grace=0)
 
     def query(self) -> None:
         name = next(name for name in ("label", "x", "t00000") if name in self.ds.tensors)
@@ -208,11 +220,13 @@ STEPS = (
     Step("commit", lambda run: run.ds.commit("third"), (OPEN, Run.append), changes=True),
     Step("checkout", lambda run: run.ds.checkout(run.about["first"]), (OPEN,)),
     Step("diff", lambda run: run.ds.diff(run.about["first"], as_dict=True), (OPEN,)),
-    Step("gc", lambda run: collect(run.storage, grace=0), changes=True),
+    Step("gc", Run.collect, changes=True),
+    Step("epoch, its order", Run.order, (OPEN,)),
     Step("epoch, first batch", Run.epoch, (OPEN,)),
     Step("query by a condition", Run.query, (OPEN,)),
     Step("`ls`", lambda run: lakebed.ls(str(run.folder / "files"))),
 )
+AT_REST = "metadata at rest"
 FEW = ("open", "`len`", "first row", "append and publish", "commit", "checkout", "diff", "gc", "`ls`")
 
 
@@ -231,6 +245,12 @@ KINDS = (
     Kind("images", images, (10**4, 10**6, 10**7, 10**8)),
     Kind(
         "chunks", chunks, (10**3, 10**4, 10**5, 10**6), tuple(s.name for s in STEPS if "query" not in s.name)
+    ),
+    Kind(
+        "petabyte",
+        chunks,
+        (10**4, 10**6, 125 * 10**6),
+        tuple(s.name for s in STEPS if s.name not in ("query by a condition", "gc")),
     ),
     Kind("tensors", tensors, (30, 300, 3000)),
     Kind("commits", commits, (10, 100, 1000, 10_000), FEW),
@@ -322,6 +342,10 @@ def measured(kind: Kind, sizes: Sequence[int], scratch: Path) -> dict[str, list[
             f"{kind.name} {size:,}: made in {made.cpu_seconds:.1f} s, {made.peak_bytes / 1e6:.0f} MB",
             flush=True,
         )
+        at_rest = json.loads((folder / "about.json").read_text()).get("at rest")
+        if at_rest is not None:
+            print(f"  metadata at rest       {at_rest / 1e6:,.1f} MB", flush=True)
+            found.setdefault(AT_REST, []).append(Cost(0.0, 0, 0, at_rest, 0))
         for step in STEPS:
             if step.name in found:
                 cost = _measured(step, warm, folder, scratch)
@@ -355,7 +379,8 @@ def table(kind: Kind, sizes: Sequence[int], found: Mapping[str, Sequence[Cost]])
         pairs = ((cost.cpu, cost.requests, cost.received + cost.sent, cost.memory) for cost in costs)
         slopes = [slope(sizes, values) for values in zip(*pairs, strict=True)]
         shown = " / ".join("" if value is None else f"{value:.1f}".replace("-0.0", "0.0") for value in slopes)
-        lines.append(f"| {name} | " + " | ".join(map(cell, costs)) + f" | {shown} |")
+        cells = [f"{cost.sent / 1e6:,.1f} MB" if name == AT_REST else cell(cost) for cost in costs]
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {shown} |")
     return lines
 
 

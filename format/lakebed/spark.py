@@ -146,9 +146,11 @@ class _Reader(source.DataSourceReader):  # type: ignore[misc]
         """Yield the rows of a partition that match."""
         kinds = to_arrow_schema(self._schema, timezone="UTC")
         for batch in Scanner(self.matching(partition.table), Shown(), kinds.names, None).to_batches():
-            # Spark counts microseconds: of nanoseconds, it gets the microsecond in which they lie.
+            # Spark counts microseconds: of nanoseconds, it gets the microsecond in which they lie. Other values that do
+            # not fit the type of a schema of the user are an error.
             arrays = [
-                batch[field.name].cast(field.type, safe=pa.types.is_nested(field.type)) for field in kinds
+                array.cast(field.type, safe=getattr(array.type, "unit", None) != "ns")
+                for field, array in ((field, batch[field.name]) for field in kinds)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=kinds)
 

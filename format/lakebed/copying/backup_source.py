@@ -37,6 +37,7 @@ from lakebed.versions.chunk_table import folder_of, split_chunk
 from lakebed.versions.gc.mark import VIEWS_KEY, LiveChunks, mark_outside, versions_of_views
 from lakebed.versions.manifests import manifest_key
 from lakebed.versions.opening import TREE_KEY, lease_version, open_version
+from lakebed.versions.paged import PagedTable
 from lakebed.versions.refs import REFS_KEY, read_refs
 from lakebed.versions.state import Snapshot
 
@@ -280,11 +281,11 @@ class _Survey:
                 key = f"{folder_of(version)}dataset_meta.json"
                 self._damaged[key] = f"this version does not open: {error}"
             return None
-        if snapshot.origin is not None:
-            for pages in snapshot.origin.trees.values():
-                pages.keys(self._pages)
-            if _is_head(self._tree, version):
-                self._trusted.append(version)
+        for state in snapshot.tensors.values():
+            if isinstance(state.table, PagedTable):
+                state.table.tree.keys(self._pages)
+        if snapshot.origin is not None and _is_head(self._tree, version):
+            self._trusted.append(version)
         return tuple(self._chunks(snapshot))
 
     def _chunks(self, snapshot: Snapshot) -> Iterator[str]:

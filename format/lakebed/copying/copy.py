@@ -182,7 +182,13 @@ def _planned(table: Table) -> Snapshot:
 
 
 def copy_everything(
-    source: Session, dest: Path, tensors: Sequence[str] | None, *, overwrite: bool, progressbar: bool
+    source: Session,
+    dest: Path,
+    tensors: Sequence[str] | None,
+    *,
+    overwrite: bool,
+    deeplake3: bool,
+    progressbar: bool,
 ) -> Handle:
     """Copy a whole dataset with its history; continue an earlier attempt that was interrupted.
 
@@ -190,6 +196,8 @@ def copy_everything(
     ----------
     tensors
         Names of the tensors or groups to keep; None keeps all.
+    deeplake3
+        Write the chunk index of tensors of any size as Deep Lake 3.9.52 reads it.
 
     Raises
     ------
@@ -204,5 +212,5 @@ def copy_everything(
     target = open_storage(location)
     if unfinished(target) != Origin.of(origin, tensors):
         target, location = vacate(location, overwrite=overwrite)
-    deepcopy(origin, target, tensors, progressbar=progressbar)
+    deepcopy(origin, target, tensors, deeplake3=deeplake3, progressbar=progressbar)
     return Handle(Session(target), location.shown)

@@ -19,17 +19,20 @@ from numpy.typing import NDArray
 
 from lakebed.copying.transfer import Item, Sums, Transfer, recorded_sums, transfer_rest
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.indexes.chunk_ids import STUB
 from lakebed.documents.indexes.pages import FOLDER as PAGES
-from lakebed.documents.version_tree import VersionTree
+from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
 from lakebed.session.copy_journal import FOLDER, Journal, Origin
-from lakebed.storage.base import Stat, Storage, traits_of
+from lakebed.storage.base import Data, Stat, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 from lakebed.versions.add_digests import add_digests, renew_digests
-from lakebed.versions.chunk_table import folder_of
+from lakebed.versions.chunk_table import INDEX, folder_of
 from lakebed.versions.locks.marker import released_file
 from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
+from lakebed.versions.paged import PagedTable, table_of_stub
+from lakebed.versions.publish import chunk_set
 from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 from lakebed.writing.names import normalize
@@ -46,13 +49,22 @@ _FOLDER = re.compile(r"^versions/[^/]*/")
 _log = logging.getLogger(__name__)
 
 
-def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *, progressbar: bool) -> None:
+def deepcopy(
+    source: Storage,
+    target: Storage,
+    tensors: Sequence[str] | None,
+    *,
+    deeplake3: bool = False,
+    progressbar: bool,
+) -> None:
     """Copy a dataset to an empty place, or to an unfinished copy of it.
 
     Parameters
     ----------
     tensors
         Names of the tensors or groups to keep, in every version; None keeps all.
+    deeplake3
+        Write the chunk index of tensors of any size as Deep Lake 3.9.52 reads it.
 
     Raises
     ------
@@ -64,9 +76,13 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
     """
     journal = Journal(target, Origin.of(source, tensors))
     tree, plan, sums = _copy_objects(source, target, tensors, journal, progressbar=progressbar)
+    replaced = _without_stubs(target) if deeplake3 else []
     if target.stat(TREE_KEY) is None:
         target.put(TREE_KEY, tree)
     at = read_tree_at(target)
+    if replaced:
+        renew_digests(target, at, replaced, sums)
+        at = read_tree_at(target)
     # A manifest names all tensors of its version: if some tensors are not copied, write all manifests anew.
     had = digests_of(at.tree) if tensors is None else {}
     digests = digests_of(
@@ -80,6 +96,24 @@ def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *,
         confirmed = [i for i in heads if i in digests and (i in plan.trusted or i not in had)]
         target.put_many([released_file(head, digests[head]) for head in confirmed])
     journal.end()
+
+
+def _without_stubs(target: Storage) -> list[str]:
+    """Write the chunk indexes and sets in place of all stubs, without manifests; return their versions."""
+    found: dict[str, list[tuple[str, Data]]] = {}
+    for key in [key for key, _ in target.list("") if key.endswith(f"/{INDEX}")]:
+        data = target.get(key)
+        if data.startswith(STUB):
+            tensor = _FOLDER.sub("", key)[: -len(f"/{INDEX}")]
+            version = key.split("/")[1] if _FOLDER.match(key) else FIRST
+            table = table_of_stub(target, version, tensor, data).owned()
+            names = chunk_set(version, tensor, table).to_bytes()
+            items = found.setdefault(version, [])
+            items += [(key, table.whole_index()), (f"{folder_of(version)}{tensor}/chunk_set", names)]
+    for version, items in found.items():
+        target.delete(manifest_key(version))
+        target.put_many(items)
+    return list(found)
 
 
 def _copy_objects(
@@ -161,9 +195,11 @@ def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> 
     damaged: dict[str, str] = {}
     measured, named = _Seen(), _Seen()
     trusted: set[str] = set()
+    pages: set[str] = set()
     for snapshot in _snapshots(source, tree, damaged):
         if snapshot.origin is not None:
             trusted.add(snapshot.version_id)
+        _add_pages(snapshot, chosen, pages)
         for key, size, values in _chunks(snapshot, measured, named):
             if chosen.has(key):
                 if size or key not in sums:
@@ -173,11 +209,18 @@ def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> 
     items = [
         Item(key, stat, known if (known := sums.get(key)) and known[0] else None)
         for key, stat in listed.items()
-        if chosen.has(key) and key not in chosen.rewritten
+        if (chosen.has(key) or key in pages) and key not in chosen.rewritten
     ]
     return _Plan(
         items, chosen.rewritten, {key: known for key, known in sums.items() if known[0]}, damaged, trusted
     )
+
+
+def _add_pages(snapshot: Snapshot, chosen: _Choice, pages: set[str]) -> None:
+    """Add the keys of the pages of the chosen tensors whose chunks nothing else names."""
+    for key, state in snapshot.tensors.items():
+        if isinstance(state.table, PagedTable) and state.table.index.is_stub and chosen.has(f"{key}/"):
+            state.table.tree.keys(pages)
 
 
 def own_objects(source: Storage) -> dict[str, Stat]:

@@ -457,7 +457,7 @@ def column_of(
 def _is_small(reader: SampleReader, wanted: int) -> bool:
     """Return whether most samples are selected, and the whole tensor takes little memory when decompressed."""
     state = reader.state
-    stored = int(state.table.places.sizes.sum())
+    stored = state.table.stored_bytes
     values = state.meta.length
     if reader.dtype is not None:
         values *= reader.dtype.itemsize * math.prod(state.meta.max_shape)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lakebed import random
 from lakebed.errors import InvalidInputError, InvalidOperationError
@@ -23,12 +23,14 @@ from lakebed.loaders.processes import Processes, SharedPool
 from lakebed.loaders.ranks import Ranks
 from lakebed.loaders.recognition import PerTensor, Transform, split
 from lakebed.loaders.run import Run
-from lakebed.loaders.spans import SpanTable, span_table
+from lakebed.loaders.spans import SpanTable, single_rows, span_table
 from lakebed.loaders.stats import Stats
+from lakebed.loaders.windows import PagedOrder, PagedSpans, paged_spans
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.parallel import cores
 from lakebed.reading.subscripts import Rows
 from lakebed.session.table import HasTable, Table
+from lakebed.versions.paged import PagedTable
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
@@ -37,6 +39,8 @@ Shuffle = Literal["window", "exact", "chunk"] | bool
 
 WINDOW = 512 << 20
 _MOST_MEMORY = 4 << 30
+# Kind of the orders of tensors in pages, in states of loaders.
+_PAGES = "pages"
 _SINGLE = 32  # batch size in which single samples are made
 
 
@@ -194,6 +198,7 @@ class Loader:
         given = random.get_seed() if seed is None else seed
         self._is_drawn = given is None and (self.mode != "none" or weights is not None or bool(operations))
         self._seed = fresh_seed() if self._is_drawn else given or 0
+        self._by_pages = True
         self._epoch = 0
         self._position = offset
         self._is_resumed = offset > 0
@@ -215,8 +220,8 @@ class Loader:
     def _forget(self) -> None:
         """Drop the memory of batches, and the columns that are kept in memory."""
         self._pid = os.getpid()
-        self._ordered: tuple[Rows, int, list[Column], SpanTable, Order] | None = None
-        self._cut: tuple[Rows, list[Column], SpanTable] | None = None
+        self._ordered: tuple[Rows, int, list[Column], SpanTable | PagedSpans, Order] | None = None
+        self._cut: tuple[Rows, list[Column], SpanTable | PagedSpans] | None = None
         self._workers: Processes | None = None
         self._pool = (SharedPool if self._wants_processes else self._memory_kind)(64, 1 << 30)
         self._columns: tuple[list[SampleReader], list[Column]] | None = None
@@ -284,13 +289,15 @@ class Loader:
         Another loader of the same rows can continue at this position, even with another number of processes or threads.
         With several processes, all processes at the same step have the same state.
         """
+        fingerprint = self._fingerprint()
         return {
             "version": 1,
             "seed": self.seed,
             "epoch": self._epoch,
             "position": self._position,
-            "order": self._fingerprint(),
+            "order": fingerprint,
             "commit": self.table.version,
+            **({"kind": _PAGES} if fingerprint.startswith(_PAGES) else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -303,7 +310,10 @@ class Loader:
             is damaged.
         """
         epoch, position = _checked_state(state)
+        by_pages = self._by_pages
+        self._go_by_pages(state.get("kind") == _PAGES)
         if state["order"] != self._fingerprint() or (state["seed"] != self.seed and not self._is_drawn):
+            self._go_by_pages(by_pages)
             raise InvalidInputError(
                 f"the state is of version {state.get('commit')!r} of the dataset, this loader reads "
                 f"{self.table.version!r}: its rows have changed since, or the loader was made with another "
@@ -315,6 +325,12 @@ class Loader:
         # Even if no sample of this epoch remains, the next pass belongs to it and is empty, so that loops count
         # epochs correctly.
         self._is_resumed = True
+
+    def _go_by_pages(self, by_pages: bool) -> None:
+        """Order tensors in pages by windows of pages, or as earlier releases, which had all chunks in memory."""
+        if by_pages != self._by_pages:
+            self._by_pages = by_pages
+            self._print = self._cut = self._ordered = None
 
     def _fingerprint(self) -> str:
         """Return a fingerprint of all that determines the order except seed and epoch; computed once per pass.
@@ -329,11 +345,18 @@ class Loader:
             if self.weights is not None:
                 digest.update(np.ascontiguousarray(self.weights).data)
             digest.update(repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).data)
-            for sizes in (spans.sizes.count, spans.sizes.nbytes):
-                digest.update(np.ascontiguousarray(sizes).data)
+            kind = ""
+            if isinstance(spans, PagedSpans):
+                kind = _PAGES
+                # Other arguments may have other tensors read by spans, which changes the sizes of blocks.
+                digest.update(f"{spans.reader.name} {spans.per_row!r}".encode())
+            else:
+                for sizes in (spans.sizes.count, spans.sizes.nbytes):
+                    digest.update(np.ascontiguousarray(sizes).data)
             for column in self._made_columns():
-                digest.update(np.ascontiguousarray(column.reader.state.table.ids.ids).data)
-            self._print = digest.hexdigest()
+                for part in _chunks_of(column.reader, spans):
+                    digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+            self._print = kind + digest.hexdigest()
         return self._print
 
     # -- iteration ---------------------------------------------------------------------------------------------
@@ -389,7 +412,7 @@ class Loader:
             chosen = np.asarray(rows, dtype=np.int64)[wanted]
         columns = self._made_columns()
         readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}
-        table = span_table(readers, chosen, single=True)
+        table = single_rows(readers, chosen)
         order = Order(table.sizes, mode="none", seed=self.seed)
         run = self._run_of(Plan(table, order, Shares(len(chosen), max(1, len(chosen))), epoch), columns)
         try:
@@ -401,7 +424,7 @@ class Loader:
         table = plan.table
         is_remote = any(column.is_spanned and column.reader.source.remote is not None for column in columns)
         is_copied = any(column.reader.chunk_codec() is not None for column in columns if column.is_spanned)
-        reads = min(self.window, int(table.sizes.nbytes.sum())) if is_remote or is_copied else 0
+        reads = min(self.window, table.total) if is_remote or is_copied else 0
         threads = max(1, cores() - 1) if self.threads is None else self.threads
         if self._workers is not None and not self._workers.is_usable:
             self._workers.close()
@@ -507,15 +530,15 @@ class Loader:
 
         return Shaped(name, reader, self._pool, found.operations, seed=self.seed)
 
-    def _order(self, epoch: int) -> tuple[SpanTable, Order]:
+    def _order(self, epoch: int) -> tuple[SpanTable | PagedSpans, Order]:
         """Return the spans and the order of an epoch; weighted rows are drawn anew in each epoch."""
         rows = wanted = self.table.rows()
         number = epoch if self.weights is not None else 0
         columns = self._made_columns()
         if self._ordered is not None:
-            known, of_epoch, made_of, spans, order = self._ordered
+            known, of_epoch, made_of, *_ = self._ordered
             if of_epoch == number and made_of is columns and _is_same(known, wanted):
-                return spans, order
+                return self._ordered[3:]
         mode: Mode = self.mode
         if self.weights is not None:
             chosen = weighted(self.weights, self.replace, self.size, self.seed, epoch)
@@ -526,16 +549,24 @@ class Loader:
         spans = self._spans(rows)
         if mode != "none" and all(isinstance(column, Resident) for column in columns):
             mode = "exact"  # the columns are in memory, so an exact shuffle costs nothing
-        order = Order(spans.sizes, mode=mode, seed=self.seed, window=self.window)
+        order: Order
+        if isinstance(spans, PagedSpans):
+            order = PagedOrder(spans, mode=mode, seed=self.seed, window=self.window)
+        else:
+            order = Order(spans.sizes, mode=mode, seed=self.seed, window=self.window)
         self._ordered = wanted, number, columns, spans, order
         return spans, order
 
-    def _spans(self, rows: Rows) -> SpanTable:
+    def _spans(self, rows: Rows) -> SpanTable | PagedSpans:
         """Return the spans of some rows; a single span if every tensor is in memory. The last result is kept."""
         columns = self._made_columns()
         if self._cut is None or self._cut[1] is not columns or not _is_same(self._cut[0], rows):
             readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}
-            spans = span_table(readers, rows, single=self.mode == "exact" and bool(readers))
+            spans: SpanTable | PagedSpans | None = None
+            if self._by_pages and self.mode != "exact":
+                spans = paged_spans(list(readers.values()), rows)
+            if spans is None:
+                spans = span_table(readers, rows, single=self.mode == "exact" and bool(readers))
             self._cut = rows, columns, spans
         return self._cut[2]
 
@@ -593,6 +624,14 @@ def _checked_state(state: Any) -> tuple[int, int]:
                 f"the state is damaged: {name!r} is {value!r}; load one that state_dict() returned, or begin again"
             )
     return state["epoch"], state["position"]
+
+
+def _chunks_of(reader: SampleReader, spans: SpanTable | PagedSpans) -> list[NDArray[Any]]:
+    """Return what changes with the chunks of a tensor: their ids, or names of pages, and ids of those in none."""
+    table = reader.state.table
+    if isinstance(spans, PagedSpans) and isinstance(table, PagedTable):
+        return [spans.entries if reader is spans.reader else table.tree.entries(), table.tail.ids.ids]
+    return [table.ids.ids]
 
 
 def _is_same(one: Rows, other: Rows) -> bool:

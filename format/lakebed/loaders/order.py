@@ -244,10 +244,13 @@ class Order:
         """
         every = self.positions_of(epoch, number)
         positions = np.arange(every.start, every.stop, every.step, dtype=np.int64)
-        numbers = self.spans.of(self.samples(epoch, positions[positions % world == rank]))
+        numbers = self._spans_of(self.samples(epoch, positions[positions % world == rank]))
         spans, first, uses = np.unique(numbers, return_index=True, return_counts=True)
         order = np.argsort(first)
         return Block(every, spans[order], uses[order])
+
+    def _spans_of(self, samples: Integers) -> Integers:
+        return self.spans.of(samples)
 
     # -- the layout of an epoch --------------------------------------------------------------------------------------
 

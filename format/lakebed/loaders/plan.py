@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lakebed.loaders.order import Order, Shares
 from lakebed.loaders.spans import SpanTable
+from lakebed.loaders.windows import PagedSpans
 
 # Number of positions that are computed at a time: one call of NumPy takes as long as computing a hundred positions.
 _TOGETHER = 4096
@@ -53,7 +54,7 @@ class Plan:
         Position at which the pass begins: 0, or the position where another run stopped.
     """
 
-    table: SpanTable
+    table: SpanTable | PagedSpans
     order: Order
     shares: Shares
     epoch: int
@@ -95,7 +96,7 @@ class Plan:
         begin = self.start + first * self.shares.batch
         if self.order.mode in ("none", "chunk"):
             span, at = self.order.span_of(self.epoch, block)
-            left = np.arange(max(at, begin), at + int(self.table.sizes.count[span])) - self.start
+            left = np.arange(max(at, begin), at + len(self.table.rows_of(span))) - self.start
             return {(block, span): int(np.count_nonzero(left % self.shares.world == self.shares.rank))}
         every, world = self.order.positions_of(self.epoch, block), self.shares.world
         if begin > every.start or self.start % world:

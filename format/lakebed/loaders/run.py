@@ -273,14 +273,14 @@ class Run:
     def _entry(self, key: Key) -> _Entry:
         entry = self._entries.get(key)
         if entry is None:
-            sizes = self._plan.table.sizes
+            table = self._plan.table
             if key[0] == _ALONE:
                 row = self._alone_rows[key[1]]
                 rows: Rows = range(row, row + 1)
-                uses, count, nbytes = 1, 1, int(sizes.nbytes.sum() // max(1, sizes.count.sum()))
+                uses, count, nbytes = 1, 1, table.total // len(table.rows)
             else:
                 self._know(key[0])
-                rows, nbytes = self._plan.table.rows_of(key[1]), int(sizes.nbytes[key[1]])
+                rows, nbytes = table.rows_of(key[1]), table.nbytes_of(key[1])
                 # Padding at the end of an epoch requests a span again after its last use.
                 uses, count = self._uses.pop(key, 1), len(rows)
             entry = self._entries[key] = _Entry(rows, uses, nbytes)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lakebed.loaders.order import Spans
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.subscripts import Rows
+from lakebed.versions.chunk_table import ChunkTable
 
 SPAN_BYTES = 1 << 19
 """Approximate stored bytes of a span: its transfer takes longer than the request, and a window has many spans."""
@@ -39,6 +40,15 @@ class SpanTable:
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    @property
+    def total(self) -> int:
+        """Approximate number of stored bytes."""
+        return int(self.sizes.nbytes.sum())
+
+    def nbytes_of(self, span: int) -> int:
+        """Return the approximate number of stored bytes of a span."""
+        return int(self.sizes.nbytes[span])
 
     def find(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the spans of positions in the selection, and the positions inside them."""
@@ -70,10 +80,10 @@ class Chunked:
         return int(self.nbytes.sum())
 
 
-def chunked(reader: SampleReader) -> Chunked:
-    """Return the chunks of a tensor; if they are unknown, pieces of equal size."""
+def chunked(reader: SampleReader, table: ChunkTable) -> Chunked:
+    """Return the chunks of a tensor, or of a page of it; if they are unknown, pieces of equal size."""
     state = reader.state
-    length, table = state.length, state.table
+    length = state.length
     sizes = table.places.sizes.astype(np.int64)
     last = table.ids.last.astype(np.int64)
     counts = np.diff(last, prepend=-1)
@@ -98,6 +108,21 @@ def chunked(reader: SampleReader) -> Chunked:
     return Chunked(last, sizes, is_whole=reader.chunk_codec() is not None)
 
 
+def measured(reader: SampleReader) -> tuple[float, int]:
+    """Return the bytes and samples of a tensor; a tensor in pages is measured by its first page."""
+    table = reader.state.table
+    part = (
+        table if reader.is_link or reader.state.sequence is not None or not len(table) else table.page(0)[0]
+    )
+    found = chunked(reader, part)
+    samples = int(found.last[-1]) + 1 if len(found.last) else 0
+    return (
+        (found.total, samples)
+        if part is table
+        else (found.total / max(1, samples) * table.count, table.count)
+    )
+
+
 def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool = False) -> SpanTable:
     """Cut a selection into spans along the chunks of the tensor that has the most bytes.
 
@@ -110,13 +135,13 @@ def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool 
     single
         Make each row a span of its own.
     """
-    found = [chunked(reader) for reader in readers.values()]
+    found = [chunked(reader, reader.state.table) for reader in readers.values()]
     if not found or not len(rows):
         count = len(rows)
         sizes = Spans(*(np.array([value], np.int64)[: min(1, count)] for value in (count, max(1, count), 0)))
         return SpanTable(rows, np.array([0, count][: 1 + min(1, count)], np.int64), sizes)
     primary = max(found, key=lambda cut: cut.total)
-    edges, of_chunk = _edges(primary)
+    edges, of_chunk = edges_of(primary)
     per_row = sum(cut.total / max(1, int(cut.last[-1]) + 1) for cut in found if len(cut.last))
     if single:
         numbers = np.asarray(rows, dtype=np.int64)
@@ -127,7 +152,7 @@ def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool 
     return _grouped(rows, edges, of_chunk, per_row)
 
 
-def _edges(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def edges_of(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first row of each span of a whole tensor, and the number of its chunk."""
     counts = np.diff(cut.last, prepend=-1)
     pieces = np.ones(len(counts), np.int64)
@@ -137,6 +162,14 @@ def _edges(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     first = np.repeat(cut.last + 1 - counts, pieces)
     nth = np.arange(len(chunk)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     return first + nth * np.repeat(counts, pieces) // np.repeat(pieces, pieces), chunk
+
+
+def single_rows(readers: Mapping[str, SampleReader], rows: NDArray[np.int64]) -> SpanTable:
+    """Return a selection of which each row is a span of its own, without reading the whole chunk index."""
+    per_row = sum(total / max(1, samples) for total, samples in map(measured, readers.values()))
+    nbytes = np.full(len(rows), max(1, int(per_row)), np.int64)
+    sizes = Spans(np.ones(len(rows), np.int64), nbytes, np.arange(len(rows)))
+    return SpanTable(rows, np.arange(len(rows) + 1), sizes)
 
 
 def _grouped(rows: Rows, edges: NDArray[np.int64], of_chunk: NDArray[np.int64], per_row: float) -> SpanTable:

@@ -17,7 +17,7 @@ from lakebed.documents import json_style
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds
 from lakebed.documents.indexes.chunk_set import ChunkSet
 from lakebed.documents.indexes.creds_index import CredsIndex
 from lakebed.documents.indexes.pad_index import PadIndex
@@ -30,9 +30,10 @@ from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.runtime.printable import printable
 from lakebed.storage.base import Storage
-from lakebed.versions.chunk_table import ArrayTable, folder_of
-from lakebed.versions.manifests import digests_of, parse_manifest
+from lakebed.versions.chunk_table import ArrayTable, ChunkTable, empty_table, folder_of
+from lakebed.versions.manifests import digests_of, parse_manifest, tables_of
 from lakebed.versions.opening import is_unmodified, manifest_key, open_version, resolve_chunks
+from lakebed.versions.paged import PagedTable, table_of_stub
 from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, TensorState
 
@@ -129,6 +130,7 @@ class DocumentCheck:
     _storage: Storage
     _tree: VersionTree
     _findings: Findings
+    _tables: dict[str, Mapping[str, PagedTable]] = field(default_factory=dict)
 
     # -- the dataset -----------------------------------------------------------------------------------------
 
@@ -280,9 +282,16 @@ class DocumentCheck:
         return manifest
 
     def _read_manifest(self, data: bytes) -> Manifest:
-        found = parse_manifest(self._storage, data).manifest
-        dict(found.chunks)  # an entry is checked when it is read, so read them all
-        return found
+        found = parse_manifest(self._storage, data)
+        tables = self._tables[found.manifest.version_id] = tables_of(found)
+        # An entry is checked when it is read, so read them all, pages one after the other.
+        for key in found.manifest.chunks:
+            if key not in tables:
+                _ = found.manifest.chunks[key]
+        for table in tables.values():
+            for _ in table.tree.tables([(0, table.tree.rows)]):
+                pass
+        return found.manifest
 
     def _is_current(self, manifest: Manifest) -> bool:
         """Tell whether a manifest is still valid.
@@ -323,12 +332,12 @@ class DocumentCheck:
         info = read("tensor_info.json", info_document.from_bytes)
         diff = read("commit_diff", CommitDiff.from_bytes)
         read("chunk_set", ChunkSet.from_bytes)
-        ids = read(_IDS, ChunkIds.from_bytes) or ChunkIds.empty()
+        table = self._tables.get(node.id, {}).get(key) if manifest is not None else None
         state = TensorState(
             key,
             meta,
             info or {},
-            ArrayTable(ids, self._places(node, key, ids, manifest)),
+            table or read(_IDS, partial(self._table, node, key, manifest)) or empty_table(),
             diff,
             read(TILES, TileIndex.from_bytes) or TileIndex.empty(),
             read(SEQUENCE, SequenceIndex.from_bytes) if meta.is_sequence else None,
@@ -337,6 +346,12 @@ class DocumentCheck:
         )
         self._lengths(node, name, state)
         return state
+
+    def _table(self, node: CommitNode, key: str, manifest: Manifest | None, data: bytes) -> ChunkTable:
+        if data.startswith(STUB):
+            return table_of_stub(self._storage, node.id, key, data)
+        ids = ChunkIds.from_bytes(data)
+        return ArrayTable(ids, self._places(node, key, ids, manifest))
 
     def _places(self, node: CommitNode, key: str, ids: ChunkIds, manifest: Manifest | None) -> ChunkPlaces:
         if manifest is not None and key in manifest.chunks and len(manifest.chunks[key].sizes) == len(ids):
@@ -367,11 +382,8 @@ class DocumentCheck:
             differs("the sequences have", state.sequence.total, SEQUENCE)
         if state.creds is not None and state.creds.count not in (0, length):
             differs("the credentials are for", state.creds.count, CREDS)
-        last = state.table.ids.last
         for index, (shape, tile) in state.tiles.entries.items():
-            rows = int(np.searchsorted(last, np.uint64(index), side="right")) - int(
-                np.searchsorted(last, np.uint64(index))
-            )
+            rows = len(state.table.rows_of(index)) if index < state.table.count else 0
             tiles = int(np.prod([-(-s // t) for s, t in zip(shape, tile, strict=True)]))
             if index >= length:
                 self._damaged(

@@ -11,8 +11,9 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.indexes.chunk_ids import STUB
 from lakebed.documents.lock import DatasetLock
-from lakebed.documents.manifest import Manifest
+from lakebed.documents.manifest import PAGED, Manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree, new_id
 from lakebed.errors import (
@@ -36,11 +37,11 @@ from lakebed.runtime import clock
 from lakebed.session.session import Session
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.add_digests import renew_digests
-from lakebed.versions.chunk_table import folder_of
+from lakebed.versions.chunk_table import INDEX, folder_of
 from lakebed.versions.derive import inherited
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import LOCK_NAME, lock_key, may_live, read_lock, release_lock
-from lakebed.versions.manifests import digests_of, load_manifest
+from lakebed.versions.manifests import digests_of, load_manifest, tables_of
 from lakebed.versions.opening import TREE_KEY, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.refs import resolve
@@ -129,7 +130,12 @@ class _Repair:
         tree = self._files(tree, findings)
         for branch, head in list(tree.branches.items()):
             node = tree.commits[head]
-            if not node.is_committed and any(d.kind == "content" for d in findings.get(head, ())):
+            damages = [d for d in findings.get(head, ()) if d.kind == "content"]
+            if damages and not node.is_committed and self._has_stub(head):
+                # A new head would hold what its chunk sets and index name: nothing.
+                for damage in damages:
+                    self._keep(damage, "a tensor of this head has too many chunks to write the head anew")
+            elif damages and not node.is_committed:
                 tree = self._head(tree, node, branch)
         for version in orphaned_publishes(self._storage, tree):
             if version in tree.commits:
@@ -140,14 +146,24 @@ class _Repair:
             if tree.commits[committed].is_committed:
                 for damage in dict.fromkeys(damages):
                     if damage.kind == "content":
-                        self._keep(damage)
+                        self._keep(damage, "commits are never changed")
         return self.report
 
-    def _keep(self, damage: Damage) -> None:
+    def _has_stub(self, version: str) -> bool:
+        """Return whether pages name the chunks of a tensor of a version, even if its stub is damaged or gone."""
+        with contextlib.suppress(KeyNotFound, FormatError, LimitError):
+            tables = tables_of(load_manifest(self._storage, version))
+            if any(table.index.is_stub for table in tables.values()):
+                return True
+        keys = (key for key, _ in self._storage.list(folder_of(version)) if key.endswith(f"/{INDEX}"))
+        starts = (self._storage.get(key)[:32] for key in keys)
+        return any(start.startswith(STUB) or PAGED in start for start in starts)
+
+    def _keep(self, damage: Damage, why: str) -> None:
         rows = 0 if damage.rows is None else damage.rows[1] + 1 - damage.rows[0]
         self.report.add(
             "damage",
-            f"not repaired, because commits are never changed: {damage.message}",
+            f"not repaired, because {why}: {damage.message}",
             damage.branch,
             damage.version,
             damage.tensor,

@@ -142,9 +142,8 @@ def _names(session: Session) -> dict[str, tuple[str, bool]]:
 def _chunks_of(session: Session) -> Mapping[Folder, NDArray[np.uint64]]:
     found: dict[Folder, list[NDArray[np.uint64]]] = {}
     for state in session.snapshot.tensors.values():
-        table = state.table
-        for at, folder in enumerate(table.places.folders):
-            found.setdefault(folder, []).append(table.ids.ids[table.places.folder_of == at].astype(np.uint64))
+        for folder, ids in state.table.named(own=False):
+            found.setdefault(folder, []).append(ids.astype(np.uint64))
     return {folder: np.unique(np.concatenate(parts)) for folder, parts in found.items()}
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lakebed.chunks.chunk import parse_chunk
 from lakebed.chunks.image_chunk import ImageChunkCodec
+from lakebed.documents.indexes.pages import key_of
 from lakebed.documents.layouts import sample_sum
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import (
@@ -24,7 +25,9 @@ from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.open_chunk import described
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import ChunkTable
 from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at
+from lakebed.versions.paged import PagedTable
 from lakebed.versions.refs import resolve
 from lakebed.versions.state import TensorState
 
@@ -98,15 +101,30 @@ class _ChunkCheck:
     def tensor(self, version: CheckedVersion, name: str, state: TensorState) -> None:
         """Check the chunks of one tensor of one version."""
         reader = SampleReader(name, state, self._source)
-        for ordinals in _samples(state):
+        for ordinals in self._samples(version, reader):
             errors = [self._chunk(reader, ordinal) for ordinal in ordinals]
-            first, last = state.table.first(ordinals[0]), int(state.table.ids.last[ordinals[0]])
-            last = min(last, state.meta.length - 1)
+            first = state.table.first(ordinals[0])
+            last = min(first + state.table.samples(ordinals[0]), state.meta.length) - 1
             for ordinal, error in zip(ordinals, errors, strict=True):
                 if error:
                     self._damaged(version, reader, (first, last), error, state.table.key(ordinal))
             if self._findings.deep and not any(errors) and first <= last:
                 self._decode(version, reader, ordinals, range(first, last + 1))
+
+    def _samples(self, version: CheckedVersion, reader: SampleReader) -> Iterator[range]:
+        """Group the rows of the chunk table: rows of the tiles of one sample together, others alone.
+
+        Rows in damaged pages are reported, and left out.
+        """
+        table, length = reader.state.table, reader.state.meta.length
+        end = 0
+        damaged = table.tree.damaged() if isinstance(table, PagedTable) else iter(())
+        for row, sample, entry, error in damaged:
+            yield from _grouped(table, range(end, row), length)
+            end = row + int(entry["rows"])
+            rows = sample, sample + int(entry["samples"]) - 1
+            self._damaged(version, reader, rows, str(error), key_of(entry))
+        yield from _grouped(table, range(end, len(table)), length)
 
     def _chunk(self, reader: SampleReader, ordinal: int) -> str | None:
         """Check one chunk file; return its damage, or None."""
@@ -209,18 +227,15 @@ def decodes(reader: SampleReader, rows: range) -> bool:
     return True
 
 
-def _samples(state: TensorState) -> Iterator[range]:
-    """Yield ranges of rows of the chunk table: all tiles of one sample, or a single chunk of samples."""
-    last = state.table.ids.last
-    ends = np.flatnonzero(np.append(last[1:] != last[:-1], np.ones(min(len(last), 1), np.bool_))) + 1
-    start = 0
-    for end in ends.tolist():
-        if state.table.first(start) >= state.meta.length:
-            return
+def _grouped(table: ChunkTable, rows: range, length: int) -> Iterator[range]:
+    end = rows.start
+    while end < rows.stop and table.first(end) < length:
+        start, end = end, end + 1
+        while end < rows.stop and not table.samples(end):
+            end += 1
         # These rows are one chunk of samples, or the tiles of one sample. A first tile could share its chunk with
         # earlier samples, but no writer does that.
         yield range(start, end)
-        start = end
 
 
 def _settings(reader: SampleReader) -> tuple[object, ...]:

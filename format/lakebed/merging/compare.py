@@ -158,13 +158,13 @@ def _is_tiled(reader: SampleReader, rows: Ints) -> Mask:
 
 def _same_chunk(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:
     """Return a mask of the pairs of rows of two chunk tables that refer to the same chunk file."""
-    a, b = one.state.table, other.state.table
-    numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*a.places.folders, *b.places.folders]))}
-    folders = []
-    for table, rows in ((a, left), (b, right)):
-        known = np.array([numbers[folder] for folder in table.places.folders], np.int64)
-        folders.append(known[table.places.folder_of[rows]] if len(known) else np.full(len(rows), -1))
-    same: Mask = (folders[0] == folders[1]) & (a.ids.ids[left] == b.ids.ids[right])
+    numbers: dict[tuple[str, str], int] = {}
+    found = []
+    for table, rows in ((one.state.table, left), (other.state.table, right)):
+        folders, folder_of, ids = table.identities(rows)
+        known = np.array([numbers.setdefault(folder, len(numbers)) for folder in folders], np.int64)
+        found.append((known[folder_of], ids))
+    same: Mask = (found[0][0] == found[1][0]) & (found[0][1] == found[1][1])
     return same
 
 

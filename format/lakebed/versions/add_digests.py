@@ -7,21 +7,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from lakebed.documents.indexes.pages import manifest_bytes
 from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, block_sums, digest_of
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound, PreconditionFailed
 from lakebed.storage.base import Storage
-from lakebed.versions.chunk_table import ChunkTable, folder_of
+from lakebed.versions.chunk_table import INDEX, ChunkTable, folder_of
 from lakebed.versions.foreign_writes import has_lock_marker
 from lakebed.versions.locks.marker import LockFile, live_owner, read_lock, released_file
 from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_files, open_version
+from lakebed.versions.paged import PagedTable
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, Snapshot
 from lakebed.versions.swap import TreeAt
 from lakebed.versions.updates import SetDigests
 
 _DATASET_FILES = ("dataset_meta.json", "dataset_info.json", "dataset_diff")
-_TENSOR_FILES = ("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded", "chunk_set", "commit_diff")
+_TENSOR_FILES = ("tensor_meta.json", "tensor_info.json", INDEX, "chunk_set", "commit_diff")
 
 
 def add_digests(
@@ -70,9 +72,8 @@ def renew_digests(
             continue
         if not tree.commits[version_id].is_committed:
             _drop_empty_tile_encoders(storage, snapshot)
-        manifest = _manifest(storage, snapshot, sums)
-        if manifest is not None:
-            data = manifest.to_bytes()
+        data = _manifest(storage, snapshot, sums)
+        if data is not None:
             storage.put_many([(manifest_key(version_id), data)], durable=True)
             if not has_marker or _confirm_digest(storage, version_id, digest_of(data), found):
                 digests[version_id] = digest_of(data)
@@ -84,11 +85,18 @@ def renew_digests(
 
 
 def _opened(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
-    """Read a version; if pages of its manifest are damaged, read its metadata files instead."""
+    """Read a version; if pages of its manifest are damaged, read its metadata files instead.
+
+    Raises
+    ------
+    CorruptError
+        If pages of a tensor with a stub are damaged, which nothing else describes.
+    """
     try:
         snapshot = open_version(storage, tree, version_id)
         for state in snapshot.tensors.values():
-            _ = state.table.places
+            if not isinstance(state.table, PagedTable) or not state.table.index.is_stub:
+                _ = state.table.places
     except CorruptError:
         return open_files(storage, tree, version_id)
     return snapshot
@@ -112,14 +120,19 @@ def _drop_empty_tile_encoders(storage: Storage, snapshot: Snapshot) -> None:
             storage.delete(f"{folder_of(snapshot.version_id)}{key}/{TILES}")
 
 
-def _manifest(storage: Storage, snapshot: Snapshot, sums: _Sums) -> Manifest | None:
+def _manifest(storage: Storage, snapshot: Snapshot, sums: _Sums) -> bytes | None:
     files = dict(_files(storage, snapshot))
-    chunks = {}
+    chunks, paged = {}, {}
     for key, state in snapshot.tensors.items():
         if state.meta.length != state.table.count or f"{key}/tensor_meta.json" not in files:
             return None
-        chunks[key] = sums.of(state.table)
-    return Manifest(snapshot.version_id, files, chunks)
+        if isinstance(state.table, PagedTable) and state.table.index.is_stub:
+            del files[f"{key}/{INDEX}"]
+            paged[key] = state.table.document()
+        else:
+            chunks[key] = sums.of(state.table)
+    data = Manifest(snapshot.version_id, files, chunks).to_bytes()
+    return manifest_bytes(data, paged) if paged else data
 
 
 def _files(storage: Storage, snapshot: Snapshot) -> Mapping[str, bytes]:

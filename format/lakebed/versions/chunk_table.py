@@ -22,6 +22,9 @@ from lakebed.native import chunks as native
 INDEX = "chunks_index/unsharded"
 
 
+# The index and the `chunk_set` of tensors with at most this many chunks are written whole; Deep Lake 3.9.52 opens them
+# in a second. Larger tensors have a stub in place of the index, and hand their own chunks down to the next versions.
+MOST_WHOLE = 1 << 20
 # If a tensor has at least this many folders, folders without chunks are dropped.
 _MANY_FOLDERS = 32
 
@@ -62,6 +65,11 @@ class ChunkTable:
         """Number of samples that the table covers."""
         return self.ids.count
 
+    @property
+    def has_stub(self) -> bool:
+        """Return whether a version with these chunks has a stub in place of its index, and no `chunk_set`."""
+        return len(self) > MOST_WHOLE
+
     def folder(self, row: int) -> tuple[str, str]:
         """Version id and tensor key of the folder that holds the chunk of a row."""
         return self.places.folders[int(self.places.folder_of[row])]
@@ -78,6 +86,11 @@ class ChunkTable:
     def size(self, row: int) -> int:
         """Bytes of the chunk file of a row; 0 if unknown."""
         return int(self.places.sizes[row])
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all chunk files whose sizes are known; estimated from the first page if the table is in pages."""
+        return int(self.places.sizes.sum())
 
     def layout(self, row: int) -> Words:
         """Return the layout of the samples of a row's chunk; empty if it is not known."""
@@ -113,8 +126,14 @@ class ChunkTable:
 
     @property
     def own_count(self) -> int:
-        """Number of chunks that the version names itself."""
-        return self.places.own.tobytes().count(1)
+        """Number of chunks that the `chunk_set` of the version names."""
+        return 0 if self.has_stub else self.places.own.tobytes().count(1)
+
+    def identities(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[Sequence[tuple[str, str]], NDArray[np.int64], NDArray[np.uint64]]:
+        """Return folders, and for each of some rows the number of its folder and the id of its chunk."""
+        return self.places.folders, self.places.folder_of[rows].astype(np.int64), self.ids.ids[rows]
 
     def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
         """Yield each folder with the ids of its chunks; ``own`` omits inherited chunks."""
@@ -274,8 +293,8 @@ class ChunkTable:
         return int(np.searchsorted(last, last[row], side="right")) - row if self.samples(row) == 1 else 1
 
     def inherited(self) -> ChunkTable:
-        """Return the table as the next version sees it: no chunk is its own."""
-        return self._with_own(np.zeros(len(self), dtype=np.bool_))
+        """Return the table as the next version sees it; it owns no chunk but those that no `chunk_set` names."""
+        return self if self.has_stub else self._with_own(np.zeros(len(self), dtype=np.bool_))
 
     def owned(self) -> ChunkTable:
         """Return the table of a version that names every chunk itself."""

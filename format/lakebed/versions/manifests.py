@@ -20,7 +20,7 @@ from lakebed.documents.manifest_delta import Read, Whole, delta_bytes, read_mani
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import FormatError
 from lakebed.storage.base import Storage
-from lakebed.versions.chunk_table import INDEX, folder_of
+from lakebed.versions.chunk_table import INDEX
 from lakebed.versions.state import Origin
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def parse_manifest(storage: Storage, data: bytes) -> Read:
     rest, described = pages.read_manifest(data)
     found = read_manifest(rest, base_reader(storage))
     manifest = found.manifest
-    tables = opened(storage, folder_of(manifest.version_id), described)
+    tables = opened(storage, manifest.version_id, described)
     files = {f"{key}/{INDEX}": table for key, table in tables.items()}
     if not (manifest.files.keys().isdisjoint(files) and manifest.chunks.keys().isdisjoint(tables)):
         raise FormatError("the manifest is damaged: it describes a tensor twice")

@@ -14,7 +14,7 @@ from lakebed.chunks.probe import described
 from lakebed.documents import info as info_document
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.frozen import OnDemand
-from lakebed.documents.indexes.chunk_ids import ChunkIds, chunk_name
+from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds, chunk_name
 from lakebed.documents.indexes.tile_index import TileIndex
 from lakebed.documents.manifest import ChunkPlaces, Manifest
 from lakebed.documents.manifest_delta import Read
@@ -99,18 +99,18 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
             manifest = found.manifest
             meta = _meta_of(found) if digest == found.digest else None
             # The lock file is missing: another program has copied the head without it, or 3.9.52 has removed it.
+            tables = tables_of(found)
             is_doubtful = digest == found.digest and lock is not None and lock.etag is None
             if (digest == found.digest and is_unmodified(storage, tree, manifest, lock, meta)) or (
-                is_doubtful and is_whole_copy(storage, manifest)
+                is_doubtful and not tables and is_whole_copy(storage, manifest)
             ):
                 return _as_described(storage, found, meta or _meta_of(found), lock)
             if _matches_files(storage, manifest):
                 if is_doubtful and would_tell(manifest):
                     return _as_described(storage, found, meta or _meta_of(found), lock)
-                chunks = {
-                    key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
-                }
-                return Opening(_assemble(version_id, manifest.files, chunks), lock)
+                # 3.9.52 cannot have changed a tensor with a stub.
+                known = {key: table for key, table in tables.items() if table.index.is_stub}
+                return Opening(_assemble(version_id, manifest, known), lock)
         return Opening(open_files(storage, tree, version_id), lock)
     except (FormatError, LimitError) as error:
         raise _not_opened(storage, version_id, error) from error
@@ -222,10 +222,17 @@ def _without_own_checksums(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
     return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own, layouts)
 
 
-def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
+def _assemble(version_id: str, manifest: Manifest, known: Mapping[str, ChunkTable]) -> Snapshot:
+    """Return a version whose chunks 3.9.52 may have rewritten, apart from those of tables that are known."""
+    files = manifest.files
     meta = _meta(files)
+
+    def table(key: str) -> ChunkTable:
+        places = _without_own_checksums(manifest.chunks[key], version_id)
+        return _array_table(key, files, places)
+
     try:
-        tensors = {key: _tensor(key, files, _array_table(key, files, chunks[key])) for key in meta.tensors}
+        tensors = {key: _tensor(key, files, known.get(key) or table(key)) for key in meta.tensors}
     except KeyError as error:
         raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)
@@ -341,7 +348,12 @@ def open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot
     def tensor(key: str) -> TensorState:
         if f"{key}/tensor_meta.json" not in files:
             raise FormatError(f"{folder}{key}/tensor_meta.json is missing")
-        ids = _chunk_ids(files.get(f"{key}/{INDEX}"))
+        index = files.get(f"{key}/{INDEX}")
+        if index is not None and index.startswith(STUB):
+            from lakebed.versions.paged import table_of_stub
+
+            return _tensor(key, files, table_of_stub(storage, version_id, key, index))
+        ids = _chunk_ids(index)
         table = ArrayTable(ids, resolve_chunks(storage, tree, version_id, key, ids))
         state = _tensor(key, files, table)
         if not tree.commits[version_id].is_committed:

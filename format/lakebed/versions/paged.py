@@ -1,283 +1,47 @@
-"""Chunk tables of large tensors in pages of storage, read when they are needed; see `lakebed.documents.indexes.pages`.
-
-A publish writes the pages and lists that changed, and names them in the manifest. Pages and lists are never
-replaced, and each name is written only once, so versions share equal pages and lists.
-"""
+"""Chunk tables of large tensors: the first rows are in pages of storage, later ones in arrays."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import limits
 from lakebed.documents.indexes import pages, version_prefix
 from lakebed.documents.indexes.chunk_ids import ChunkIds
-from lakebed.documents.indexes.pages import ENTRY, Entries, PagedIndex, key_of
+from lakebed.documents.indexes.pages import PagedIndex
 from lakebed.documents.layouts import Words, joined
 from lakebed.documents.manifest import ChunkPlaces
-from lakebed.errors import CorruptError, FormatError, KeyNotFound
-from lakebed.runtime import process_hooks
-from lakebed.storage.base import Storage, is_cache
-from lakebed.storage.concurrently import together
-from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table
-from lakebed.versions.tree_file import ADVICE, error_if_deleted
+from lakebed.errors import KeyNotFound
+from lakebed.storage.base import Storage
+from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table, folder_of
+from lakebed.versions.page_tree import PageStore, PageTree
 
-# A manifest names at most about this many pages, the last ones, individually; for earlier pages, it names lists of
-# pages.
-_MOST_LOOSE = 512
-# Number of pages and lists that stay in memory, and of pages that are read at the same time.
-_KEPT = 64
 # Bytes of an index file before its rows.
 _HEAD = len(version_prefix.PREFIX) + 1
-
-T = TypeVar("T")
-
-_mutex = threading.Lock()
-process_hooks.new_lock_after_fork(sys.modules[__name__], "_mutex")
-
-
-class PageStore:
-    """Pages and lists of one dataset; those used last stay in memory."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self._kept: OrderedDict[str, Any] = OrderedDict()
-        self._unwritten: dict[str, Any] = {}
-
-    def __reduce__(self) -> tuple[type[PageStore], tuple[Storage]]:
-        return PageStore, (self.storage,)
-
-    def page(self, entry: np.void) -> ArrayTable:
-        """Return a page, whose samples count from its beginning.
-
-        Raises
-        ------
-        CorruptError
-            If the page is missing or damaged.
-        DatasetNotFoundError
-            If the whole dataset was deleted.
-        """
-        return self._read(entry, lambda data: ArrayTable(*pages.read_page(data, entry)))
-
-    def list(self, entry: np.void) -> Listed:
-        """Return a list of pages; errors as in :meth:`page`."""
-        return self._read(entry, lambda data: Listed(pages.read_list(data, entry)))
-
-    def add(self, key: str, value: ArrayTable | Listed) -> None:
-        """Remember a page or a list that will be written, until :meth:`written`."""
-        self._unwritten[key] = value
-
-    def written(self) -> None:
-        """Note that all pages and lists are in storage."""
-        for key, value in self._unwritten.items():
-            self._keep(key, value)
-        self._unwritten = {}
-
-    def _damaged(self, message: str) -> CorruptError:
-        url = self.storage.url
-        return CorruptError(f"{message}; {ADVICE} ({url})", dataset=url)
-
-    def _keep(self, key: str, value: Any) -> None:
-        with _mutex:
-            self._kept[key] = value
-            self._kept.move_to_end(key)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-
-    def _read(self, entry: np.void, parse: Callable[[bytes], T]) -> T:
-        key, storage = key_of(entry), self.storage
-        with _mutex:
-            found: T | None = self._unwritten.get(key) or self._kept.get(key)
-        if found is None:
-            if is_cache(storage):
-                with suppress(KeyNotFound, FormatError):
-                    found = parse(storage.trusted.get(key))
-                if found is None:
-                    storage.forget(key)
-                    storage = storage.origin
-            if found is None:
-                try:
-                    found = parse(storage.get(key))
-                except KeyNotFound as error:
-                    missing = self._damaged(f"{key}, a part of the chunk index, is missing")
-                    raise error_if_deleted(storage) or missing from error
-                except FormatError as error:
-                    raise self._damaged(str(error)) from error
-        self._keep(key, found)
-        return found
-
-
-class Listed:
-    """Entries, and the sums of their counts."""
-
-    def __init__(self, entries: Entries) -> None:
-        self.entries = entries
-
-    @cached_property
-    def rows(self) -> NDArray[np.int64]:
-        """Number of rows before each entry, followed by the total."""
-        return np.concatenate([[0], np.cumsum(self.entries["rows"], dtype=np.int64)])
-
-    @cached_property
-    def samples(self) -> NDArray[np.int64]:
-        """Number of samples before each entry, followed by the total."""
-        return np.concatenate([[0], np.cumsum(self.entries["samples"], dtype=np.int64)])
-
-    def names(self) -> set[bytes]:
-        """Return digests and random bytes of all entries."""
-        return {entry.tobytes() for entry in self.entries}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A page of a tree, and its first row and sample."""
-
-    page: ArrayTable
-    row: int
-    sample: int
-
-
-class PageTree:
-    """The pages of one tensor.
-
-    Parameters
-    ----------
-    entries
-        First the entries that name lists of pages, then those that name single pages.
-    lists
-        Number of entries that name lists.
-    """
-
-    def __init__(self, store: PageStore, entries: Entries, lists: int) -> None:
-        self.store = store
-        self.root = Listed(entries)
-        self.lists = lists
-        self._last: Place | None = None
-
-    @property
-    def rows(self) -> int:
-        """Number of chunks."""
-        return int(self.root.rows[-1])
-
-    @property
-    def samples(self) -> int:
-        """Number of samples."""
-        return int(self.root.samples[-1])
-
-    def with_row(self, row: int) -> Place:
-        """Return the page that has a row."""
-        last = self._last  # callers usually request neighbouring rows one after the other
-        if last is None or not last.row <= row < last.row + len(last.page):
-            last = self._last = self._find("rows", row)
-        return last
-
-    def with_sample(self, sample: int) -> Place:
-        """Return the page that has the first row of a sample."""
-        last = self._last
-        if last is None or not last.sample <= sample < last.sample + last.page.count:
-            last = self._last = self._find("samples", sample)
-        return last
-
-    def _find(self, column: str, wanted: int) -> Place:
-        row, sample, listed = 0, 0, self.root
-        while True:
-            before = row if column == "rows" else sample
-            at = int(np.searchsorted(getattr(listed, column)[1:], wanted - before, side="right"))
-            row, sample = row + int(listed.rows[at]), sample + int(listed.samples[at])
-            if listed is not self.root or at >= self.lists:
-                return Place(self.store.page(listed.entries[at]), row, sample)
-            listed = self.store.list(listed.entries[at])
-
-    def entries(self) -> Entries:
-        """Return the entries of all pages."""
-        return self._spanned(0, self.rows)[0]
-
-    def _spanned(self, first: int, end: int) -> tuple[Entries, NDArray[np.int64]]:
-        """Return the entries of at least the pages with rows ``first`` to ``end``, and the first row of each page.
-
-        The needed lists are read in parallel.
-        """
-        rows = self.root.rows
-        low = int(np.searchsorted(rows[1:], first, side="right"))
-        chosen = self.root.entries[low : int(np.searchsorted(rows[:-1], end))]
-        lists = max(0, min(self.lists - low, len(chosen)))
-        steps = [partial(self.store.list, entry) for entry in chosen[:lists]]
-        found = [listed.entries for listed in together(self.store.storage, steps)]
-        entries = np.concatenate([*found, chosen[lists:]])
-        return entries, rows[low] + Listed(entries).rows
-
-    def before(self, row: int) -> PageTree:
-        """Return the tree of the pages before row ``row``, which must be the first row of a page."""
-        at = int(np.searchsorted(self.root.rows, row, side="right")) - 1
-        entries = self.root.entries[:at]
-        if at >= self.lists:
-            return PageTree(self.store, entries, self.lists)
-        listed = self.store.list(self.root.entries[at])
-        rest = int(np.searchsorted(listed.rows, row - self.root.rows[at]))
-        return PageTree(self.store, np.concatenate([entries, listed.entries[:rest]]), at)
-
-    def tables(self, runs: Sequence[tuple[int, int]]) -> Iterator[tuple[ArrayTable, int, int]]:
-        """Yield (page, first row, end) for each page with rows of the runs; the rows are numbered within the page.
-
-        Up to ``_KEPT`` pages are read in parallel.
-        """
-        for first, end in runs:
-            entries, starts = self._spanned(first, end)
-            wanted = np.flatnonzero((starts[:-1] < end) & (starts[1:] > first))
-            for at in range(0, len(wanted), _KEPT):
-                some = wanted[at : at + _KEPT].tolist()
-                steps = [partial(self.store.page, entries[number]) for number in some]
-                for number, page in zip(some, together(self.store.storage, steps), strict=True):
-                    start = int(starts[number])
-                    yield page, max(0, first - start), min(len(page), end - start)
-
-    def keys(self, known: set[str]) -> None:
-        """Add the keys of all pages and lists to ``known``; lists whose keys it contains already are not read again."""
-        for number, entry in enumerate(self.root.entries):
-            key = key_of(entry)
-            if number < self.lists and key not in known:
-                known.update(map(key_of, self.store.list(entry).entries))
-            known.add(key)
-
-    def without(self, others: Sequence[PageTree]) -> list[np.void]:
-        """Return the entries of the pages that no other tree has."""
-        mine = self.root.names()
-        shared = set[bytes]().union(*(other.root.names() for other in others))
-        theirs = set[bytes]().union(*(other.pages(mine) for other in others))
-        left = self.pages(shared)
-        return [entry for name, entry in left.items() if name not in theirs]
-
-    def chunks(self, entries: Sequence[np.void]) -> Iterator[tuple[tuple[str, str], int]]:
-        """Yield folders and ids of the chunks of some pages."""
-        for page in map(self.store.page, entries):
-            for folder, ids in page.named(own=False):
-                yield from ((folder, number) for number in ids.tolist())
-
-    def pages(self, known: set[bytes]) -> dict[bytes, np.void]:
-        """Return the entries of pages by their bytes, without the pages in lists whose own entry is in ``known``."""
-        found = list(self.root.entries[self.lists :])
-        for entry in self.root.entries[: self.lists]:
-            if entry.tobytes() not in known:
-                found += list(self.store.list(entry).entries)
-        return {entry.tobytes(): entry for entry in found}
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """The file with the chunk index of a stored version."""
+    """The file with the chunk index of a tensor in a stored version; a stub has no size and no digest."""
 
-    key: str
+    version: str
+    tensor: str
     nbytes: int
     digest: str
+
+    @property
+    def key(self) -> str:
+        """Storage key."""
+        return f"{folder_of(self.version)}{self.tensor}/{INDEX}"
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the file names pages, not chunks."""
+        return (self.nbytes, self.digest) == pages.NO_INDEX
 
 
 class PagedTable(ChunkTable):
@@ -315,9 +79,9 @@ class PagedTable(ChunkTable):
 
     @property
     def ids(self) -> ChunkIds:
-        """The whole chunk index, read from its file."""
+        """The whole chunk index, read from its file, or from all pages if that is a stub."""
         if self._ids is None:
-            self._ids = ChunkIds.from_bytes(self.index_bytes())
+            self._ids = self.whole().ids if self.index.is_stub else ChunkIds.from_bytes(self.whole_index())
         return self._ids
 
     @property
@@ -328,6 +92,7 @@ class PagedTable(ChunkTable):
     def whole(self) -> ArrayTable:
         """Return the same table in arrays."""
         if self._all is None:
+            limits.check("MAX_ENCODER_BYTES", 16 * len(self), "chunks_index")
             tree = self.tree
             rows = _joined([*(page for page, _, _ in tree.tables([(0, tree.rows)])), self.tail])
             own = np.zeros(len(self), np.bool_)
@@ -337,11 +102,23 @@ class PagedTable(ChunkTable):
             self._all = ArrayTable(rows.ids, rows._with_own(own).places)  # noqa: SLF001
         return self._all
 
+    def document(self) -> PagedIndex:
+        """Return the entry in the manifest of a table whose rows are all in pages."""
+        index = self.index.nbytes, self.index.digest
+        return PagedIndex(self.tree.root.entries, self.tree.lists, self.own, self.tiled, index)
+
     def index_bytes(self) -> bytes:
         """Return the content of `chunks_index/unsharded`."""
+        if self.index.is_stub:
+            return pages.stub_bytes(self.index.tensor, self.document())
+        return self.whole_index()
+
+    def whole_index(self) -> bytes:
+        """Return the chunk index as Deep Lake 3.9.52 reads it."""
         data, rows = b"", self.tree.rows
-        with suppress(KeyNotFound):
-            data = self.tree.store.storage.get(self.index.key)
+        if not self.index.is_stub:
+            with suppress(KeyNotFound):
+                data = self.tree.store.storage.get(self.index.key)
         end = _HEAD + 16 * rows
         is_sound = len(data) == self.index.nbytes and pages.index_digest(data) == self.index.digest
         if not is_sound or len(data) < end:
@@ -385,6 +162,12 @@ class PagedTable(ChunkTable):
         """Block checksums of the chunk of a row; empty if unknown."""
         page, at = self.page(row)
         return page.sums(at)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all chunk files whose sizes are known, estimated from the first page."""
+        page = self.page(0)[0]
+        return page.stored_bytes * len(self) // len(page)
 
     def layout(self, row: int) -> Words:
         """Return the layout of the samples of a row's chunk; empty if it is not known."""
@@ -449,6 +232,33 @@ class PagedTable(ChunkTable):
             at = end
         return rows, places
 
+    def same_start(self, other: ChunkTable) -> int:
+        """Return how many samples at the start lie in the same chunks in both tables; read only pages that differ."""
+        if not isinstance(other, PagedTable):
+            return super().same_start(other)
+        rows, samples = self.tree.shared(other.tree)
+        if rows == min(len(self), len(other)):
+            return samples
+        return samples + self.page(rows)[0].same_start(other.page(rows)[0])
+
+    def identities(
+        self, rows: NDArray[np.int64]
+    ) -> tuple[Sequence[tuple[str, str]], NDArray[np.int64], NDArray[np.uint64]]:
+        """Return folders, and for each of some rows the number of its folder and the id of its chunk."""
+        numbers: dict[tuple[str, str], int] = {}
+        folder_of, ids = np.empty(len(rows), np.int64), np.empty(len(rows), np.uint64)
+        order = np.argsort(rows, kind="stable")
+        ordered, at = rows[order], 0
+        while at < len(ordered):
+            page, place = self.page(int(ordered[at]))
+            end = int(np.searchsorted(ordered, int(ordered[at]) - place + len(page)))
+            which = order[at:end]
+            folders, found, ids[which] = page.identities(rows[which] - (int(ordered[at]) - place))
+            known = np.array([numbers.setdefault(folder, len(numbers)) for folder in folders], np.int64)
+            folder_of[which] = known[found]
+            at = end
+        return list(numbers), folder_of, ids
+
     # -- own and inherited chunks ----------------------------------------------------------------------------------
 
     @property
@@ -458,22 +268,26 @@ class PagedTable(ChunkTable):
 
     @property
     def own_count(self) -> int:
-        """Number of chunks that the version names itself."""
-        return sum(end - first for first, end in self.own) + self.tail.own_count
+        """Number of chunks that the `chunk_set` of the version names."""
+        return 0 if self.has_stub else sum(end - first for first, end in self.own) + self.tail.own_count
 
-    def named(self, *, own: bool) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
-        """Yield each folder with the ids of its chunks; ``own`` omits inherited chunks."""
-        for page, first, end in self.tree.tables(self.own if own else [(0, self.tree.rows)]):
+    def named(
+        self, *, own: bool, known: set[str] | None = None
+    ) -> Iterator[tuple[tuple[str, str], NDArray[np.uint64]]]:
+        """Yield each folder with the ids of its chunks; ``own`` omits inherited chunks, ``known`` pages by key."""
+        for page, first, end in self.tree.tables(self.own if own else [(0, self.tree.rows)], known):
             places, ids = page.places, page.ids.ids[first:end]
             for at in np.unique(places.folder_of[first:end]).tolist():
                 yield places.folders[at], ids[places.folder_of[first:end] == at]
         yield from self.tail.named(own=own)
 
     def inherited(self) -> ChunkTable:
-        """Return the table as the next version sees it: no chunk is its own."""
+        """Return the table as the next version sees it; it owns no chunk but those that no `chunk_set` names."""
+        if self.has_stub:
+            return self
         return PagedTable(self.tree, self.tail.inherited(), (), self.tiled, self.index)
 
-    def owned(self) -> ChunkTable:
+    def owned(self) -> PagedTable:
         """Return the table of a version that names every chunk itself."""
         return PagedTable(self.tree, self.tail.owned(), ((0, self.tree.rows),), self.tiled, self.index)
 
@@ -549,155 +363,25 @@ def _joined(tables: Sequence[ChunkTable]) -> ArrayTable:
     return ArrayTable(ids, places)
 
 
-Done: TypeAlias = "list[tuple[tuple[PageTree | None, ChunkIds], tuple[PageTree, bytes]]]"
-
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A table whose rows are all in pages, and the objects to write for it.
-
-    Parameters
-    ----------
-    items
-        New pages and lists by key, and the index file unless it is a copy.
-    copied
-        Key of the file of which the index file is a copy, or None.
-    """
-
-    table: PagedTable
-    items: list[tuple[str, bytes]]
-    copied: str | None
-
-    def document(self) -> PagedIndex:
-        """Return the entry of this table in the manifest."""
-        table = self.table
-        index = table.index.nbytes, table.index.digest
-        return PagedIndex(table.tree.root.entries, table.tree.lists, table.own, table.tiled, index)
-
-
-def stored(
-    storage: Storage, table: ChunkTable, before: PageTree | None, index_key: str, done: Done
-) -> Stored:
-    """Put all rows of a table into pages.
-
-    Parameters
-    ----------
-    before
-        The tree of the version from which the present version is made: its pages are not written again.
-    index_key
-        Storage key of the index file of the version.
-    done
-        Trees and index files of tables of the same publish; those of ``table`` are added.
-    """
-    if isinstance(table, PagedTable) and table.is_stored:
-        index = IndexFile(index_key, table.index.nbytes, table.index.digest)
-        return Stored(PagedTable(table.tree, table.tail, table.own, table.tiled, index), [], table.index.key)
-    tree: PageTree | None = None
-    if isinstance(table, PagedTable):
-        tree, ids = table.tree, table.tail.ids
-        own = _runs(table.own, table.tail.places.own, table.tree.rows)
-    else:
-        ids, own = table.ids, _runs((), table.places.own, 0)
-    items: list[tuple[str, bytes]] = []
-    made = next((found for given, found in done if given[0] is tree and given[1] is ids), None)
-    if made is None:
-        made = _stored_rows(storage, table, before, items)
-        done.append(((tree, ids), made))
-    new, data = made
-    index = IndexFile(index_key, len(data), pages.index_digest(data))
-    items.append((index_key, data))
-    return Stored(PagedTable(new, empty_table(), own, table.has_tiles, index), items, None)
-
-
-def _stored_rows(
-    storage: Storage, table: ChunkTable, before: PageTree | None, items: list[tuple[str, bytes]]
-) -> tuple[PageTree, bytes]:
-    """Return the tree with all rows of a table, and its index file; add the new pages and lists to ``items``."""
-    if isinstance(table, PagedTable):
-        data, old = table.index_bytes(), table.tree.root.entries[table.tree.lists :]
-        if len(table.tail):
-            table = table.reopened()
-        tree, rest = table.tree, table.tail
-    else:
-        data, old = table.ids.to_bytes(), np.empty(0, ENTRY) if before is None else before.entries()
-        store = PageStore(storage) if before is None else before.store
-        tree, rest = PageTree(store, np.empty(0, ENTRY), 0), table
-    if len(rest):
-        tree = _grown(tree, rest, {entry["digest"].tobytes(): entry for entry in old}, items)
-    return tree, data
-
-
-def _grown(
-    tree: PageTree, rest: ChunkTable, known: Mapping[bytes, np.void], items: list[tuple[str, bytes]]
-) -> PageTree:
-    """Return a tree with further rows in pages at its end; add the new pages and lists to ``items``."""
-    writer, found, at = os.urandom(8), [tree.root.entries], 0
-    counts, places = rest.ids.counts, rest.places
-    for end in pages.ends(rest.ids.ids, pages.weights_of(places), counts > 0):
-        page = _part(rest, at, end)
-        data = pages.page_bytes(page.ids, page.places)
-        entry = np.array([pages.entry_of(data, end - at, page.count, writer)], ENTRY)
-        old = known.get(entry[0]["digest"].tobytes())
-        if old is None:
-            items.append((key_of(entry[0]), data))
-            tree.store.add(key_of(entry[0]), page)
-        found.append(entry if old is None else np.array([old], ENTRY))
-        at = end
-    entries, lists = np.concatenate(found), tree.lists
-    loose = entries[lists:]
-    if len(loose) <= _MOST_LOOSE:
-        return PageTree(tree.store, entries, lists)
-    found, at = [entries[:lists]], 0
-    *cuts, _ = pages.ends(pages.marks_of(loose), np.full(len(loose), ENTRY.itemsize))
-    for end in cuts:
-        listed = Listed(loose[at:end])
-        data = pages.list_bytes(listed.entries)
-        entry = np.array([pages.entry_of(data, *pages.totals(listed.entries), writer)], ENTRY)
-        items.append((key_of(entry[0]), data))
-        tree.store.add(key_of(entry[0]), listed)
-        found.append(entry)
-        at = end
-    return PageTree(tree.store, np.concatenate([*found, loose[at:]]), lists + len(cuts))
-
-
-def _part(table: ChunkTable, first: int, end: int) -> ArrayTable:
-    """Return neighbouring rows as a page: samples count from its beginning, folders in the order of their use."""
-    ids, p = table.ids, table.places
-    used, at, numbers = np.unique(p.folder_of[first:end], return_index=True, return_inverse=True)
-    order = np.argsort(at)
-    rank = np.empty(len(order), np.uint32)
-    rank[order] = np.arange(len(order), dtype=np.uint32)
-    places = ChunkPlaces(
-        tuple(p.folders[number] for number in used[order].tolist()),
-        rank[numbers],
-        p.sizes[first:end],
-        p.sums[p.sum_ends[first] : p.sum_ends[end]],
-        np.zeros(end - first, np.bool_),
-        None if p.known_layouts is None else p.known_layouts.cut(first, end),
-    )
-    before = ids.last[first - 1] + np.uint64(1) if first else np.uint64(0)
-    return ArrayTable(ChunkIds(ids.ids[first:end], ids.last[first:end] - before), places)
-
-
-def _runs(
-    runs: tuple[tuple[int, int], ...], own: NDArray[np.bool_], shift: int
-) -> tuple[tuple[int, int], ...]:
-    """Return runs of own rows, followed by the runs of a mask whose first row is row ``shift``."""
-    changes = np.flatnonzero(np.diff(np.concatenate([[False], own, [False]]))).reshape(-1, 2) + shift
-    added = [(first, end) for first, end in changes.tolist()]
-    if runs and added and runs[-1][1] == added[0][0]:
-        return (*runs[:-1], (runs[-1][0], added[0][1]), *added[1:])
-    return (*runs, *added)
-
-
-def opened(storage: Storage, version_folder: str, found: Mapping[str, PagedIndex]) -> dict[str, PagedTable]:
+def opened(storage: Storage, version_id: str, found: Mapping[str, PagedIndex]) -> dict[str, PagedTable]:
     """Return the tables of tensors that a manifest describes by pages, by tensor key."""
     store = PageStore(storage)
-    tables = {}
-    for key, one in found.items():
-        tree = PageTree(store, one.entries, one.lists)
-        index = IndexFile(f"{version_folder}{key}/{INDEX}", *one.index)
-        tables[key] = PagedTable(tree, empty_table(), one.own, one.tiled, index)
-    return tables
+    return {key: _table(store, version_id, key, one) for key, one in found.items()}
+
+
+def table_of_stub(storage: Storage, version_id: str, key: str, data: bytes) -> PagedTable:
+    """Return the table of a tensor whose index file is a stub.
+
+    A stub that Deep Lake 3.9.52 copied to the next head is that head's, as a stub that lakebed writes for it.
+
+    Raises
+    ------
+    FormatError
+        If the stub is damaged.
+    """
+    return _table(PageStore(storage), version_id, key, pages.read_stub(data))
+
+
+def _table(store: PageStore, version_id: str, key: str, one: PagedIndex) -> PagedTable:
+    tree, index = PageTree(store, one.entries, one.lists), IndexFile(version_id, key, *one.index)
+    return PagedTable(tree, empty_table(), one.own, one.tiled, index)

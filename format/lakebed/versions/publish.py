@@ -22,16 +22,17 @@ from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.versions.chunk_table import INDEX, folder_of
+from lakebed.versions.chunk_table import INDEX, ChunkTable, folder_of
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import lock_file, released_file
 from lakebed.versions.manifests import manifest_key, write_manifest
-from lakebed.versions.state import Origin, Snapshot, TensorState
+from lakebed.versions.state import Origin, Snapshot
 from lakebed.versions.swap import TreeAt, node_files, swap
 from lakebed.versions.updates import SetDigests, Updates, apply
 
 if TYPE_CHECKING:
-    from lakebed.versions.paged import Done, PagedTable, Stored
+    from lakebed.versions.paged import PagedTable
+    from lakebed.versions.write_pages import Done, Stored
 
 PAGED_FROM = 4096
 """The chunk index of tensors with at least this many chunks is written in pages."""
@@ -54,12 +55,12 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
         files[f"{key}/tensor_meta.json"] = tensor.meta.to_bytes()
         if tensor.info:
             files[f"{key}/tensor_info.json"] = info_document.to_bytes(tensor.info)
-        if 0 < len(tensor.table) < PAGED_FROM:
+        if len(tensor.table) and not _has_pages(tensor.table):
             files[f"{key}/{INDEX}"] = tensor.table.ids.to_bytes()
-        if snapshot.version_id != FIRST:
-            chunk_set = _chunk_set(snapshot.version_id, tensor)
-            if chunk_set:
-                files[f"{key}/chunk_set"] = chunk_set.to_bytes()
+        if snapshot.version_id != FIRST and not tensor.table.has_stub:
+            names = chunk_set(snapshot.version_id, key, tensor.table)
+            if names:
+                files[f"{key}/chunk_set"] = names.to_bytes()
         # A hidden tensor needs no record of changes, because the record of its owner covers it (FORMAT.md 15.3).
         if tensor.diff is not None and key not in hidden:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
@@ -68,13 +69,17 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
     return files
 
 
-def _chunk_set(version_id: str, tensor: TensorState) -> ChunkSet:
+def _has_pages(table: ChunkTable) -> bool:
+    return len(table) >= PAGED_FROM or table.has_stub
+
+
+def chunk_set(version_id: str, tensor: str, table: ChunkTable) -> ChunkSet:
     """Return the names of this version's chunks; names of chunks in folders of other versions include the folder."""
     entries: dict[str, tuple[str | None, str | None]] = {}
-    for (commit, key), ids in tensor.table.named(own=True):
+    for (commit, key), ids in table.named(own=True):
         place = (
-            None if commit == version_id and key == tensor.key else commit,
-            None if key == tensor.key else key,
+            None if commit == version_id and key == tensor else commit,
+            None if key == tensor else key,
         )
         entries.update((chunk_name(number), place) for number in ids.tolist())
     return ChunkSet(entries)
@@ -164,32 +169,34 @@ class _Files:
             Manifest(version.version_id, files, places), before, tree, is_changed=version.has_changes
         )
         if paged:
-            from lakebed.documents.indexes.pages import manifest_bytes
+            from lakebed.documents.indexes.pages import FOLDER, manifest_bytes
 
-            manifest = manifest_bytes(manifest, {key: stored.document() for key, stored in paged.items()})
+            manifest = manifest_bytes(manifest, {key: one.table.document() for key, one in paged.items()})
             tables = {key: stored.table for key, stored in paged.items()}
             self._tables.append((version, tables))
-            self._origin = replace(self._origin, trees={key: table.tree for key, table in tables.items()})
+            written = (key for one in paged.values() for key, _ in one.items if key.startswith(FOLDER))
+            trees = {key: table.tree for key, table in tables.items()}
+            self._origin = replace(self._origin, trees=trees, written=frozenset(written))
         object.__setattr__(version, "origin", self._origin)
         self.items.append((manifest_key(version.version_id), manifest))
         self.digests[version.version_id] = digest_of(manifest)
 
     def _paged(self, version: Snapshot, before: Origin | None) -> dict[str, Stored]:
         """Add the pages of a version's large tensors, and their index files."""
-        large = {key: state.table for key, state in version.tensors.items() if len(state.table) >= PAGED_FROM}
+        large = {key: state.table for key, state in version.tensors.items() if _has_pages(state.table)}
         if not large:
             return {}
-        from lakebed.versions.paged import stored
+        from lakebed.versions.write_pages import stored
 
         found = {}
         for key, table in large.items():
-            target = f"{folder_of(version.version_id)}{key}/{INDEX}"
+            place = version.version_id, key
             one = found[key] = stored(
-                self._storage, table, before.trees.get(key) if before else None, target, self._done
+                self._storage, table, before.trees.get(key) if before else None, place, self._done
             )
             self.items += one.items
             if one.copied is not None:
-                self.copies.append((one.copied, target, one.table.index_bytes))
+                self.copies.append((one.copied, one.table.index.key, one.table.index_bytes))
         return found
 
     def swapped(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakebed.documents.indexes.creds_index import CredsIndex
     from lakebed.documents.indexes.pad_index import PadIndex
     from lakebed.documents.indexes.sequence_index import SequenceIndex
-    from lakebed.versions.paged import PageTree
+    from lakebed.versions.page_tree import PageTree
 
 from lakebed.versions.chunk_table import ChunkTable
 
@@ -92,6 +92,8 @@ class Origin:
         Bytes of the manifests written since the oldest whole one.
     trees
         Pages of large tensors by key; their chunk index is not among the files.
+    written
+        Keys of the pages and lists that were written with this version; empty if it was opened.
     """
 
     version_id: str
@@ -99,6 +101,7 @@ class Origin:
     wholes: tuple[Whole, ...] = ()
     spent: int = 0
     trees: Mapping[str, PageTree] = field(default_factory=dict)
+    written: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

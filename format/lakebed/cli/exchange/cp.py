@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 import lakebed
@@ -18,6 +20,9 @@ from lakebed.storage.url import parse
 @click.option(
     "--flat", is_flag=True, help="What the dataset holds now, or at SRC@VERSION, without its history."
 )
+@click.option(
+    "--deeplake3", is_flag=True, help="Tensors of more than 2^20 chunks, too, as Deep Lake 3.9.52 reads them."
+)
 @overwrite_option
 @progress_option
 def cp(
@@ -25,6 +30,7 @@ def cp(
     dest: str,
     tensors: tuple[str, ...],
     flat: bool,
+    deeplake3: bool,
     overwrite: bool,
     progressbar: bool,
     as_json: bool,
@@ -44,6 +50,8 @@ def cp(
             f"{src} is the address of a version: copy what it holds with --flat, or the whole dataset without @{ref}"
         )
     ds = part.of(lakebed.load(part.address, read_only=True))
-    copied = ds.copy if flat else ds.deepcopy
+    if deeplake3 and flat:
+        raise click.UsageError("--deeplake3 is for copies with the whole history")
+    copied = ds.copy if flat else partial(ds.deepcopy, deeplake3=deeplake3)
     made = copied(dest, tensors=list(tensors) or None, overwrite=overwrite, progressbar=progressbar)
     tell_made(made, dest, {"source": src}, is_flat=flat, as_json=as_json)

@@ -175,6 +175,8 @@ class CopyMethods(DatasetBase):
         tensors: Sequence[str] | None = None,
         overwrite: bool = False,
         progressbar: bool = True,
+        *,
+        deeplake3: bool = False,
     ) -> Self:
         """Copy the whole dataset with its history; see ``lakebed.deepcopy``."""
         from lakebed.copying.copy import copy_everything
@@ -184,7 +186,14 @@ class CopyMethods(DatasetBase):
                 "Deepcopy is not supported for views, which have no history; use copy, or the dataset"
             )
         self._session.flush()
-        handle = copy_everything(self._session, dest, tensors, overwrite=overwrite, progressbar=progressbar)
+        handle = copy_everything(
+            self._session,
+            dest,
+            tensors,
+            overwrite=overwrite,
+            deeplake3=deeplake3,
+            progressbar=progressbar,
+        )
         return type(self)(handle)
 
     def pack(

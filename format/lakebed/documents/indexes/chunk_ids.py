@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+STUB = version_prefix.PREFIX + b"\x01"
+"""Start of a file in place of an index whose chunks only pages name (see `pages.py`); readers of 3.x refuse it."""
+
 _WHAT = "chunks_index"
 _WIDTH_SINCE = (2, 7, 6)
 

@@ -25,7 +25,13 @@ Header of such a manifest: ``{"block": bytes per checksum, "manifest": bytes of 
 "entries": n, "lists": n, "own": [[first row, end], ...], "tiled": bool, "index": [bytes, digest]}}}``. The first
 ``lists`` entries name lists of pages, the later entries name pages. The digest in an entry is that of its object. The
 writer draws the random bytes, so that no name is written twice: a collector may remove an old object while a new object
-of the same content is written. ``index`` describes the file `chunks_index/unsharded` of the version.
+of the same content is written. ``index`` describes the file `chunks_index/unsharded` of the version; of a stub, it is
+``[0, ""]``.
+
+    bytes   content of a stub: `chunks_index/unsharded` of a tensor whose chunks are named by pages only
+    7       version prefix
+    1       item width 1, which Deep Lake 3.9.52 and earlier releases of lakebed refuse
+    ...     such a manifest, of this tensor, without the other one
 
 The ids of chunks determine where pages end (:func:`ends`), so that pages before and after a change stay the same.
 """
@@ -33,7 +39,7 @@ The ids of chunks determine where pages end (:func:`ends`), so that pages before
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +48,7 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.documents import fields
-from lakebed.documents.indexes.chunk_ids import ChunkIds
+from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds
 from lakebed.documents.indexes.tables import LARGEST_INDEX
 from lakebed.documents.manifest import (
     BLOCK,
@@ -65,6 +71,9 @@ SPREAD = 256
 # A page ends with this many chunks, or with the chunk that brings it to this many bytes, at the latest.
 MOST_ROWS = 512
 MOST_BYTES = 1 << 17
+
+NO_INDEX = (0, "")
+"""Describes a stub, which follows from the rest of its entry."""
 
 _WHAT = "page of the chunk index"
 ENTRY = np.dtype(
@@ -228,7 +237,6 @@ def _entries(payload: memoryview) -> Entries:
         raise FormatError("the list of pages is damaged: it counts more samples than a tensor can have")
     if not entries["rows"].all():
         raise FormatError("the list of pages is damaged: it names an empty page")
-    limits.check("MAX_ENCODER_BYTES", 16 * totals(entries)[0], "chunks_index")
     return entries
 
 
@@ -278,6 +286,25 @@ def read_manifest(data: bytes) -> tuple[bytes, dict[str, PagedIndex]]:
 def rest_of(data: bytes) -> bytes:
     """Return the inner manifest, which holds everything except the names of pages."""
     return read_manifest(data)[0]
+
+
+def stub_bytes(key: str, one: PagedIndex) -> bytes:
+    """Serialise the stub of a tensor."""
+    return STUB + manifest_bytes(b"", {key: replace(one, index=NO_INDEX)})
+
+
+def read_stub(data: bytes) -> PagedIndex:
+    """Parse a stub.
+
+    Raises
+    ------
+    FormatError
+        If the stub is damaged.
+    """
+    found = read_manifest(data[len(STUB) :])[1]
+    if len(found) != 1:
+        raise FormatError(f"the stub of a chunk index is damaged: it describes {len(found)} tensors")
+    return next(iter(found.values()))
 
 
 def _paged_index(entry: Mapping[str, Any], payload: memoryview) -> PagedIndex:

@@ -55,7 +55,7 @@ def columns(source: Source, rows: Rows, target: TensorState) -> Iterator[Column]
 
 
 def _batches(state: TensorState, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    stored = int(state.table.places.sizes.sum()) or state.meta.chunk_size * len(state.table)
+    stored = state.table.stored_bytes or state.meta.chunk_size * len(state.table)
     step = max(1, int(_BATCH_BYTES * max(state.length, 1) // max(stored, 1)))
     for first in range(0, len(rows), step):
         yield rows[first : first + step]

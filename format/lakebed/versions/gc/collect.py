@@ -29,7 +29,7 @@ from lakebed.versions.state import Snapshot
 if TYPE_CHECKING:
     from lakebed.versions.gc.report import Report
     from lakebed.versions.gc.sweep import Sweep
-    from lakebed.versions.paged import PageTree
+    from lakebed.versions.page_tree import PageTree
     from lakebed.versions.updates import Update
 
 # Number of publishes between two removals of garbage, so that one removal deletes many heads.
@@ -104,7 +104,7 @@ class Collector:
         self._number = 0
         # Heads that this writer made since the last commit; no other branch uses files in the folders of these heads.
         self._line: dict[str, int] = {}
-        self._pages: dict[str, int] = {}  # pages that these heads added, with the number of the head
+        self._pages: dict[str, int] = {}  # pages that were written with these heads, with the number of the head
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
@@ -214,6 +214,9 @@ class Collector:
         if len(new) > 1 or not is_gone:
             self._pages = {}
             self._line = {}  # these chunks now belong to a commit
+        elif head.origin is not None:
+            # A head may also have got pages of a commit, by a reset for example.
+            self._pages.update(dict.fromkeys(head.origin.written, self._number))
         self._line[head.version_id] = self._number
 
     def _dropped(self, old: Snapshot, new: Sequence[Snapshot]) -> list[tuple[str, int]]:
@@ -234,13 +237,11 @@ class Collector:
         return found
 
     def _dropped_pages(self, old: PageTree, *new: PageTree) -> list[tuple[str, int]]:
-        """Return the pages of this writer's heads that the last head lacks; remember the pages that are new in it."""
+        """Return the pages that were written with this writer's heads, and that the last head lacks."""
         from lakebed.documents.indexes.pages import key_of
 
         gone = [key_of(entry) for entry in old.without(new)]
-        found = [(key, self._pages[key]) for key in gone if key in self._pages]
-        self._pages.update((key_of(entry), self._number) for entry in new[-1].without([old]))
-        return found
+        return [(key, self._pages[key]) for key in gone if key in self._pages]
 
     # -- removing ----------------------------------------------------------------------------------------------
 

@@ -7,64 +7,99 @@ tree counts with all its chunks, because the version from which it inherits is u
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
-from lakebed.documents.indexes.chunk_ids import ChunkIds
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds
 from lakebed.documents.indexes.chunk_set import ChunkSet
 from lakebed.documents.manifest import Manifest
 from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.chunk_table import INDEX, ArrayTable, folder_of
+from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, folder_of
 from lakebed.versions.manifests import digests_of, load_manifest, tables_of
+from lakebed.versions.paged import PagedTable, table_of_stub
 
 VIEWS_KEY = "queries.json"
+_NONE = np.zeros(0, np.uint64)
 
 
 class LiveChunks:
-    """Chunks that are referred to, by folder."""
+    """Chunks that are referred to, by folder; memory holds eight bytes of each."""
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[str, str], set[int]] = {}
+        # Sorted ids, and ids that are not sorted in yet.
+        self._ids: dict[tuple[str, str], NDArray[np.uint64]] = {}
+        self._added: dict[tuple[str, str], list[NDArray[np.uint64]]] = {}
+        self._whole: set[str] = set()  # pages all of whose chunks were added
+        self._mutex = threading.Lock()
         self.versions: set[str] = set()
         self.pages: set[str] = set()
 
     def holds(self, version: str, key: str, name: str) -> bool:
         """Return whether a chunk is referred to; true for names that cannot be names of chunks."""
-        try:
-            return int(name, 16) in self._ids.get((version, key), ())
-        except ValueError:
-            return True
+        number = chunk_number(name)
+        return number is None or bool(self.has(version, key, np.array([number], np.uint64))[0])
+
+    def has(self, version: str, key: str, numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return which of some chunks are referred to."""
+        with self._mutex:
+            folder = version, key
+            added = self._added.pop(folder, [])
+            if added:
+                self._ids[folder] = np.unique(np.concatenate([*added, self._ids.get(folder, _NONE)]))
+            ids = self._ids.get(folder, _NONE)
+        at = np.minimum(np.searchsorted(ids, numbers), max(0, len(ids) - 1))
+        return ids[at] == numbers if len(ids) else np.zeros(len(numbers), np.bool_)
 
     def tensors(self) -> set[str]:
         """Return the keys of the tensors that have chunks."""
-        return {key for _, key in self._ids}
+        return {key for _, key in (*self._ids, *self._added)}
+
+    def _add(self, folder: tuple[str, str], numbers: NDArray[np.uint64]) -> None:
+        with self._mutex:
+            self._added.setdefault(folder, []).append(numbers)
 
     def add_manifest(self, found: Read, *, own: bool) -> None:
         """Add the chunks and pages that a manifest names; ``own`` omits inherited chunks."""
         manifest, tables = found.manifest, tables_of(found)
         for key in manifest.chunks:
             table = tables.get(key) or ArrayTable(_index(manifest, key), manifest.chunks[key])
-            for folder, numbers in table.named(own=own):
-                self._ids.setdefault(folder, set()).update(numbers.tolist())
-        for paged in tables.values():
-            paged.tree.keys(self.pages)
+            self.add_table(table, own=own)
+
+    def add_table(self, table: ChunkTable, *, own: bool) -> None:
+        """Add the chunks and pages of a tensor."""
+        if isinstance(table, PagedTable):
+            table.tree.keys(self.pages)
+            named = table.named(own=own, known=self._whole)
+        else:
+            named = table.named(own=own)
+        for folder, numbers in named:
+            self._add(folder, numbers)
 
     def add_chunk_set(self, version: str, key: str, entries: ChunkSet) -> None:
         """Add the chunks of a ``chunk_set`` file."""
+        found: dict[tuple[str, str], list[int]] = {}
         for name, (commit, other) in entries.items():
-            if _is_number(name):
-                self._ids.setdefault((commit or version, other or key), set()).add(int(name, 16))
+            if (number := chunk_number(name)) is not None:
+                found.setdefault((commit or version, other or key), []).append(number)
+        for folder, numbers in found.items():
+            self._add(folder, np.array(numbers, np.uint64))
 
 
-def _is_number(name: str) -> bool:
+def chunk_number(name: str) -> int | None:
+    """Return the id of a chunk, given the name of its file; None if that is no name that a writer gives."""
     try:
-        int(name, 16)
+        number = int(name, 16)
     except ValueError:
-        return False
-    return True
+        return None
+    return number if f"{number:x}" == name and not number >> 64 else None
 
 
 def read_manifest(storage: Storage, version: str, sealed: str | None = None) -> Read | None:
@@ -104,18 +139,22 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
         live.add_manifest(found, own=True)
     if not (is_known and node.is_committed):
         # 3.9.52 may have changed a head in place, so also mark the chunks that the files of the head refer to.
-        _mark_files(storage, version, files, live)
+        _mark_files(storage, version, files, live, stubs=found is None)
 
 
-def _mark_files(storage: Storage, version: str, files: Iterable[str], live: LiveChunks) -> None:
+def _mark_files(
+    storage: Storage, version: str, files: Iterable[str], live: LiveChunks, *, stubs: bool
+) -> None:
+    """Add the chunks that the files of a version name; stubs name what its manifest would name."""
     folder = folder_of(version)
     for name in files:
-        if name.endswith("/chunk_set"):
-            key = name[len(folder) : -len("/chunk_set")]
-            try:
+        with suppress(KeyNotFound):
+            if name.endswith("/chunk_set"):
+                key = name[len(folder) : -len("/chunk_set")]
                 live.add_chunk_set(version, key, ChunkSet.from_bytes(storage.get(name)))
-            except KeyNotFound:
-                continue
+            elif stubs and name.endswith(f"/{INDEX}") and (data := storage.get(name)).startswith(STUB):
+                key = name[len(folder) : -len(f"/{INDEX}")]
+                live.add_table(table_of_stub(storage, version, key, data), own=False)
 
 
 def mark_outside(storage: Storage, version: str, files: Iterable[str], live: LiveChunks) -> list[str]:
@@ -125,7 +164,7 @@ def mark_outside(storage: Storage, version: str, files: Iterable[str], live: Liv
     if found is not None:
         live.add_manifest(found, own=False)
         return [found.base.manifest.version_id]
-    _mark_files(storage, version, files, live)
+    _mark_files(storage, version, files, live, stubs=True)
     try:
         doc = json.loads(storage.get(f"{folder_of(version)}commit_info.json"))
     except (KeyNotFound, ValueError, RecursionError):

@@ -11,9 +11,13 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+
+import numpy as np
 
 from lakebed import config
 from lakebed.documents.chunk_statistics import PREFIX as STATISTICS
@@ -29,7 +33,7 @@ from lakebed.storage.concurrently import together
 from lakebed.storage.files.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.chunk_table import folder_of, split_chunk
-from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
+from lakebed.versions.gc.mark import LiveChunks, chunk_number, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import DIGITS, YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import LOCK_NAME, is_being_written, may_live, read_lock
@@ -51,13 +55,39 @@ _BULK = 1000
 _CLOCK = ".lakebed/clock"
 
 
+class _Chunks:
+    """The listed chunks of a tensor in the folder of a version: memory holds 24 bytes of each."""
+
+    def __init__(self) -> None:
+        self._ids, self._sizes, self._changed = array("Q"), array("Q"), array("d")
+
+    def add(self, number: int, size: int, changed: float) -> None:
+        """Add a chunk."""
+        self._ids.append(number)
+        self._sizes.append(size)
+        self._changed.append(changed)
+
+    def garbage(self, prefix: str, live: LiveChunks, version: str, key: str, before: float) -> dict[str, int]:
+        """Return the keys and sizes of the chunks that nobody refers to, and that have not changed since a time."""
+        ids = np.array(self._ids, np.uint64)
+        gone = np.flatnonzero(~live.has(version, key, ids) & (np.array(self._changed) <= before))
+        return {f"{prefix}{key}/chunks/{self._ids[at]:x}": self._sizes[at] for at in gone.tolist()}
+
+
 @dataclass(slots=True)
 class _Folder:
-    """Files of one version, and its chunks, by storage key."""
+    """Files of one version by storage key, and its chunks by tensor."""
 
     files: dict[str, Stat] = field(default_factory=dict)
-    chunks: dict[str, Stat] = field(default_factory=dict)
+    chunks: dict[str, _Chunks] = field(default_factory=dict)
     newest: float = 0.0
+
+    def garbage(self, live: LiveChunks, version: str, before: float = math.inf) -> dict[str, int]:
+        """Return the keys and sizes of the chunks that nobody refers to, and that have not changed since a time."""
+        found: dict[str, int] = {}
+        for key, chunks in self.chunks.items():
+            found |= chunks.garbage(folder_of(version), live, version, key, before)
+        return found
 
 
 class Sweep:
@@ -197,7 +227,11 @@ class Sweep:
     def _add_file(self, key: str, stat: Stat) -> None:
         version = key.split("/", 2)[1]
         folder = self._folders.setdefault(version, _Folder())
-        (folder.files if split_chunk(version, key) is None else folder.chunks)[key] = stat
+        chunk = split_chunk(version, key)
+        if chunk is None:
+            folder.files[key] = stat
+        elif (number := chunk_number(chunk[1])) is not None:
+            folder.chunks.setdefault(chunk[0], _Chunks()).add(number, stat.size, self._changed(stat))
         folder.newest = max(folder.newest, self._changed(stat))
         self._oldest = min(self._oldest, self._changed(stat))
 
@@ -381,7 +415,7 @@ class Sweep:
 
     # -- removing ----------------------------------------------------------------------------------------------
 
-    def _remove(self, what: str, name: str, found: dict[str, Stat], why: str) -> None:
+    def _remove(self, what: str, name: str, found: Mapping[str, int], why: str) -> None:
         if not found:
             return
         if not self._dry_run and traits_of(self._storage).reader_leases:
@@ -390,22 +424,18 @@ class Sweep:
             self._to_remove += found
             if len(self._to_remove) >= _BULK:
                 self._remove_now()
-        self.report.remove(what, name, len(found), sum(stat.size for stat in found.values()), why)
+        self.report.remove(what, name, len(found), sum(found.values()), why)
 
     def _remove_now(self) -> None:
         to_remove, self._to_remove = self._to_remove, []
         remove(self._storage, to_remove)
 
-    def _is_live(self, version: str, key: str) -> bool:
-        parts = split_chunk(version, key)
-        return parts is None or self._live.holds(version, *parts)
-
     def _remove_version(self, version: str) -> None:
         if version in self._live.versions:
             return  # the version belongs to the tree again
         folder = self._folders[version]
-        gone = {key: stat for key, stat in folder.chunks.items() if not self._is_live(version, key)}
-        self._remove("version", version, folder.files | gone, "no branch leads to it")
+        gone = _sizes(folder.files) | folder.garbage(self._live, version)
+        self._remove("version", version, gone, "no branch leads to it")
         if self.recent and not self._dry_run:
             remove(self._storage, [manifest_key(version)])
 
@@ -413,11 +443,7 @@ class Sweep:
         folder = self._folders.get(version)
         if folder is None:
             return
-        gone = {
-            key: stat
-            for key, stat in folder.chunks.items()
-            if not self._is_live(version, key) and self._now - self._changed(stat) >= self._unlisted_wait
-        }
+        gone = folder.garbage(self._live, version, self._now - self._unlisted_wait)
         if gone and self._is_locked(version):
             self.report.keep("chunks", version, "a writer is at work on it")
             return
@@ -425,7 +451,7 @@ class Sweep:
 
     def _remove_manifests(self, dead: set[str]) -> None:
         gone = {
-            manifest_key(version): stat
+            manifest_key(version): stat.size
             for version, stat in self._manifests.items()
             if version not in self._live.versions
             and (
@@ -438,13 +464,13 @@ class Sweep:
     def _remove_data_of_views(self) -> None:
         before = self._now - max(self._grace, _UNDER_WAY)
         for name, files in left_of_views(self._storage, self._changed, before):
-            self._remove("view data", name, files, "no saved view refers to them")
+            self._remove("view data", name, _sizes(files), "no saved view refers to them")
 
     def _remove_statistics(self) -> None:
         """Remove the statistics of tensors that no version contains any more."""
         kept = {statistics_key(tensor) for tensor in self._live.tensors()}
         gone = {
-            key: stat
+            key: stat.size
             for key, stat in self._statistics.items()
             if key not in kept and self._now - self._changed(stat) >= self._unlisted_wait
         }
@@ -453,7 +479,7 @@ class Sweep:
     def _remove_pages(self) -> None:
         """Remove the pages of chunk indexes that no version has."""
         gone = {
-            key: stat
+            key: stat.size
             for key, stat in self._pages.items()
             if key not in self._live.pages and self._now - self._changed(stat) >= self._unlisted_wait
         }
@@ -465,6 +491,10 @@ class Sweep:
                 if not self._dry_run:
                     remove_temporary(self._storage, key)
                 self.report.remove("temporary file", key, 1, size, "its writer has ended")
+
+
+def _sizes(files: Mapping[str, Stat]) -> dict[str, int]:
+    return {key: stat.size for key, stat in files.items()}
 
 
 # -- data of views ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakebed.api import check_options, load, opened, place_of
+from lakebed.api.datasets import check_options, load, opened, place_of
 from lakebed.dataset.dataset import Dataset
 from lakebed.history.timestamps import posix_seconds
 from lakebed.session.places import Path, whole
@@ -189,6 +189,8 @@ def deepcopy(
     progressbar: bool = True,
     src_creds: Creds | None = None,
     dest_creds: Creds | None = None,
+    *,
+    deeplake3: bool = False,
     **options: Any,
 ) -> Dataset:
     """Copy a dataset with its whole history, branches and views.
@@ -209,6 +211,8 @@ def deepcopy(
         Show a progress bar.
     src_creds, dest_creds
         Credentials of the object stores of source and destination; None uses the credentials of the environment.
+    deeplake3
+        Write tensors of more than 2^20 chunks so that Deep Lake 3.9.52 reads them, too; it refuses them otherwise.
     options
         Other arguments of the 3.x call, which have no effect (``token``, ``org_id``, ``verbose``, ...).
 
@@ -226,7 +230,11 @@ def deepcopy(
     src_creds, dest_creds = kept(src_creds), kept(dest_creds)
     check_options(options)
     return opened(src, src_creds).deepcopy(
-        place_of(dest, dest_creds), tensors=tensors, overwrite=overwrite, progressbar=progressbar
+        place_of(dest, dest_creds),
+        tensors=tensors,
+        overwrite=overwrite,
+        progressbar=progressbar,
+        deeplake3=deeplake3,
     )
 
 
