@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import limits
 from lakebed.documents.indexes import pages
-from lakebed.documents.indexes.pages import Entries, key_of
+from lakebed.documents.indexes.pages import ENTRY, Entries, key_of
 from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, is_cache, traits_of
@@ -235,6 +236,11 @@ class PageTree:
         """Return the entries of at least the pages with rows ``first`` to ``end``, and the first row of each page.
 
         The needed lists are read in parallel.
+
+        Raises
+        ------
+        LimitError
+            If the entries take more memory than this process allows: a list may be named many times.
         """
         rows = self.root.rows
         low = int(np.searchsorted(rows[1:], first, side="right"))
@@ -242,6 +248,8 @@ class PageTree:
         lists = max(0, min(self.lists - low, len(chosen)))
         steps = [partial(self.store.list, entry) for entry in chosen[:lists]]
         found = [listed.entries for listed in together(self.store.storage, steps)]
+        nbytes = ENTRY.itemsize * (sum(map(len, found)) + len(chosen) - lists)
+        limits.check("MAX_ENCODER_BYTES", nbytes, "chunks_index: names of pages")
         entries = np.concatenate([*found, chosen[lists:]])
         return entries, rows[low] + Listed(entries).rows
 

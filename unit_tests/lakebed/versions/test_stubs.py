@@ -218,6 +218,15 @@ def test_a_table_that_memory_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> Non
         table(ds).whole()  # type: ignore[attr-defined]
 
 
+def test_names_of_pages_that_memory_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = new_memory()
+    tree = table(numbers(storage, MOST + 5)).tree  # type: ignore[attr-defined]
+    assert tree.lists
+    monkeypatch.setattr("lakebed.limits.MAX_ENCODER_BYTES", pages.ENTRY.itemsize * (len(tree.entries()) - 1))
+    with pytest.raises(LimitError, match="names of pages"):
+        tree.entries()
+
+
 @pytest.mark.parametrize("what", ["page", "list"])
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_lost_page_is_reported_with_its_rows(what: str, committed: bool) -> None:
