@@ -308,12 +308,19 @@ class PageTree:
                     yield row, sample, entry, error
                 row, sample = row + int(entry["rows"]), sample + int(entry["samples"])
 
-    def keys(self, known: set[str]) -> None:
-        """Add the keys of all pages and lists to ``known``; lists whose keys it contains already are not read again."""
+    def keys(self, known: set[str], *, damaged: bool = False) -> None:
+        """Add the keys of all pages and lists to ``known``; lists whose keys it contains already are not read again.
+
+        Parameters
+        ----------
+        damaged
+            Leave out the pages of lists that cannot be read, instead of raising the error.
+        """
         for number, entry in enumerate(self.root.entries):
             key = key_of(entry)
             if number < self.lists and key not in known:
-                known.update(map(key_of, self.store.list(entry).entries))
+                with suppress(CorruptError if damaged else ()):
+                    known.update(map(key_of, self.store.list(entry).entries))
             known.add(key)
 
     def without(self, others: Sequence[PageTree]) -> list[np.void]:
