@@ -104,7 +104,7 @@ class Consumer:
         """Wait for the device, and return the seconds of all steps since the last call."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        found = sum(began.elapsed_time(ended) for began, ended in self._events) / 1e3
+        found: float = sum(began.elapsed_time(ended) for began, ended in self._events) / 1e3
         self._events.clear()
         return found
 
@@ -138,7 +138,7 @@ def lake_files(ds: lakebed.Dataset, given: argparse.Namespace, device: torch.dev
         yield torch.stack([crop(picture) for picture in pictures]), batch["label"][:, 0].to(device)
 
 
-class Files(torch.utils.data.Dataset[Any]):
+class Files(torch.utils.data.Dataset[Any]):  # type: ignore[misc]
     """Photos of a folder, as torchvision reads them."""
 
     def __init__(self, folder: Path, crop: int) -> None:
@@ -220,11 +220,12 @@ def queries(folder: Path, rows: int, device: torch.device) -> list[str]:
     lines = [f"| {rows:,} vectors of 256 float32 | NumPy | PyTorch on {device.type} |", "|---|---:|---:|"]
     for name, text in texts.items():
         times, found = [], []
-        for how in ({}, {"namespace": "torch", "device": str(device)}):
+        for namespace, place in ((None, None), ("torch", str(device))):
             runs = []
             for _ in range(3):
                 began = time.perf_counter()
-                found.append(list(ds.query(text, parameters=[wanted], **how).sample_indices))
+                nearest = ds.query(text, parameters=[wanted], namespace=namespace, device=place)
+                found.append(list(nearest.sample_indices))
                 runs.append(time.perf_counter() - began)
             times.append(min(runs))
         if found[0] != found[-1]:

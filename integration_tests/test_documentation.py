@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from integration_tests.stores.servers import Server, moto
+from unit_tests.forks import Forks
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -39,26 +37,11 @@ LONG_LINES = {
 }
 
 
-# Pages run in forks of one process, which has imported what most of them import.
-PAGES_PROGRAM = """
-import json, os, sys
-import lakebed, numpy, pandas, PIL.Image, pyarrow
-
-for line in sys.stdin:
-    page = json.loads(line)
-    child = os.fork()
-    if child:
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-        continue
-    os.chdir(page["folder"])
-    os.environ.update(page["environment"])
-    os.dup2(os.open(page["errors"], os.O_WRONLY | os.O_CREAT), 2)
-    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    os.dup2(0, 1)
-    break
-else:
-    sys.exit()
-exec(compile(page["snippets"], "the page", "exec"), globals())
+# What lakebed imports when it is first used, too.
+IMPORTED = """
+import lakebed, numpy, pandas, PIL.Image, pyarrow.compute
+import lakebed.dataset.queries, lakebed.query.run, lakebed.session.changes.append, lakebed.session.schema
+import lakebed.session.table, lakebed.storage.memory, lakebed.verbs.output, lakebed.versions.publish
 """
 
 BUCKET = re.compile(r"s3://([a-z0-9-]+)")
@@ -73,13 +56,10 @@ def bucket_store() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def interpreter() -> Iterator[subprocess.Popen[str]]:
+def interpreter() -> Iterator[Forks]:
     """A process that runs pages, each in a fork."""
-    command = [sys.executable, "-W", "error", "-c", PAGES_PROGRAM]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-    ) as process:
-        yield process
+    with Forks(IMPORTED, "-W", "error") as forks:
+        yield forks
 
 
 def blocks(page: Path) -> list[str]:
@@ -88,23 +68,16 @@ def blocks(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_snippets_of_a_page_run_one_after_the_other(
-    page: Path, tmp_path: Path, bucket_store: Server, interpreter: subprocess.Popen[str]
+    page: Path, tmp_path: Path, bucket_store: Server, interpreter: Forks
 ) -> None:
     snippets = "\n".join(blocks(page))
     for bucket in set(BUCKET.findall(snippets)) - _made:
         bucket_store.make_bucket(bucket)
         _made.add(bucket)
     (tmp_path / "demo").symlink_to(ROOT / "demo")  # as in a checkout
-    asked = {
-        "snippets": snippets,
-        "folder": str(tmp_path),
-        "errors": str(tmp_path / "errors"),
-        "environment": {**bucket_store.environment, "HOME": str(tmp_path)},
-    }
-    assert interpreter.stdin is not None
-    assert interpreter.stdout is not None
-    print(json.dumps(asked), file=interpreter.stdin, flush=True)
-    assert interpreter.stdout.readline() == "0\n", (tmp_path / "errors").read_text()
+    environment = {**bucket_store.environment, "HOME": str(tmp_path)}
+    failure = interpreter.run(snippets, tmp_path, environment)
+    assert failure is None, failure
 
 
 def test_there_are_snippets() -> None:

@@ -27,7 +27,7 @@ if _numpy_version.startswith("1."):
     _check_pyarrow(_numpy_version)
 
 from lakebed import config, errors, random
-from lakebed.api import (
+from lakebed.api.datasets import (
     connect,
     dataset,
     delete,
@@ -49,7 +49,7 @@ from lakebed.htypes.registry import HTYPES as _HTYPES
 from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
-    from lakebed.api_copies import (
+    from lakebed.api.copies import (
         backup,
         backups,
         copy,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         unpack,
         verify_backups,
     )
-    from lakebed.api_queries import explain, sql
+    from lakebed.api.queries import explain, sql
     from lakebed.dataset.display.drawing import show
     from lakebed.exporters.core.exporting import export_to
     from lakebed.exporters.detection.export_yolo import export_yolo
@@ -177,15 +177,15 @@ _LATER = {
     "Loader": "lakebed.loaders.loader",
     "Skipped": "lakebed.transforms.output",
     "allow_links": "lakebed.links.policy",
-    "backup": "lakebed.api_copies",
-    "backups": "lakebed.api_copies",
+    "backup": "lakebed.api.copies",
+    "backups": "lakebed.api.copies",
     "compose": "lakebed.transforms.function",
     "compute": "lakebed.transforms.function",
     "concat": "lakebed.verbs.together",
     "concatenate_datasets": "lakebed.verbs.together",
-    "copy": "lakebed.api_copies",
-    "deepcopy": "lakebed.api_copies",
-    "explain": "lakebed.api_queries",
+    "copy": "lakebed.api.copies",
+    "deepcopy": "lakebed.api.copies",
+    "explain": "lakebed.api.queries",
     "export_to": "lakebed.exporters.core.exporting",
     "export_yolo": "lakebed.exporters.detection.export_yolo",
     "from_arrow": "lakebed.importers.tables.from_tables",
@@ -203,23 +203,23 @@ _LATER = {
     "ingest_huggingface": "lakebed.importers.ingest.ingest_tables",
     "ingest_kaggle": "lakebed.importers.ingest.ingest_classification",
     "ingest_yolo": "lakebed.importers.ingest.ingest_yolo",
-    "like": "lakebed.api_copies",
+    "like": "lakebed.api.copies",
     "link": "lakebed.links.link",
     "link_tiled": "lakebed.links.link",
     "load_dataset": "lakebed.importers.tables.from_files",
-    "materialize": "lakebed.api_copies",
-    "pack": "lakebed.api_copies",
+    "materialize": "lakebed.api.copies",
+    "pack": "lakebed.api.copies",
     "read": "lakebed.links.read",
     "read_csv": "lakebed.importers.tables.from_files",
     "read_json": "lakebed.importers.tables.from_files",
     "read_parquet": "lakebed.importers.tables.from_files",
-    "restore": "lakebed.api_copies",
+    "restore": "lakebed.api.copies",
     "show": "lakebed.dataset.display.drawing",
-    "sql": "lakebed.api_queries",
+    "sql": "lakebed.api.queries",
     "tiled": "lakebed.htypes.partial",
     "transform": "lakebed.transforms.function",
-    "unpack": "lakebed.api_copies",
-    "verify_backups": "lakebed.api_copies",
+    "unpack": "lakebed.api.copies",
+    "verify_backups": "lakebed.api.copies",
 }
 
 

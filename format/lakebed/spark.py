@@ -32,21 +32,6 @@ except ImportError as missing:
 
 __all__ = ["LakebedSource", "register"]
 
-_OPTIONS = {"path", "columns", "filter", "partitions"}
-
-_WIDER = {
-    pa.uint8(): pa.int16(),
-    pa.uint16(): pa.int32(),
-    pa.uint32(): pa.int64(),
-    pa.uint64(): pa.decimal128(20, 0),
-    pa.float16(): pa.float32(),
-    pa.time32("s"): pa.time64("us"),
-    pa.time32("ms"): pa.time64("us"),
-    pa.date64(): pa.date32(),
-    pa.null(): pa.string(),
-}
-"""Types that Spark lacks -> types that hold all of their values."""
-
 
 def register(spark: Any) -> None:
     """Make ``lakebed`` a format of a Spark session.
@@ -67,6 +52,8 @@ class LakebedSource(source.DataSource):  # type: ignore[misc]
     tasks apply while they read; ``partitions`` is the number of partitions (default: by size). Class labels are names,
     files are bytes, arrays are nested lists, JSON is text. Credentials come from each executor's environment.
     """
+
+    _OPTIONS = frozenset({"path", "columns", "filter", "partitions"})
 
     @classmethod
     def name(cls) -> str:
@@ -103,11 +90,11 @@ class LakebedSource(source.DataSource):  # type: ignore[misc]
 
     def _tables(self) -> tuple[Table, Table]:
         """Return the table of all tensors, and that of the columns."""
-        unknown = {str(name).lower() for name in self.options} - _OPTIONS
+        unknown = {str(name).lower() for name in self.options} - self._OPTIONS
         if unknown or "path" not in self.options:
             told = f"unknown option {min(unknown)!r}" if unknown else "no path"
             raise InvalidInputError(
-                f"format('lakebed') got {told}: its options are {', '.join(sorted(_OPTIONS))}"
+                f"format('lakebed') got {told}: its options are {', '.join(sorted(self._OPTIONS))}"
             )
         columns = self.options.get("columns")
         names = None if columns is None else [name.strip() for name in columns.split(",")]
@@ -159,17 +146,30 @@ class _Reader(source.DataSourceReader):  # type: ignore[misc]
         """Yield the rows of a partition that match."""
         kinds = to_arrow_schema(self._schema, timezone="UTC")
         for batch in Scanner(self.matching(partition.table), Shown(), kinds.names, None).to_batches():
-            # Spark counts microseconds: of nanoseconds, it gets the microsecond in which they lie.
+            # Spark counts microseconds: of nanoseconds, it gets the microsecond in which they lie. Other values that do
+            # not fit the type of a schema of the user are an error.
             arrays = [
-                batch[field.name].cast(field.type, safe=pa.types.is_nested(field.type)) for field in kinds
+                array.cast(field.type, safe=getattr(array.type, "unit", None) != "ns")
+                for field, array in ((field, batch[field.name]) for field in kinds)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=kinds)
 
 
 def _spark_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of Spark's that holds the values of an Arrow type."""
+    """Return an Arrow type that Spark has, too, and that holds all values of another one."""
     if pa.types.is_dictionary(kind):
         return _spark_type(kind.value_type)
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(_spark_type(kind.value_type))
-    return _WIDER.get(kind, kind)
+    wider = {
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.uint64(): pa.decimal128(20, 0),
+        pa.float16(): pa.float32(),
+        pa.time32("s"): pa.time64("us"),
+        pa.time32("ms"): pa.time64("us"),
+        pa.date64(): pa.date32(),
+        pa.null(): pa.string(),
+    }
+    return wider.get(kind, kind)

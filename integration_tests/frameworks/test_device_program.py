@@ -22,7 +22,7 @@ def test_the_cpu_half(tmp_path: Path) -> None:
         "-m",
         "benchmarks.device",
         "--folder",
-        tmp_path,
+        str(tmp_path),
         "--photos",
         "24",
         "--size",

@@ -81,7 +81,8 @@ def test_views_groups_and_errors(nodes: Nodes, ds: lakebed.Dataset) -> None:
     expected = ds.query("SELECT * WHERE mean(photo) > 20 ORDER BY n DESC LIMIT 9")
     assert list(found.sample_indices) == list(expected.sample_indices)
     check_same(relation_of(ds.query(AGGREGATES, engine="ray")), relation_of(ds.query(AGGREGATES)))
-    assert len(ds.query("SELECT * LIMIT 3", engine="ray")) == 3
+    for text in ("SELECT * LIMIT 3", "SELECT * LIMIT 0", "SELECT n + 1 AS x LIMIT 0"):
+        check_same(relation_of(ds.query(text, engine="ray")), relation_of(ds.query(text)))
     with pytest.raises(QueryError, match=r"DISTINCT.*Leave engine out"):
         ds.query("SELECT DISTINCT n", engine="ray")
     with pytest.raises(QueryError, match=r"^row 1: ") as caught:

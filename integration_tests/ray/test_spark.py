@@ -10,6 +10,7 @@ import pickle
 import shutil
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import lakebed
 from lakebed.errors import InvalidInputError, LakebedError, QueryError
 
 pytest.importorskip("pyspark")
+
+from pyspark.sql.types import ByteType, LongType, StructField, StructType
 
 import lakebed.spark
 
@@ -163,6 +166,13 @@ def test_filters_are_applied_by_the_tasks(path: str, told: str, partitions: str)
     found = read(path, filter=told, partitions=partitions, columns="large, vector")
     assert [int(row["large"]) - 2**63 for row in found] == expected
     assert len(read(path, columns="large", partitions=partitions)) == ROWS
+
+
+@pytest.mark.parametrize(("name", "kind"), [("large", LongType()), ("number", ByteType())])
+def test_values_that_do_not_fit_a_schema_are_an_error(path: str, name: str, kind: Any) -> None:
+    reader = lakebed.spark.LakebedSource({"path": path}).reader(StructType([StructField(name, kind)]))
+    with pytest.raises(pa.ArrowInvalid, match=r"not in range|truncated"):
+        list(chain.from_iterable(map(reader.read, reader.partitions())))
 
 
 def test_columns_and_options(path: str) -> None:

@@ -201,7 +201,10 @@ class Statements:
         number, text = self.make("number", 1), self.make("text", 1)
         few = chance.choice(["emb", "hard", "mats"])
         column = {"emb": "embedding", "hard": "v", "mats": "v"}[few]
-        reduced = f"{self.pick('sum max avg count std')}({self.pick(DATA[self.name].numbers)})"
+        of = self.pick(DATA[self.name].numbers) + chance.choice(
+            ["", f" {self.pick('+ - *')} {self.pick(DATA[self.name].numbers)}"]
+        )
+        reduced = f"{self.pick('sum max avg count std')}({of})"
         grouped = f"SELECT rid[0] AS first, count(*) AS n, {reduced} AS g, count(DISTINCT {text}) AS h {source}{where}"
         having = chance.choice(["", " HAVING count(*) > 1"]) + chance.choice(["", " ORDER BY n DESC"])
         drawn = f"{self.pick('REPLACE@FALSE REPLACE')} SEED {self.pick('1 7 123456789012')} LIMIT {self.pick('5 20')}"

@@ -453,9 +453,7 @@ def _png_header(data: Buffer) -> tuple[int, int, int, int, int, int]:
     try:
         return native.png_header(data)
     except ValueError as error:
-        raise CorruptedSampleError(
-            f"{len(data)} bytes are not a PNG file, or a damaged one: {error}"
-        ) from error
+        raise CorruptedSampleError(f"{len(data)} bytes are not a valid PNG file: {error}") from error
 
 
 def _png_facts(data: Buffer) -> FileFacts:
@@ -496,9 +494,7 @@ def _check_tiles(data: Buffer) -> None:
     raw = bytes(data)
     at = raw.find(b"\xff\x4f\xff\x51")
     if at < 0 or len(raw) < at + 40:
-        raise CorruptedSampleError(
-            f"{len(raw)} bytes are not a jpeg2000 file, or a damaged one: no SIZ segment"
-        )
+        raise CorruptedSampleError(f"{len(raw)} bytes are not a valid jpeg2000 file: no SIZ segment")
     right, bottom, _, _, width, height, left, top = struct.unpack_from(">8I", raw, at + 8)
     if not width or not height or -(-(right - left) // width) * -(-(bottom - top) // height) * 14 > len(raw):
         raise CorruptedSampleError(

@@ -142,7 +142,8 @@ class Described:
             found["chunk_compression"] = self.chunk_compression
             found.pop("sample_compression", None)
         is_array = self.storing in (Storing.ARRAY, Storing.POLYGON)
-        # The files of samples define their own dtype, unless the htype fixes one.
+        # Samples that are files, such as PNG files, take their dtype from the file; only htypes whose samples are
+        # usually arrays, such as segment_mask, need it nevertheless.
         is_told = kind in (None, *_BYTES) or (self.base not in FILE_KINDS and self.base != "generic")
         if self.dtype is not None and is_array and is_told:
             found["dtype"] = self.dtype

@@ -56,7 +56,7 @@ _CHUNK = np.dtype([("digest", "V16"), ("pieces", "<u4"), ("rows", "<u4")])
 
 
 def statistics_key(tensor: str) -> str:
-    """Storage key of the statistics of a tensor, by its key."""
+    """Return the storage key of the statistics of the tensor with this key."""
     return f"{PREFIX}{xxhash.xxh3_64_hexdigest(tensor.encode())}"
 
 

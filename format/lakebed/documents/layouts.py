@@ -186,7 +186,7 @@ class Layouts:
 
 
 def no_layouts(rows: int) -> Layouts:
-    """Return the layouts of chunks without words."""
+    """Return layouts of chunks that have no words, so that their headers must be read."""
     return Layouts(np.zeros(rows, dtype=np.uint32), NO_WORDS)
 
 

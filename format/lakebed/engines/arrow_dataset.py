@@ -177,9 +177,10 @@ class Scanner:
                 return
             for group in _groups(parts, size if is_selective else 0):
                 columns = {name: _aligned(scans.read_all(name, group)) for name in named}
-                for rows in group:
-                    for column in telling if isinstance(rows, range) else []:
-                        known.learn(column, rows)
+                for column in telling:
+                    for rows in group:
+                        if isinstance(rows, range):
+                            known.learn(column, rows)
                 mask = _computed(pa.table(columns), {"": self._condition}).column(0).combine_chunks()
                 left = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))
                 if not len(left):

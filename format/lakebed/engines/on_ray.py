@@ -111,7 +111,7 @@ def _collected(
     """
     sent: deque[_Sent] = deque()
     parts: list[Part] = []
-    while not split.is_enough(sum(len(part.rows) for part in parts)):
+    while not parts or not split.is_enough(sum(len(part.rows) for part in parts)):
         while len(sent) < most and (task := next(tasks, None)) is not None:
             sent.append(_Sent(task, do(*task)))
         if not sent:

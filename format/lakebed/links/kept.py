@@ -149,7 +149,7 @@ def forget(dataset: str) -> bool:
 
 
 def datasets() -> Iterator[tuple[str, int]]:
-    """Yield the path of each dataset with remembered links, and the number of files."""
+    """Yield the path of each dataset whose links are remembered, and the number of its linked files."""
     try:
         files = sorted((folder() / "links").glob("*.txt"))
     except OSError:

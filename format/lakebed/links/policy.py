@@ -39,8 +39,9 @@ WEB = frozenset({"http", "https"})
 _WEB_PORTS = (80, 443)
 _MAX_URL = 8192
 
-# Maximum number of links (8 bytes each) that a process remembers as its own, and maximum number of unsorted ones.
+# Maximum number of links, 8 bytes each, of which a process remembers that it has appended them itself.
 _REMEMBERED = 1 << 24
+# If more new links than this wait unsorted, the next search sorts them first.
 _UNSORTED = 64
 
 # Characters that valid links do not need and that URL parsers treat differently.

@@ -409,8 +409,8 @@ class Merger:
         """Return the class names of the result, and the map from their version's class numbers to ours."""
         ours = _class_names(self.ours.tensors[pair.ours])
         theirs = _class_names(self.theirs.tensors[pair.theirs])
-        # Keep our names, to which our numbers refer, even if their version created the tensor again and it has no names
-        # yet.
+        # Our numbers refer to our names, so keep these even if their version has none, such as after it deleted the
+        # tensor and created it again.
         return merged_names(ours, theirs) if ours or theirs else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:

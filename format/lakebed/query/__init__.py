@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
-    from lakebed.api_queries import prepare, query
+    from lakebed.api.queries import prepare, query
     from lakebed.query.language.parser import parse as parse
     from lakebed.query.values.limits import Limits as Limits
 
@@ -25,12 +25,12 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _LATER = {
     "Limits": "lakebed.query.values.limits",
     "parse": "lakebed.query.language.parser",
-    "prepare": "lakebed.api_queries",
+    "prepare": "lakebed.api.queries",
 }
 
 
 class QueryPackage(ModuleType):
-    """The package `lakebed.query`, which is also a function; see ``lakebed.api_queries.query``."""
+    """The package `lakebed.query`, which is also a function; see ``lakebed.api.queries.query``."""
 
     @overload
     @staticmethod
@@ -55,12 +55,12 @@ class QueryPackage(ModuleType):
     else:
 
         def __call__(self, *args: Any, **options: Any) -> Any:
-            """Answer a query; see ``lakebed.api_queries.query``."""
-            return import_module("lakebed.api_queries").query(*args, **options)
+            """Answer a query; see ``lakebed.api.queries.query``."""
+            return import_module("lakebed.api.queries").query(*args, **options)
 
         @property
         def __signature__(self) -> inspect.Signature:
-            return inspect.signature(import_module("lakebed.api_queries").query)
+            return inspect.signature(import_module("lakebed.api.queries").query)
 
 
 def __getattr__(name: str) -> Any:

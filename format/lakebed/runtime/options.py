@@ -69,8 +69,8 @@ def _shared(options: type) -> Iterator[Option]:
         yield Option(name, kind, default, choices, hint.__metadata__[0])
 
 
-def check_options(name: str, options: Sequence[Option], given: Mapping[str, Any]) -> None:
-    """Refuse unknown options of a format, and unknown choices.
+def checked_options(name: str, options: Sequence[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a format; one text stands for a list that has only this text.
 
     Raises
     ------
@@ -78,6 +78,7 @@ def check_options(name: str, options: Sequence[Option], given: Mapping[str, Any]
         If an option or a choice is unknown.
     """
     known = {option.name: option for option in options}
+    found = {}
     for key, value in given.items():
         if key not in known:
             near = get_close_matches(key, known, 1)
@@ -88,6 +89,8 @@ def check_options(name: str, options: Sequence[Option], given: Mapping[str, Any]
         choices = known[key].choices
         if choices and value is not None and value not in choices:
             raise InvalidInputError(f"{key} is one of {', '.join(choices)}, not {value!r}")
+        found[key] = (value,) if known[key].kind == "list" and isinstance(value, str) else value
+    return found
 
 
 def _kind(hint: Any) -> tuple[str, tuple[str, ...]]:

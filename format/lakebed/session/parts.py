@@ -426,7 +426,7 @@ def _steps(state: TensorState) -> list[int]:
     if state.sequence is not None or len(ends) == 0:
         return [0, state.length]
     wanted = ends.searchsorted(np.arange(_ROWS, state.length, _ROWS))
-    return np.unique([0, *ends[wanted], state.length]).tolist()
+    return [int(end) for end in np.unique([0, *ends[wanted], state.length])]
 
 
 def _check_fits(mine: TensorState, theirs: TensorState, name: str) -> None:

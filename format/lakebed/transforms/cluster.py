@@ -35,8 +35,8 @@ from lakebed.transforms.processes import answer, guarded, pickled_job
 from lakebed.transforms.work import Failure, Job, Outcome, Task, Worker
 
 _TOLD_SECONDS = 0.2  # seconds between reports of progress
-_MOST_DEATHS = 2  # number of processes that may die during a task before it fails as their cause
-_MOST_LOSSES = 10  # number of nodes that a task may lose before it fails
+_MOST_DEATHS = 2  # a task fails when this many processes have died while they ran it
+_MOST_LOSSES = 10  # a task fails when it has lost this many nodes
 # Seconds to wait before the task of a lost node is restarted, so that the cluster notices the loss first.
 _PAUSE_SECONDS = 0.5
 _CANCEL_SECONDS = 10.0  # seconds that cancelled tasks have to end

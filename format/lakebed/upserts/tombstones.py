@@ -114,7 +114,8 @@ class Tombstones:
 
     @property
     def _name(self) -> str | None:
-        # A branch of this dataset inherits its info; the branch must not use the side branches of the dataset.
+        # A branch inherits the info of the branch from which it was created, and thus the name of that branch's side
+        # branch: ignore a name that is not one of this branch's own.
         found: str | None = self._base.info.get(INFO_KEY)
         return found if found in self._branches else None
 

@@ -202,7 +202,7 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
 
 
 def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Return the settings of a new tensor for values, and the values, as a column of Arrow or a dataset if needed."""
+    """Return settings for a new tensor, and its values, if needed as an Arrow array or a tensor of another dataset."""
     if settings or hasattr(values, "recorded_values") or isinstance(values, np.ndarray | range):
         return settings, values
     # This is a column of a query result, of polars or of pandas.

@@ -139,7 +139,7 @@ class Listed:
         return np.concatenate([[0], np.cumsum(self.entries["samples"], dtype=np.int64)])
 
     def names(self, start: int) -> set[bytes]:
-        """Return digests and random bytes of the entries from one on."""
+        """Return the bytes of each entry from one on, by which the same entry is found in another tree."""
         return {entry.tobytes() for entry in self.entries[start:]}
 
 

@@ -28,7 +28,7 @@ _MOST_NUMBERS = 1 << 27
 _WINDOW = 512
 _BANDS = 128
 _COLUMNS = 1000
-# Largest values of floats, and of integers of 8, 16, 24 and 32 bits.
+# Full scale of floats, and of signed integers of 8, 16, 24 and 32 bits.
 _FULL = (1.0, 1 << 7, 1 << 15, 1 << 23, 1 << 31)
 
 

@@ -86,7 +86,7 @@ def _recorded(facts: dict[str, Any]) -> Window | None:
     slope, shift = _number(facts, "RescaleSlope") or 1.0, _number(facts, "RescaleIntercept") or 0.0
     if centre is None or width is None or width < 1:
         return None
-    low = (centre - 0.5 - (width - 1) / 2 - shift) / slope  # PS3.3 C.11.2.1.2.1
+    low = (centre - 0.5 - (width - 1) / 2 - shift) / slope  # DICOM PS3.3, C.11.2.1.2.1
     return low, low + max(width - 1, 1.0) / slope
 
 

@@ -307,7 +307,8 @@ def named(storage: Storage, name: str) -> SavedView:
 def remove_data(storage: Storage, entry: SavedView) -> None:
     """Remove the data of a view that is no longer in the list, and never data of other views."""
     views = read_views(storage)
-    # 3.9.52 allows an empty id, for which this folder holds all views: remove only the files of this one.
+    # 3.9.52 allows an empty id. Such a view is stored directly in the folder that holds all views: remove only its own
+    # files.
     if entry.folder == FOLDER:
         keys = [key for key, _ in storage.list(FOLDER)]
         mine = [key for key in keys if key.removeprefix(FOLDER).partition("/")[0] in _OF_DATA]

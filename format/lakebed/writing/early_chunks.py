@@ -332,7 +332,7 @@ class EarlyChunks:
             self._full += 1
             try:
                 chunk.settle()
-            except StorageError:  # naming the chunk reports the same error later
+            except StorageError:  # ordinary writing of its samples then raises the same error
                 self._leave()
         return kept
 

@@ -168,7 +168,7 @@ def test_a_key_without_a_cursor_takes_the_row_that_came_last(shop: Callable[...,
     ds = imported(path, "mem://sql-key", query=query, key=["id"]).dataset
     assert notes(ds) == {row: f"n{2000 + row}" for row in range(1000)}
     fill(shop, *((row, "new", row, None, None) for row in range(2990, 3000)))
-    report = imported(path, ds, query=query, key=["id"])
+    report = imported(path, ds, query=query, key="id")
     assert {row for row, note in notes(report.dataset).items() if note == "new"} == set(range(990, 1000))
 
 

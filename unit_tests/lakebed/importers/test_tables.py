@@ -222,7 +222,7 @@ def test_csv_without_a_first_line_of_other_encodings_and_nulls(tmp_path: Path) -
     with pytest.raises(IngestionError, match="--encoding"):
         imported("csv", tmp_path / "t.csv", names=["a", "b", "c"])
     ds = imported(
-        "csv", tmp_path / "t.csv", names=["a", "b", "c"], encoding="latin1", nulls=["NA"], labels=["b"]
+        "csv", tmp_path / "t.csv", names=["a", "b", "c"], encoding="latin1", nulls="NA", labels=["b"]
     ).dataset
     assert ds.b[0].data()["text"] == ["é"]
     assert pa.table(ds)["c"].to_pylist() == [None, 3]

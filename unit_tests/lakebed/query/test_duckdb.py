@@ -129,7 +129,7 @@ def test_nothing_chosen_is_an_empty_view(ds: lakebed.Dataset) -> None:
             pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["row_id", "row_id"]),
             "several columns 'row_id'",
         ),
-        ([1, 2], "not of list"),
+        ([1, 2], "not from list"),
     ],
 )
 def test_what_names_no_rows_is_refused(ds: lakebed.Dataset, table: object, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -183,6 +184,39 @@ def test_aggregates_are_those_of_each_group(
     assert found.all_.values() == [[row["item"] for row in some] for some in by_key.values()]
     last_three = found[[5, 1, 5]]
     assert last_three.n.tolist() == [len(list(by_key.values())[i]) for i in (5, 1, 5)]
+
+
+@pytest.mark.parametrize("lacking", ["none", "first", "second", "both"])
+@pytest.mark.parametrize("sign", ["+", "-", "*"])
+def test_two_columns_of_a_group_meet_sample_by_sample(sign: str, lacking: str) -> None:
+    """A sample that is missing in one of them is missing in the result, and shifts no other one."""
+    draw = np.random.default_rng(len(lacking))
+    keys = draw.integers(0, 5, 60).tolist()
+    first, second = draw.integers(-9, 9, (2, 60)).tolist()
+    for name, column in (("first", first), ("second", second)):
+        if lacking in (name, "both"):
+            column[::4] = [None] * 15
+            column[int(draw.integers(60))] = None
+    ds = lakebed.empty("mem://met", overwrite=True)
+    for name, column in (("key", keys), ("a", first), ("b", second)):
+        ds.create_tensor(name, dtype="int64")
+        ds[name].extend(column)
+    found = ds.query(
+        f"SELECT key[0] AS key, sum(2 * a {sign} b) AS s, count(b {sign} a) AS n, min(a {sign} b) AS low, "
+        f"sum(a {sign} count(*)) AS c GROUP BY key"
+    )
+    for key, *answers in zip(
+        *(found[name].numpy().ravel().tolist() for name in ("key", "s", "n", "low", "c")), strict=True
+    ):
+        calculate = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
+        rows = [(a, b) for k, a, b in zip(keys, first, second, strict=True) if k == key]
+        pairs = [(a, b) for a, b in rows if a is not None and b is not None]
+        assert answers == [
+            sum(calculate(2 * a, b) for a, b in pairs),
+            len(pairs),
+            min(calculate(a, b) for a, b in pairs),
+            sum(calculate(a, len(rows)) for a, _ in rows if a is not None),
+        ]
 
 
 def test_large_groups_and_windows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -139,6 +140,7 @@ def ds() -> lakebed.Dataset:
     ds.create_tensor("is_new", dtype="bool")
     ds.create_tensor("v", dtype="float32")
     ds.create_tensor("about", htype="json")
+    ds.create_tensor("mixed", htype="json")
     rng = np.random.default_rng(5)
     for start in range(0, ROWS, 20):
         some = range(start, start + 20)
@@ -153,6 +155,7 @@ def ds() -> lakebed.Dataset:
                 "is_new": [bool(rng.integers(2)) for _ in some],
                 "v": rng.normal(size=(20, 3)).astype(np.float32),
                 "about": [{"of": "ab"[i % 2], "n": i} for i in some],
+                "mixed": [{"x": i if i < 20 else f"{i}", "y": [None, i / 2, [i]][i // 20]} for i in some],
             }
         )
         ds.commit()
@@ -192,6 +195,11 @@ TAKEN = [
     "SELECT * WHERE is_new LIMIT 4 OFFSET 2",
     "SELECT TOP 3 label, upper(kind) AS k",
     "SELECT * ORDER BY small LIMIT 20 PERCENT",
+    "SELECT sum(n) + 1 AS s, CASE WHEN sum(n) > 0 THEN true ELSE false END AS x GROUP BY true",
+    "SELECT sum(n) + 1 AS s GROUP BY label, 1",
+    "SELECT sum(n * 1) AS whole, sum(n * 1.0) AS real, count(n > 0) AS c GROUP BY label",
+    "SELECT n + 1 AS next, count(*) AS c GROUP BY n + 1",
+    "SELECT mixed['x'] AS x, mixed['y'] AS y",
     "SELECT 1 + 1 AS two, shape(v) AS s, about['n'] AS number WHERE f IS NOT NULL",
 ]
 
@@ -229,6 +237,14 @@ REFUSED = {
     "SELECT label, count(*) AS c GROUP BY label LIMIT 2": "LIMIT of the rows before GROUP BY",
     "SELECT label, count(*) AS c GROUP BY label ORDER BY n": "all values of 'n' in a group",
     "SELECT kind, count(*) AS c GROUP BY kind, label ORDER BY kind DESC": "ORDER BY of rows before",
+    "SELECT n + 1.0 AS x GROUP BY n + 1": "all values of 'n'",
+    "SELECT n > 3 AS x GROUP BY n > 3": "all values of 'n'",  # NULL > 3 is false, and a group leaves nulls out
+    "SELECT n IS NULL AS x GROUP BY n IS NULL": "all values of 'n'",
+    "SELECT kind || 'x' AS x GROUP BY kind || 'x'": "all values of 'kind'",
+    "SELECT count(kind || 'x') AS x GROUP BY kind": "anything but a column",
+    "SELECT kind AS n, count(*) AS c GROUP BY kind ORDER BY n": "all values of 'n'",
+    "SELECT sum(n) AS n GROUP BY label HAVING n > 0": "all values of 'n'",
+    "SELECT label, count(*) AS c GROUP BY label ORDER BY sum(n)": "ORDER BY of rows before",
     "SELECT about['of'] AS of GROUP BY about['of']": "all values of 'about'",
     "SELECT DISTINCT kind": "DISTINCT",
     "SELECT * WHERE n > (SELECT avg(n) AS m GROUP BY true)": "another query",
@@ -265,6 +281,8 @@ def test_results_of_queries_are_refused(ds: lakebed.Dataset) -> None:
 
 def test_functions_of_the_program_go_to_the_tasks(ds: lakebed.Dataset) -> None:
     lakebed.query.register("thrice", lambda x: x * 3)
+    lock = threading.Lock()
+    lakebed.query.register("unsendable", lambda x: x if lock else None)  # the query does not call it
     try:
         text = "SELECT thrice(small) AS y WHERE thrice(small) > 99"
         expected = at_once(text, ds)
@@ -276,10 +294,27 @@ def test_functions_of_the_program_go_to_the_tasks(ds: lakebed.Dataset) -> None:
         y = expected.whole("y")
     finally:
         forget("thrice")
+        forget("unsendable")
     job = replace(job, functions=pickle.loads(functions))
     found = split.merged([job.answer(*run) for run in runs])
     forget("thrice")
     assert [value.tolist() for value in rows(found.whole("y"))] == [value.tolist() for value in rows(y)]
+
+
+def test_averages_of_integers_are_exact(ds: lakebed.Dataset) -> None:
+    """Averages of tasks, weighted by their numbers of values, would round: 49 times 1 / 49 is not 1."""
+    ints = lakebed.empty("mem://averages", overwrite=True)
+    ints.create_tensor("n", dtype="int64")
+    ints.n.extend([1] + [0] * 97 + [48])
+    text = "SELECT avg(n) AS a GROUP BY true HAVING avg(n) = 49.0 / 99"
+    ints.flush()
+    (found,) = rows(in_tasks(text, 99, ints).whole("a"))
+    assert found == 49 / 99
+    split = Split(
+        text, parse(text), Queried(ints, lakebed.Dataset).sources(), (), Watch(Limits()), Ways(), ""
+    )
+    (found,) = rows(split.merged([split.job().answer(0, 49), split.job().answer(49, 99)]).whole("a"))
+    assert found == 49 / 99
 
 
 def test_large_rows_make_more_runs(ds: lakebed.Dataset) -> None:

@@ -368,7 +368,7 @@ def test_a_publish_writes_what_changed() -> None:
     before = named(storage)
     ds.x[50] = np.zeros(10, np.int64)
     ds.flush()
-    assert len(named(storage) - before) <= 30
+    assert len(named(storage) - before) <= 35  # ids are drawn, and with them where pages end
     large = [key for key in named(storage) - before if storage.get(key)[:8] == pages.PAGE]
     assert 1 <= len(large) <= 3
 

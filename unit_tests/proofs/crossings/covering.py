@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -70,16 +69,21 @@ class Space:
         """Return rows that have all possible pairs, and these pairs."""
         rng = random.Random(seed)
         missing = dict.fromkeys(rng.sample(found := list(self.pairs()), len(found)))
-        partners: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
+        # A bit for each level of each factor, and what it has not met, as such bits.
+        levels = [(name, level) for name, levels in self.factors.items() for level in levels]
+        bits = {one: 1 << number for number, one in enumerate(levels)}
+        partners = dict.fromkeys(levels, 0)
         for one, other in missing:
-            partners[one].add(other)
-            partners[other].add(one)
+            partners[one] |= bits[other]
+            partners[other] |= bits[one]
         rows: list[Row] = []
         covered: set[Pair] = set()
 
         def order(part: Row, name: str) -> list[str]:
+            there = sum(map(bits.__getitem__, part.items()))
+
             def gain(level: str) -> tuple[int, float]:
-                found = len(part.items() & partners[name, level])
+                found = (there & partners[name, level]).bit_count()
                 return found, 0 if level in self.dear else rng.random()
 
             return sorted(self.factors[name], key=gain, reverse=True)
@@ -95,8 +99,8 @@ class Space:
                 covered |= new
             for one, other in new & missing.keys():
                 del missing[one, other]
-                partners[one].remove(other)
-                partners[other].remove(one)
+                partners[one] ^= bits[other]
+                partners[other] ^= bits[one]
         return rows, covered
 
     def cover_levels(self, seed: int) -> list[Row]:

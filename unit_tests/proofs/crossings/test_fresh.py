@@ -1,11 +1,9 @@
-"""Programs of crossings in interpreters of their own, which have imported nothing before."""
+"""Programs of crossings in interpreters of their own, which have imported nothing of lakebed before."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from unit_tests import effort
 from unit_tests.effort import EFFORT
+from unit_tests.forks import Forks
 from unit_tests.proofs.crossings.covering import Row
 from unit_tests.proofs.crossings.program import SPACE, script
 
@@ -39,26 +38,27 @@ def programs() -> list[tuple[Row, int]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[Forks]:
+    """A process that has imported what `import lakebed` always does, and forks."""
+    options = ("-W", "error", "-W", "ignore:The tensors differ in length")
+    with Forks("import numpy.random, pyarrow", *options) as forks:
+        yield forks
+
+
 @pytest.mark.parametrize("part", range((PROGRAMS + CHUNK - 1) // CHUNK))
 def test_programs_run_in_fresh_interpreters(
-    part: int, tmp_path: Path, record_property: Callable[[str, object], None]
+    part: int, tmp_path: Path, interpreter: Forks, record_property: Callable[[str, object], None]
 ) -> None:
     chosen = programs()[part * CHUNK :][:CHUNK]
     record_property(
         "proof", f"{len(chosen)} programs of crossings in fresh interpreters, from seed {chosen[0][1]} on"
     )
+    environment = {"TMPDIR": str(tmp_path)}
     failures = []
     for row, seed in chosen:
         text = script(row, seed)
-        ended = subprocess.run(
-            [sys.executable, "-W", "error", "-W", "ignore:The tensors differ in length", "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=effort.PATIENCE,
-            check=False,
-            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        if ended.returncode:
-            failures.append(f"{text}\n\nexit status {ended.returncode}\n{ended.stderr}")
+        failure = interpreter.run(f"assert 'lakebed' not in sys.modules\n{text}", tmp_path, environment)
+        if failure is not None:
+            failures.append(f"{text}\n\n{failure}")
     assert not failures, f"{len(failures)} of {len(chosen)} programs:\n\n" + "\n\n".join(failures[:3])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import lakebed
+from lakebed.errors import ModuleNotInstalledException
 
 ROOT = Path(lakebed.__file__).parent
 TABLE = Path(__file__).with_name("constants.txt")
@@ -80,7 +81,10 @@ def in_code() -> set[Key]:
         targets = [_assigned(statement) for statement in tree.body]
         names = [name for name in targets if name is not None and name.isupper()]
         if names:
-            module = importlib.import_module(module_of(file))
+            try:
+                module = importlib.import_module(module_of(file))
+            except ModuleNotInstalledException:  # a framework that another environment has
+                continue
             kinds = (int, float) if file == "config.py" else _Number
             found |= {(file, name) for name in names if isinstance(getattr(module, name, None), kinds)}
     return found

@@ -2,13 +2,13 @@
 
     layout     array NAME                                beside it
     array      shape (rows, ...)                         -
-    ragged     the values of each row, flat              NAME.shape: shape of each, if they have several axes
+    ragged     the values of each row, flat              NAME.shape: shape of each row, if rows have several axes
     text       UTF-8                                     -
     json       JSON                                      -
     file       the bytes of each file, as it is stored   -
 
     nulls      NAME.null: True where a row is null; only for tensors with nulls
-    sequences  NAME holds the items of all rows; NAME.rows, of rows + 1, the first item of each row
+    sequences  NAME holds the items of all rows; NAME.rows, shape (rows + 1,), the start of each row, and the end
 
 No name of a tensor has a dot. Polygons are sequences of their points.
 """

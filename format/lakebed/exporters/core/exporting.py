@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.api import load
+from lakebed.api.datasets import load
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import ExportError
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, splits_of
 from lakebed.exporters.core.registry import exporter_of
 from lakebed.exporters.core.target import Target
-from lakebed.runtime.options import check_options, options_of
+from lakebed.runtime.options import checked_options, options_of
 from lakebed.runtime.plugins import Format
 from lakebed.runtime.printable import printable
 from lakebed.runtime.progress import rows_bar
@@ -165,7 +165,7 @@ def export_to(
     """
     started = perf_counter()
     exporter = exporter_of(format)
-    check_options(exporter.name, options_of(exporter.plan), options)
+    options = checked_options(exporter.name, options_of(exporter.plan), options)
     ds = src if isinstance(src, Dataset) else load(src, read_only=True, creds=src_creds)
     plan = exporter.plan(ds, **options)
     if single_file:

@@ -214,8 +214,8 @@ def _generic(ds: lakebed.Dataset, given: Mapping[str, str | None]) -> _Group:
     counted = [found[key] for key in ("bbox", "category_id", "keypoints", "caption") if key in found]
     if not counted:
         raise ExportError(
-            "COCO needs objects: the dataset has no tensor of htype bbox, class_label or keypoints_coco, and captions "
-            "are not named (captions=..., --captions)"
+            "COCO needs objects: the dataset has no tensor of htype bbox, class_label or keypoints_coco; if it has "
+            "captions, name their tensor (captions=..., --captions)"
         )
     categories, ids = _categories(ds, label)
     name = "captions" if list(found) == ["caption"] else "instances"

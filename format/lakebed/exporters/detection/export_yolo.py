@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from lakebed.api import load
+from lakebed.api.datasets import load
 from lakebed.dataset.dataset import Dataset
 from lakebed.exporters.core.exporting import export_to
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from lakebed.api import empty, exists, load
+from lakebed.api.datasets import empty, exists, load
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import (
@@ -34,7 +34,7 @@ from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import Splits, chosen, splits_of
 from lakebed.importers.core.upserting import upserted
 from lakebed.importers.folders.pictures import LOSSLESS, Pictures
-from lakebed.runtime.options import check_options, options_of
+from lakebed.runtime.options import checked_options, options_of
 from lakebed.runtime.plugins import Format
 from lakebed.transforms.function import transform
 from lakebed.transforms.report import TransformReport
@@ -153,7 +153,7 @@ def import_from(
     importer = named or recognised(source)[0]
     if lossless:
         options.setdefault("compression", LOSSLESS)
-    check_options(importer.name, options_of(importer.plan), options)
+    options = checked_options(importer.name, options_of(importer.plan), options)
     wanted = chosen(split)
     how = _How(
         append,

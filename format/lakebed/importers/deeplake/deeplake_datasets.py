@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lakebed.api import load
-from lakebed.api_copies import deepcopy
+from lakebed.api.copies import deepcopy
+from lakebed.api.datasets import load
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays.arrays import Block
 from lakebed.importers.core.packages import foreign

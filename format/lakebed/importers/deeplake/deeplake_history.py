@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.api import empty, exists, load
+from lakebed.api.datasets import empty, exists, load
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import DatasetExistsError, InvalidInputError, TagExistsError
 from lakebed.importers.arrays.stored import size_of

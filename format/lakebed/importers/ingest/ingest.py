@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lakebed import random
-from lakebed.api import empty
+from lakebed.api.datasets import empty
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError, InvalidInputError
 from lakebed.importers.core.importing import import_plan

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lakebed.api import empty
+from lakebed.api.datasets import empty
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import (
     ExternalCommandError,

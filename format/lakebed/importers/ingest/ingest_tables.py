@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakebed.api import empty
+from lakebed.api.datasets import empty
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError, InvalidPandasDataframeError
 from lakebed.importers.core.importing import import_from

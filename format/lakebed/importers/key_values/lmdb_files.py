@@ -249,7 +249,8 @@ def _opened(path: str) -> _Environment:
     import lmdb
 
     size = os.stat(path).st_size  # noqa: PTH116 - addresses are strings here
-    with suppress(ImportError, ValueError, OSError):  # raise the memory limit, because the mapped file counts
+    # The file is mapped into memory as a whole, which counts towards the limit of this process: extend the limit.
+    with suppress(ImportError, ValueError, OSError):
         import resource
 
         most, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -67,7 +67,7 @@ def _tagged(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         return found, at
     if tag == 6:
         return _records(data, at, count)
-    raise ValueError(f"the tag {tag} is not known")
+    raise ValueError(f"a value has the unknown tag {tag}")
 
 
 # Tag of a value inside a record -> tag of the same value elsewhere: nothing, text, integer, double, boolean.
@@ -100,7 +100,7 @@ def _records(data: bytes, at: int, count: int) -> tuple[list[dict[str, Any]], in
         for key in keys:
             tag = struct.unpack_from("<B", data, at)[0]
             if tag not in _IN_RECORDS:
-                raise ValueError(f"the tag {tag} is not known")
+                raise ValueError(f"a value has the unknown tag {tag}")
             row[key], at = _scalar(_IN_RECORDS[tag], data, at + 1)
         found.append(row)
     return found, at

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakebed.api import exists, load
+from lakebed.api.datasets import exists, load
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError
 from lakebed.importers.core.importing import import_from

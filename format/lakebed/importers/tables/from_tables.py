@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
-from lakebed.api import empty
+from lakebed.api.datasets import empty
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import IngestionError, InvalidPandasDataframeError, LakebedError
 from lakebed.importers.core.columns import ColumnOptions

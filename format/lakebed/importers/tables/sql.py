@@ -254,7 +254,7 @@ def _literal(value: str, kind: pa.DataType) -> str:
             ) from None
     if _NO_LITERAL.search(value):
         raise IngestionError(
-            f"the cursor cannot begin with {value!r}, which has quotes, backslashes or control characters"
+            f"the value of the cursor, {value!r}, must not hold single quotes, backslashes or control characters"
         )
     return f"'{value}'"
 

@@ -311,7 +311,7 @@ def _planned(seen: _Look, told: Told, planning: Planning, *, objects: bool) -> _
 
 
 def _planned_column(name: str, seen: _Seen, planning: Planning, told: FeatureTold | None) -> _Column:
-    """Plan the tensor of a feature, or, without a description, of a list of features; return its column."""
+    """Plan the tensor of a feature, or of a list of features if `told` is None; return its column."""
     called, info = planning.named(name, "feature")
     kind = seen.kind
     if len(seen.kinds) > 1:

@@ -31,7 +31,7 @@ from lakebed.query.language import syntax
 from lakebed.query.language.errors import query_error
 from lakebed.query.relations.bound import COUNT_ALL, Apply, Bound, Input, RowNumber, Value
 from lakebed.query.relations.relation import Grouped, Projected, Relation, Stored, stacked
-from lakebed.query.values.columns import Column, Numbers, Rows, concatenated, take
+from lakebed.query.values.columns import Column, Numbers, Ragged, Rows, concatenated, take
 from lakebed.query.values.info import NUMBER, Given, Info
 from lakebed.query.values.keys import codes, groups, joined
 from lakebed.query.values.limits import Limits, Watch, ticking
@@ -54,7 +54,7 @@ MERGED = {
     "ALL": "ALL",
     "ALL_STRICT": "ALL_STRICT",
 }
-"""Aggregates of groups -> reductions of their partial results; averages are weighted by the number of values."""
+"""Aggregates of groups -> reductions of their partial results; those of averages are totals and numbers of values."""
 
 _PLACED = ("BM25_SIMILARITY", "RRF", "ROW_NUMBER", "RANDOM", "DATA", "NOW", "TODAY")
 """Functions whose results depend on other rows or on the moment, so that tasks would disagree."""
@@ -63,6 +63,9 @@ _KEY, _AGGREGATE, _VALUES, _ROWS = " key {}", " aggregate {}", " values {}", " r
 """Names of columns in the answers of tasks; no tensor has a name that begins with a space."""
 
 _ARITHMETIC = syntax.Name | syntax.Literal | syntax.Parameter | syntax.Binary | syntax.Unary
+
+_NUMERIC = frozenset("+-*/%")
+"""Operators whose result is missing where the column is, so that a key is the same in all rows of a group."""
 
 Column_ = tuple[Column, Info]
 
@@ -98,7 +101,7 @@ class Job:
     order, best
         Keys of ORDER BY and the number of rows that are kept, None for all.
     functions
-        Functions that the program has registered.
+        Functions of the program that the query calls.
     """
 
     text: str
@@ -157,10 +160,11 @@ class Job:
         base, columns = found.base, dict[str, Column]()
         for number, name in enumerate(found.names):
             node = found.outputs[name]
-            columns[name] = execution.context.column(base, node)
             if isinstance(node, Apply) and MERGED.get(node.name) == "AVG":
                 count = Apply("COUNT", _count_values, node.operands, NUMBER, node.at)
                 columns[_VALUES.format(number)] = execution.context.column(base, count)
+                node = Apply("SUM", _total, node.operands, NUMBER, node.at)
+            columns[name] = execution.context.column(base, node)
         if self.keys is not None and self.keys.body.items:  # type: ignore[union-attr]
             firsts = base.base.select(base.members[base.ends[:-1]])
             keys = self._execution(firsts, watch).run(self.keys)
@@ -174,6 +178,15 @@ def _no_versions(_: Table, first: str, second: str) -> NoReturn:
 
 def _count_values(given: Given) -> Column:
     return reduced("COUNT", given.columns[0])
+
+
+def _total(given: Given) -> Column:
+    column = given.columns[0]
+    if isinstance(column, Numbers):
+        column = Numbers(column.values.astype(np.float64), column.missing)
+    elif isinstance(column, Ragged):
+        column = Ragged(column.flat.astype(np.float64), column.shapes, column.missing)
+    return reduced("SUM", column)
 
 
 def _numbered(name: str, of: Sequence[object]) -> list[str]:
@@ -231,6 +244,7 @@ class Split:
         self.best = None if limit.count is None or limit.percent else limit.count + limit.offset
         self.is_grouped = bool(body.group) or any(counts_rows(item.expression) for item in body.items)
         self._aggregates: list[syntax.Call] = []
+        self._keys: syntax.Query | None = None
         if self.is_grouped:
             self._plan_groups(body)
         else:
@@ -287,18 +301,18 @@ class Split:
         if self.best is not None and not self._order:
             limit = syntax.Limit(syntax.Literal(self.best, body.at), False, None, body.at)
         asked = replace(body, items=(*body.items, *named), top=None)
-        self._asked, self._keys = syntax.Query(asked, limit=limit, at=self._query.at), None
+        self._asked = syntax.Query(asked, limit=limit, at=self._query.at)
 
     def _plan_groups(self, body: syntax.Select) -> None:
         order = self._query.order
         self._is_late = orders_groups(body, self._query, self._source)
         if not self._is_late and (self.best is not None or self._limit.percent or self._limit.offset):
             self._refuse("LIMIT of the rows before GROUP BY: sort by a column of the result", body.at)
-        # In groups, x['key'] is an item of the group, not of its rows.
-        is_part = [
-            any(isinstance(part, syntax.Subscript) for part in syntax.parts(key)) for key in body.group
+        # Other expressions have another meaning in groups: x['key'] is an item of the group, not of its rows.
+        bare = [
+            _bare(key) if isinstance(key, syntax.Name) or _operators(key) <= _NUMERIC else None
+            for key in body.group
         ]
-        bare = [None if odd else _bare(key) for key, odd in zip(body.group, is_part, strict=True)]
 
         def own(node: object) -> object:
             """Return the column of an answer that stands for a key or an aggregate."""
@@ -317,14 +331,23 @@ class Split:
         )
         self._having = _changed(body.having, own)
         changed = [replace(key, expression=_changed(key.expression, own)) for key in order]
-        known = {item.alias for item in self._outputs}
+        self._aliases = {
+            item.alias: item.expression
+            for item in self._outputs
+            if item.alias and item.expression is not None and not self._source.names.find(None, item.alias)
+        }
         self._check_left([item.expression for item in self._outputs], ())
-        self._check_left([self._having, *(key.expression for key in changed)], known)
+        self._check_left([self._having, *(key.expression for key in changed)], self._aliases)
         self._order = tuple(changed)
         places = [key.expression.column for key in changed if isinstance(key.expression, syntax.Name)]
         if not self._is_late and order:
-            is_total = set(places) >= set(_numbered(_KEY, body.group))
-            if len(places) < len(order) or (order[-1].is_descending and not is_total):
+            keyed = set(_numbered(_KEY, body.group))
+            is_total = set(places) >= keyed
+            if (
+                len(places) < len(order)
+                or not keyed.issuperset(places)
+                or (order[-1].is_descending and not is_total)
+            ):
                 self._refuse("ORDER BY of rows before GROUP BY: sort by a column of the result", body.at)
         items = [*self._aggregates, syntax.Call("COUNT", (), False, True, body.at)]
         aliases = [*_numbered(_AGGREGATE, self._aggregates), _ROWS]
@@ -337,11 +360,9 @@ class Split:
 
     def _aggregate(self, node: syntax.Call) -> str:
         """Return the column of an aggregate."""
-        parts = list(syntax.parts(node.arguments))
-        names = {part.column for part in parts if isinstance(part, syntax.Name)}
         if node.is_distinct or len(node.arguments) != 1:
             self._refuse(f"{node.name.upper()} of distinct values or along an axis", node.at)
-        if len(names) != 1 or not all(isinstance(part, _ARITHMETIC) for part in parts):
+        if not _operators(node.arguments).isdisjoint(("?", "||")):
             self._refuse(f"{node.name.upper()} of anything but a column and arithmetic with it", node.at)
         known = [_bare(other) for other in self._aggregates]
         if _bare(node) not in known:
@@ -359,6 +380,8 @@ class Split:
         order = () if self.is_grouped else self._order
         ways = Ways(is_exact=True, space=self._ways.space)  # an index would rank all rows, for each task
         limits = replace(self._watch.limits, seconds=self._watch.left)
+        parts = syntax.parts((self._body, self._query.order))
+        called = {part.name.upper() for part in parts if isinstance(part, syntax.Call)}
         return Job(
             self._text,
             self._table(),
@@ -369,7 +392,7 @@ class Split:
             self._parameters,
             limits,
             ways,
-            dict(ADDED),
+            {name: function for name, function in ADDED.items() if name in called},
         )
 
     def _table(self) -> Table:
@@ -462,7 +485,7 @@ class Split:
 
         def binder(of: From) -> Any:
             bound = self._real.binder(of, {}, is_grouped=True)
-            bound.aliases = {item.alias: item.expression for item in self._outputs}
+            bound.aliases = dict(self._aliases)
             return bound
 
         if self._having is not None:
@@ -485,12 +508,21 @@ def _changed(node: Any, found: Callable[[object], object]) -> Any:
     return replace(node, **{part.name: _changed(getattr(node, part.name), found) for part in fields(node)})
 
 
+def _operators(node: Any) -> frozenset[str]:
+    """Return the operators of arithmetic with one column; ``?`` for any other expression."""
+    parts = list(syntax.parts(node))
+    names = {part.column for part in parts if isinstance(part, syntax.Name)}
+    if len(names) != 1 or not all(isinstance(part, _ARITHMETIC) for part in parts):
+        return frozenset("?")
+    return frozenset(part.operator for part in parts if isinstance(part, syntax.Binary | syntax.Unary))
+
+
 def _bare(node: Any) -> Any:
     """Return an expression without positions in the text and names of tables, to compare it with another one."""
     if isinstance(node, tuple):
         return tuple(map(_bare, node))
     if not is_dataclass(node) or isinstance(node, type):
-        return node
+        return type(node), node  # 1, 1.0 and true are equal
     return type(node), *(_bare(getattr(node, f.name)) for f in fields(node) if f.name not in ("at", "table"))
 
 
@@ -524,12 +556,10 @@ def _merge(
     column = columns[_AGGREGATE.format(number)]
     if how != "AVG":
         return reduced(how, stacked(take(column, members), np.diff(ends)))
-    counts = weights_of(columns[_VALUES.format(number)])[members]
-    totals = weights_of(column)[members] * counts
-    values, sizes = (np.add.reduceat(each, ends[:-1]) for each in (totals, counts))
-    dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = (values / sizes).astype(dtype)
+    counts = columns[_VALUES.format(number)]
+    with np.errstate(all="ignore"):
+        totals, sizes = (np.add.reduceat(weights_of(each)[members], ends[:-1]) for each in (column, counts))
+        means = totals / sizes
     return Numbers(means, sizes == 0 if (sizes == 0).any() else None)
 
 

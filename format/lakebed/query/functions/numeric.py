@@ -32,7 +32,7 @@ from lakebed.query.values.columns import (
     truth,
     without_value,
 )
-from lakebed.query.values.elementwise import arithmetic, compare, mapped, on_numbers, wide
+from lakebed.query.values.elementwise import arithmetic, compare, is_group, mapped, on_numbers, wide
 from lakebed.query.values.exact import joint
 from lakebed.query.values.info import FLAG, NUMBER, Given, Info, merged
 from lakebed.query.values.reductions import by_size, count_different, items_of, reduced
@@ -179,12 +179,10 @@ def _null_if(given: Given) -> Column:
 def _count(given: Given) -> Column:
     """Count the values of a sample, or the samples of a group that are not missing."""
     column = given.columns[0]
+    if isinstance(column, Objects) and (given.infos[0].is_group or any(map(is_group, column.items))):
+        return by_row(given.count, _present, [column], "COUNT")
     if given.infos[0].is_group:
-        return (
-            by_row(given.count, _present, [column], "COUNT")
-            if isinstance(column, Objects)
-            else items_of(column)
-        )
+        return items_of(column)
     if isinstance(column, Texts):
         return Numbers(bits(column.array.is_valid()).astype(np.int64))
     return reduced("COUNT", column) if isinstance(column, Numbers | Ragged) else items_of(column)

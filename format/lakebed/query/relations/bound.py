@@ -150,7 +150,7 @@ def parts(node: Bound) -> Iterator[Bound]:
 
 
 def inputs(node: Bound) -> dict[str, None]:
-    """Return the names of the columns that an expression reads, even if it reads only their shapes, in order."""
+    """Return the names of the columns whose values, shapes or facts an expression reads, in order of first use."""
     if isinstance(node, Input | Shape | Facts):
         return {node.name: None}
     return {name: None for part in parts(node) for name in inputs(part)}

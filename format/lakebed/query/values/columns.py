@@ -280,7 +280,13 @@ def concatenated(parts: Sequence[Column]) -> Column:
     if len(arrays) == len(parts) and len({part.shapes.shape[1] for part in arrays}) == 1:
         flat = _concatenated_arrays([part.flat for part in arrays])
         return Ragged(flat, np.concatenate([part.shapes for part in arrays]), _joined_masks(arrays))
-    return collect([value for part in parts for value in rows(part)])
+    values = [value for part in parts for value in rows(part)]
+    if any(value is not None and not isinstance(value, np.ndarray | np.generic) for value in values):
+        # JSON values: numbers are those of Python beside texts and lists.
+        values = [
+            value.item() if isinstance(value, np.ndarray) and not value.ndim else value for value in values
+        ]
+    return collect(values)
 
 
 def _concatenated_arrays(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:

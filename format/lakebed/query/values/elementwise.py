@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -297,10 +298,27 @@ def _on_documents(operation: Operation, left: Any, right: Any) -> Any:
             )
         return [operation(_number(a), _number(b)) for a, b in zip(left, right, strict=True)]
     if is_group(left):
-        return [operation(_number(item), _number(right)) for item in left]
+        pairs = zip(left, _of_members(right, left), strict=True)
+        return [operation(_number(item), _number(other)) for item, other in pairs]
     if is_group(right):
-        return [operation(_number(left), _number(item)) for item in right]
+        pairs = zip(_of_members(left, right), right, strict=True)
+        return [operation(_number(other), _number(item)) for other, item in pairs]
     return operation(_number(left), _number(right))
+
+
+def _of_members(value: Any, group: list[NDArray[Any]]) -> Iterable[Any]:
+    """Return the operand of each sample of a group: an array with one more axis than the samples has one for each.
+
+    Raises
+    ------
+    QueryError
+        If the array has neither one item nor as many as the group.
+    """
+    if np.ndim(value) <= max(sample.ndim for sample in group):
+        return itertools.repeat(value, len(group))
+    if len(value) not in (1, len(group)):
+        raise QueryError(f"groups of {len(group)} and {len(value)} samples cannot be combined", kind="shape")
+    return value if len(value) == len(group) else itertools.repeat(value[0], len(group))
 
 
 def is_group(value: Any) -> bool:

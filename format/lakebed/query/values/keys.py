@@ -123,7 +123,10 @@ def joined(parts: Sequence[Codes]) -> Codes:
 
 
 def groups(keys: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of all groups, ordered by the first row of each, and the start of each group."""
+    """Return the rows sorted by group, and the start of each group, followed by the end.
+
+    Groups are in the order of their first rows.
+    """
     numbers, firsts = equals.numbered(keys, _SEED, tick)
     return equals.gathered(numbers, len(firsts), tick)
 

@@ -54,7 +54,7 @@ class Watch:
         return deadline(self.left, self.limits.seconds)
 
     def tick(self) -> None:
-        """Check the clock."""
+        """Raise the error of the time limit if the query has run for too long."""
         if self._end is not None and time.monotonic() > self._end:
             raise QueryError(f"the query ran for more than {self.limits.seconds:g} seconds", kind="limit")
 
@@ -88,14 +88,14 @@ def ticking(tick: Callable[[], None]) -> Iterator[None]:
 
 
 def tick() -> None:
-    """Check the clock of the running query, if there is one."""
+    """Call the function that :func:`ticking` set, if any; it raises an error if the query has run for too long."""
     found = _TICK.get()
     if found is not None:
         found()
 
 
 def stretches(count: int, size: int = _STRETCH_ROWS) -> Iterator[range]:
-    """Yield consecutive ranges of at most `size` rows, and check the clock before each."""
+    """Yield consecutive ranges of at most `size` rows, and check the time limit before each."""
     for start in range(0, count, size):
         tick()
         yield range(start, min(count, start + size))

@@ -4,7 +4,7 @@ import {
   Arrays, Constant, Items, Nd, Num, asNd, byRow, collect, either, filled, flags, flagsOf, isDocument, isWhole, isWide, kindOf, room, rowError, rowsOf, scalars, truth, unwrapped, withoutValue, wholes, type Column, type Dtype, type Mask, type Val,
 } from "./columns";
 import { NeedsView, QueryError } from "./errors";
-import { arithmetic, compare, compareTexts, equal, extreme, listed, logical, mapped } from "./numbers";
+import { arithmetic, compare, compareTexts, equal, extreme, isGroup, listed, logical, mapped } from "./numbers";
 import { arrayOf, itemsOf, reduced, sumOf } from "./reductions";
 
 /** Properties of a column that are known before it is read. */
@@ -107,8 +107,8 @@ const isThere = (value: Val): boolean => value !== null && !(value instanceof Nd
 
 define("COUNT", 1, 1, (given) => {
   const [column] = given.columns as [Column];
-  if (given.infos[0]!.isGroup) {
-    if (!(column instanceof Items)) return itemsOf(column);
+  if (given.infos[0]!.isGroup && !(column instanceof Items)) return itemsOf(column);
+  if (column instanceof Items && (given.infos[0]!.isGroup || column.items.some(isGroup))) {
     return wholes(column.items.map((value) => (Array.isArray(value) ? value.filter(isThere).length : 0)));
   }
   if (column instanceof Items && column.isText) return wholes(column.items.map((item) => (item === null ? 0 : 1)));

@@ -295,10 +295,19 @@ export function elementwise(left: Column, right: Column, operation: Operation): 
 function onDocuments(left: Val, right: Val, operation: Operation): Val {
   if (left === null || right === null) return null;
   const one = (a: Val, b: Val): Val => onRow(numeric(a, operation.name), numeric(b, operation.name), operation);
-  if (!isGroup(left)) return isGroup(right) ? right.map((item) => one(left, item)) : one(left, right);
-  if (!isGroup(right)) return left.map((item) => one(item, right));
+  if (!isGroup(left)) return isGroup(right) ? right.map((item, i) => one(ofMember(left, right, i), item)) : one(left, right);
+  if (!isGroup(right)) return left.map((item, i) => one(item, ofMember(right, left, i)));
   if (left.length !== right.length) throw rowError(`groups of ${left.length} and ${right.length} samples`, "shape");
   return left.map((item, i) => one(item, right[i]!));
+}
+
+/** The operand of a sample of a group: an array with one more axis than the samples has one for each. */
+function ofMember(value: Val, group: readonly Nd[], i: number): Val {
+  if (!(value instanceof Nd) || value.shape.length <= Math.max(...group.map((item) => item.shape.length))) return value;
+  const [count, ...shape] = value.shape as [number, ...number[]];
+  if (count !== 1 && count !== group.length) throw rowError(`groups of ${group.length} and ${count} samples`, "shape");
+  const [size, at] = [product(shape), count === 1 ? 0 : i];
+  return new Nd(value.dtype, shape, value.data.slice(at * size, (at + 1) * size) as Data);
 }
 
 /** Two values of one row, broadcast; comparisons of shapes that do not fit are false. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakebed.api import check_options, load, opened, place_of
+from lakebed.api.datasets import check_options, load, opened, place_of
 from lakebed.dataset.dataset import Dataset
 from lakebed.history.timestamps import posix_seconds
 from lakebed.session.places import Path, whole

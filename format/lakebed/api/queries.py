@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakebed.api import check_options, load
+from lakebed.api.datasets import check_options, load
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.prepared import Prepared
 from lakebed.dataset.queries import Queried, answered, settings
