@@ -316,10 +316,11 @@ class PageTree:
         damaged
             Leave out the pages of lists that cannot be read, instead of raising the error.
         """
+        left_out = (CorruptError,) if damaged else ()
         for number, entry in enumerate(self.root.entries):
             key = key_of(entry)
             if number < self.lists and key not in known:
-                with suppress(CorruptError if damaged else ()):
+                with suppress(*left_out):
                     known.update(map(key_of, self.store.list(entry).entries))
             known.add(key)
 
