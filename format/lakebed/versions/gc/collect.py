@@ -104,7 +104,9 @@ class Collector:
         self._number = 0
         # Heads that this writer made since the last commit; no other branch uses files in the folders of these heads.
         self._line: dict[str, int] = {}
-        self._pages: dict[str, int] = {}  # pages that were written with these heads, with the number of the head
+        self._pages: dict[
+            str, int
+        ] = {}  # pages that were written with these heads, with the number of the head
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
