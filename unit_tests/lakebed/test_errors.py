@@ -6,8 +6,6 @@ import builtins
 import pickle
 import re
 
-import pytest
-
 from lakebed import errors
 from lakebed.errors import LakebedError
 
