@@ -37,7 +37,7 @@ from lakebed.versions.chunk_table import folder_of, split_chunk
 from lakebed.versions.gc.mark import VIEWS_KEY, LiveChunks, mark_outside, versions_of_views
 from lakebed.versions.manifests import manifest_key
 from lakebed.versions.opening import TREE_KEY, lease_version, open_version
-from lakebed.versions.paged import PagedTable
+from lakebed.versions.paged import PagedTable, readable
 from lakebed.versions.refs import REFS_KEY, read_refs
 from lakebed.versions.state import Snapshot
 
@@ -283,14 +283,15 @@ class _Survey:
             return None
         for state in snapshot.tensors.values():
             if isinstance(state.table, PagedTable):
-                state.table.tree.keys(self._pages)
+                state.table.tree.keys(self._pages, damaged=True)
         if snapshot.origin is not None and _is_head(self._tree, version):
             self._trusted.append(version)
         return tuple(self._chunks(snapshot))
 
     def _chunks(self, snapshot: Snapshot) -> Iterator[str]:
-        for state in snapshot.tensors.values():
-            table, places = state.table, state.table.places
+        tables = [table for s in snapshot.tensors.values() for table in readable(s.table, self._damaged)]
+        for table in tables:
+            places = table.places
             rows = np.arange(len(table)) if snapshot.version_id == FIRST else np.flatnonzero(places.own)
             sums = recorded_sums(places)
             for row in rows.tolist():

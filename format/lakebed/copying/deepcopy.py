@@ -27,11 +27,11 @@ from lakebed.session.copy_journal import FOLDER, Journal, Origin
 from lakebed.storage.base import Data, Stat, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 from lakebed.versions.add_digests import add_digests, renew_digests
-from lakebed.versions.chunk_table import INDEX, folder_of
+from lakebed.versions.chunk_table import INDEX, ChunkTable, folder_of
 from lakebed.versions.locks.marker import released_file
 from lakebed.versions.manifests import digests_of
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
-from lakebed.versions.paged import PagedTable, table_of_stub
+from lakebed.versions.paged import PagedTable, readable, table_of_stub
 from lakebed.versions.publish import chunk_set
 from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
@@ -200,7 +200,9 @@ def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> 
         if snapshot.origin is not None:
             trusted.add(snapshot.version_id)
         _add_pages(snapshot, chosen, pages)
-        for key, size, values in _chunks(snapshot, measured, named):
+        tables = [s.table for key, s in snapshot.tensors.items() if chosen.has(f"{key}/")]
+        parts = [part for table in tables for part in readable(table, damaged)]
+        for key, size, values in _chunks(parts, measured, named):
             if chosen.has(key):
                 if size or key not in sums:
                     sums[key] = (size, values)
@@ -220,7 +222,7 @@ def _add_pages(snapshot: Snapshot, chosen: _Choice, pages: set[str]) -> None:
     """Add the keys of the pages of the chosen tensors whose chunks nothing else names."""
     for key, state in snapshot.tensors.items():
         if isinstance(state.table, PagedTable) and state.table.index.is_stub and chosen.has(f"{key}/"):
-            state.table.tree.keys(pages)
+            state.table.tree.keys(pages, damaged=True)
 
 
 def own_objects(source: Storage) -> dict[str, Stat]:
@@ -277,10 +279,11 @@ class _Seen:
         return found
 
 
-def _chunks(snapshot: Snapshot, measured: _Seen, named: _Seen) -> Iterator[tuple[str, int, Sequence[int]]]:
-    """Yield key, size and checksums of the new chunks of a version; size 0 if it was not recorded."""
-    for state in snapshot.tensors.values():
-        table = state.table
+def _chunks(
+    tables: Iterable[ChunkTable], measured: _Seen, named: _Seen
+) -> Iterator[tuple[str, int, Sequence[int]]]:
+    """Yield key, size and checksums of the new chunks of some tables; size 0 if it was not recorded."""
+    for table in tables:
         places = table.places
         sums = recorded_sums(places)
         for number, folder in enumerate(places.folders):

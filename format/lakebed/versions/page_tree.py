@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import limits
 from lakebed.documents.indexes import pages
-from lakebed.documents.indexes.pages import Entries, key_of
+from lakebed.documents.indexes.pages import ENTRY, Entries, key_of
 from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import Storage, is_cache, traits_of
@@ -235,6 +236,11 @@ class PageTree:
         """Return the entries of at least the pages with rows ``first`` to ``end``, and the first row of each page.
 
         The needed lists are read in parallel.
+
+        Raises
+        ------
+        LimitError
+            If the entries take more memory than this process allows: a list may be named many times.
         """
         rows = self.root.rows
         low = int(np.searchsorted(rows[1:], first, side="right"))
@@ -242,6 +248,8 @@ class PageTree:
         lists = max(0, min(self.lists - low, len(chosen)))
         steps = [partial(self.store.list, entry) for entry in chosen[:lists]]
         found = [listed.entries for listed in together(self.store.storage, steps)]
+        nbytes = ENTRY.itemsize * (sum(map(len, found)) + len(chosen) - lists)
+        limits.check("MAX_ENCODER_BYTES", nbytes, "chunks_index: names of pages")
         entries = np.concatenate([*found, chosen[lists:]])
         return entries, rows[low] + Listed(entries).rows
 
@@ -300,12 +308,20 @@ class PageTree:
                     yield row, sample, entry, error
                 row, sample = row + int(entry["rows"]), sample + int(entry["samples"])
 
-    def keys(self, known: set[str]) -> None:
-        """Add the keys of all pages and lists to ``known``; lists whose keys it contains already are not read again."""
+    def keys(self, known: set[str], *, damaged: bool = False) -> None:
+        """Add the keys of all pages and lists to ``known``; lists whose keys it contains already are not read again.
+
+        Parameters
+        ----------
+        damaged
+            Leave out the pages of lists that cannot be read, instead of raising the error.
+        """
+        left_out = (CorruptError,) if damaged else ()
         for number, entry in enumerate(self.root.entries):
             key = key_of(entry)
             if number < self.lists and key not in known:
-                known.update(map(key_of, self.store.list(entry).entries))
+                with suppress(*left_out):
+                    known.update(map(key_of, self.store.list(entry).entries))
             known.add(key)
 
     def without(self, others: Sequence[PageTree]) -> list[np.void]:

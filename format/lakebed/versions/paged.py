@@ -15,7 +15,7 @@ from lakebed.documents.indexes.chunk_ids import ChunkIds
 from lakebed.documents.indexes.pages import PagedIndex
 from lakebed.documents.layouts import Words, joined
 from lakebed.documents.manifest import ChunkPlaces
-from lakebed.errors import KeyNotFound
+from lakebed.errors import CorruptError, KeyNotFound
 from lakebed.storage.base import Storage
 from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, NewChunk, empty_table, folder_of
 from lakebed.versions.page_tree import PageStore, PageTree
@@ -361,6 +361,25 @@ def _joined(tables: Sequence[ChunkTable]) -> ArrayTable:
         layouts if len(layouts.words) else None,
     )
     return ArrayTable(ids, places)
+
+
+def readable(table: ChunkTable, damaged: dict[str, str]) -> list[ChunkTable]:
+    """Return a table as one; if it has a stub and damaged pages, return the other pages.
+
+    The keys and errors of damaged pages are added to ``damaged``. All chunks of the other pages count as the version's
+    own. Damaged pages of a table without a stub can be repaired, so reading its places raises an error.
+    """
+    if not isinstance(table, PagedTable) or not table.index.is_stub:
+        return [table]
+    with suppress(CorruptError):
+        return [table.whole()]
+    runs, end = [], 0
+    for row, _, entry, error in table.tree.damaged():
+        damaged[pages.key_of(entry)] = str(error)
+        runs.append((end, row))
+        end = row + int(entry["rows"])
+    runs = [(first, last) for first, last in (*runs, (end, table.tree.rows)) if first < last]
+    return [*(page.owned() for page, _, _ in table.tree.tables(runs)), table.tail]
 
 
 def opened(storage: Storage, version_id: str, found: Mapping[str, PagedIndex]) -> dict[str, PagedTable]:

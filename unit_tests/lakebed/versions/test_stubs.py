@@ -15,7 +15,7 @@ from lakebed.cli import main
 from lakebed.documents.indexes import pages
 from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import DatasetCorruptError, FormatError, LimitError
+from lakebed.errors import ChecksumError, DatasetCorruptError, FormatError, LimitError
 from lakebed.maintenance.repair import repair
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
@@ -218,6 +218,15 @@ def test_a_table_that_memory_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> Non
         table(ds).whole()  # type: ignore[attr-defined]
 
 
+def test_names_of_pages_that_memory_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = new_memory()
+    tree = table(numbers(storage, MOST + 5)).tree  # type: ignore[attr-defined]
+    assert tree.lists
+    monkeypatch.setattr("lakebed.limits.MAX_ENCODER_BYTES", pages.ENTRY.itemsize * (len(tree.entries()) - 1))
+    with pytest.raises(LimitError, match="names of pages"):
+        tree.entries()
+
+
 @pytest.mark.parametrize("what", ["page", "list"])
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_lost_page_is_reported_with_its_rows(what: str, committed: bool) -> None:
@@ -242,6 +251,34 @@ def test_a_lost_page_is_reported_with_its_rows(what: str, committed: bool) -> No
     for reader in (storage, without_manifests(storage)):
         seen = open_on(reader, read_only=True)
         assert [seen.x[n].numpy()[0] for n in left] == left
+
+
+@pytest.mark.parametrize("what", ["page", "list"])
+def test_what_a_lost_page_leaves_is_backed_up_and_copied(what: str, tmp_path: Path) -> None:
+    storage = new_memory()
+    ds = create_on(storage)
+    ds.create_tensor("x", dtype="int64", max_chunk_size=100, **PLAIN)
+    ds.create_tensor("y", dtype="int64", **PLAIN)
+    ds.extend({"x": rows(0, 60), "y": np.arange(60)})
+    ds.commit()
+    ds.close()
+    tree = table(ds).tree  # type: ignore[attr-defined]
+    at = tree.lists - 1
+    entry = tree.root.entries[at] if what == "list" else tree.entries()[-1]
+    first = int(tree.root.entries["rows"][:at].sum()) if what == "list" else 60 - int(entry["rows"])
+    storage.delete(pages.key_of(entry))
+    left = [n for n in range(60) if not first <= n < first + int(entry["rows"])]
+    with pytest.raises(ChecksumError, match="a part of the chunk index, is missing"):
+        lakebed.deepcopy(storage.url, tmp_path / "whole")
+    with pytest.raises(ChecksumError, match="a part of the chunk index, is missing"):
+        lakebed.backup(storage.url, tmp_path / "repository")
+    lakebed.backup(storage.url, tmp_path / "repository", keep_damaged=True)
+    lakebed.restore(tmp_path / "repository", tmp_path / "restored")
+    seen = lakebed.load(tmp_path / "restored", read_only=True)
+    assert [seen.x[n].numpy()[0] for n in left] == left
+    assert lakebed.deepcopy(storage.url, tmp_path / "y", tensors=["y"]).y.numpy().ravel().tolist() == [
+        *range(60)
+    ]
 
 
 def test_repair_loses_no_row_of_a_head_whose_documents_are_gone() -> None:
