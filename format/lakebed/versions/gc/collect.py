@@ -332,8 +332,8 @@ class Collector:
         self._gone.add(head.id)
         for key, first, last in head.chunks:
             # Keep the chunk if another head that has it is still being read.
-            others = (r for r in self._read if r is not head and first <= r.number <= last)
-            reader = next(others, None)
+            holders = (r for r in self._read if r is not head and first <= r.number <= last)
+            reader = next(holders, None)
             if reader is None:
                 self._chunks.append(key)
             else:
