@@ -79,12 +79,12 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
 
 @dataclass(slots=True)
 class _Head:
-    """A head that was replaced; obsolete chunks carry the number of the first head that had them."""
+    """A head that was replaced; obsolete chunks carry the numbers of the first and the last head that had them."""
 
     id: str
     number: int
     time: float
-    chunks: list[tuple[str, int]] = field(default_factory=list)
+    chunks: list[tuple[str, int, int]] = field(default_factory=list)
     files: tuple[str, ...] = ()
     """The head's metadata files, if listing them would take a request."""
 
@@ -210,9 +210,10 @@ class Collector:
         self._tombstones = Tombstones.of(tree)
         is_gone = self._tombstones.lists(old.version_id)
         if is_gone:
-            chunks = self._dropped(old, new)
+            last = self._number - 1
+            chunks = [(key, first, last) for key, first in self._dropped(old, new)]
             files = () if self._knows_readers else _files_of(old)
-            self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks, files))
+            self._heads.append(_Head(old.version_id, last, clock.now(), chunks, files))
         if len(new) > 1 or not is_gone:
             self._pages = {}
             self._line = {}  # these chunks now belong to a commit
@@ -290,15 +291,9 @@ class Collector:
     def _remove_heads(self, tree: VersionTree) -> None:
         from lakebed.storage.files.orphan_files import remove
 
-        again, self._read = self._read, []
-        while again:
-            head = again.pop()
-            try:
-                if not self._end(head):
-                    self._read.append(head)
-            except LakebedError:
-                self._read += [head, *again]
-                raise
+        for head in list(self._read):
+            if self._end(head):
+                self._read.remove(head)
         tombstones = self._tombstones
         while self._heads and self._is_due(self._heads[0], len(self._heads) - 1):
             head = self._heads[0]
@@ -335,13 +330,14 @@ class Collector:
             ]
             self._delete(held, *others, manifest_key(head.id))
         self._gone.add(head.id)
-        for key, first in head.chunks:
-            # Keep the chunk if a head in between is still being read, because that head has it, too.
-            reader = next((r for r in self._read if first <= r.number <= head.number), None)
+        for key, first, last in head.chunks:
+            # Keep the chunk if another head that has it is still being read.
+            holders = (r for r in self._read if r is not head and first <= r.number <= last)
+            reader = next(holders, None)
             if reader is None:
                 self._chunks.append(key)
             else:
-                reader.chunks.append((key, first))
+                reader.chunks.append((key, first, last))
         return True
 
     def _end_by_time(self, head: _Head) -> None:
@@ -350,7 +346,7 @@ class Collector:
         keys = [folder + name for name in head.files]
         if not keys:
             keys = [key for key, _ in self._storage.list(folder) if split_chunk(head.id, key) is None]
-        keys += [lock_key(head.id), manifest_key(head.id), *(key for key, _ in head.chunks)]
+        keys += [lock_key(head.id), manifest_key(head.id), *(key for key, _, _ in head.chunks)]
         self._gone.add(head.id)
         self._chunks += dict.fromkeys(keys)
 

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -555,3 +556,33 @@ def test_datasets_of_3_9_52_lose_nothing(golden: Path) -> None:
     for path in found:
         report = collect(LocalStorage(path), grace=0, dry_run=True)
         assert report.removed == [], path.name
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+def test_readers_of_several_old_heads_share_chunks(
+    order: tuple[int, int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk of several heads that are read stays until the last reader is gone, in whatever order they go."""
+    monkeypatch.setattr(config, "GRACE_SECONDS", 0)
+    monkeypatch.setattr(collect_module, "_EVERY", 1)
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor(
+        "n", dtype="int64", max_chunk_size=100, create_id_tensor=False, create_shape_tensor=False
+    )
+    ds.n.extend(np.zeros((4, 10), np.int64))
+    readers: dict[int, lakebed.Dataset] = {}
+
+    def put(row: int) -> None:
+        ds.n[row] = np.ones(10, np.int64)
+        ds.flush()
+
+    for row in range(1, 4):
+        put(row)
+        readers[row - 1] = lakebed.load(tmp_path / "ds", read_only=True)
+    put(0)
+    put(0)
+    for number in order:
+        assert readers.pop(number).n[0].numpy()[0] == 0
+        put(0)
+        put(0)
+    assert lakebed.verify(tmp_path / "ds").is_sound
