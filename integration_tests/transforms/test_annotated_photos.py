@@ -67,7 +67,7 @@ def annotated(number: int, sample_out: Any, bucket: str, creds_key: str, flag: s
     )
 
 
-@pytest.mark.parametrize("scheduler", ["threaded", "processed"])
+@pytest.mark.parametrize("scheduler", ["threaded", pytest.param("processed", marks=pytest.mark.soak)])
 def test_linked_photos_with_objects(
     store: Server, bucket: str, scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

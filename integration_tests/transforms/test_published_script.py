@@ -95,7 +95,7 @@ def coco_2_deeplake(
                        "masks": masks})  # fmt: skip
 
 
-@pytest.mark.parametrize("scheduler", ["threaded", "processed"])
+@pytest.mark.parametrize("scheduler", [pytest.param("threaded", marks=pytest.mark.soak), "processed"])
 def test_the_script_makes_what_coco_says(
     store: Server, coco_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str
 ) -> None:

@@ -111,15 +111,16 @@ STORED = ("head", "head lines", "query command", "loader epochs")
 VIEWS = ("renamed", "sorted", "selected")
 NARROW = ("int8", "int16", "int32", "int64", "uint32", "float32")
 
+# Those that rule each other out come first, so that few parts of rows turn out to be dead ends.
 FACTORS = {
     "kind": tuple(KINDS),
     "way in": WAYS_IN,
-    "way out": OUTS,
-    "missing": ("none", "null", "first null", "empty"),
-    "shape": ("scalar", "vector", "matrix", "ragged"),
     "hands": ("-", *TRANSFORMS, *MAPS),
-    "given": ("same", "plain", *NARROW),
     "meets": ("declared", "grown", "committed", "branch", "new"),
+    "shape": ("scalar", "vector", "matrix", "ragged"),
+    "missing": ("none", "null", "first null", "empty"),
+    "way out": OUTS,
+    "given": ("same", "plain", *NARROW),
     "scheduler": ("-", "serial", "threaded", "processed"),
     "place": ("mem", "folder"),
     "between": (
