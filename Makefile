@@ -162,8 +162,17 @@ registry: ## what a pull request to Airbyte's repository adds, into dist/registr
 .PHONY: release-check
 release-check: .venv/.dev wheels workflows recipe registry docs test-image ## all of a release that can run here; says what cannot
 	@$(PYTEST) -q unit_tests/test_release.py unit_tests/test_setup.py unit_tests/destination_deeplake/test_metadata.py
+	missed=()
+	for version in 3.11 3.12 3.13 3.14; do
+		compgen -G "dist/lakebed-*-cp$${version/./}-*.whl" >/dev/null || missed+=("wheels for Python $$version: none were built")
+	done
 	if host=$$(scripts/docker.sh find); then
-		DOCKER_HOST=$$host $(RELEASE)/bin/syft -q scan docker:$(IMAGE) -o cyclonedx-json=dist/image.cdx.json
+		export DOCKER_HOST=$$host
+		$(RELEASE)/bin/syft -q scan docker:$(IMAGE) -o cyclonedx-json=dist/image.cdx.json
+		docker image inspect "$$(sed -n 's/^ARG BASE_IMAGE=//p' Dockerfile)" >/dev/null 2>&1 ||
+			missed+=("the image on Airbyte's base: no registry gave it, so the base was made of this machine's Python")
+	else
+		missed+=("the image: no Docker engine is here")
 	fi
 	cat <<-END
 		Not checked here:
@@ -172,6 +181,7 @@ release-check: .venv/.dev wheels workflows recipe registry docs test-image ## al
 		* known vulnerabilities: no scanner has its list without a network
 		* Windows: there are no wheels yet
 	END
+	for line in $${missed[@]+"$${missed[@]}"}; do echo "* $$line"; done
 
 .PHONY: viewer
 viewer: ## the viewer's page, from viewer/web into its dist; needs node

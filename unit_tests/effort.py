@@ -40,8 +40,10 @@ class Effort:
     """Times that files of one dataset are damaged."""
     programs: int
     """Everyday programs."""
+    covering: float
+    """Share of the programs of crossings that cover all pairs, the first ones: 0.6 of them cover nine pairs of ten."""
     crossings: int
-    """Programs of crossings that are drawn, beside those that cover all pairs."""
+    """Programs of crossings that are drawn, beside those."""
     fresh_programs: int
     """The same in interpreters of their own; the first 45 have every level of every factor."""
     machine_runs: int
@@ -82,7 +84,8 @@ QUICK = Effort(
     fuzz_seconds=0.5,
     flipped_bytes=3,
     dataset_mutations=1,
-    programs=120,
+    programs=60,
+    covering=0.25,
     crossings=30,
     fresh_programs=20,
     machine_runs=5,
@@ -92,14 +95,14 @@ QUICK = Effort(
     transform_faults=1,
     flaky_runs=1,
     interrupted_lines=1,
-    kills=10,
+    kills=8,
     sync_kills=6,
     store_kills=3,
     store_faults=3,
     store_operations=8,
     cache_seconds=2,
-    race_seconds=4,
-    power_cuts=15,
+    race_seconds=1,
+    power_cuts=7,
 )
 STANDARD = Effort(
     examples=0.25,
@@ -107,7 +110,8 @@ STANDARD = Effort(
     fuzz_seconds=2,
     flipped_bytes=4,
     dataset_mutations=1,
-    programs=100,
+    programs=60,
+    covering=0.6,
     crossings=30,
     fresh_programs=45,
     machine_runs=9,
@@ -117,14 +121,14 @@ STANDARD = Effort(
     transform_faults=2,
     flaky_runs=2,
     interrupted_lines=1,
-    kills=12,
+    kills=8,
     sync_kills=6,
-    store_kills=4,
+    store_kills=3,
     store_faults=6,
-    store_operations=15,
+    store_operations=10,
     cache_seconds=1,
-    race_seconds=1.5,
-    power_cuts=10,
+    race_seconds=1,
+    power_cuts=7,
 )
 SOAK = Effort(
     examples=20,
@@ -133,6 +137,7 @@ SOAK = Effort(
     flipped_bytes=1_000,
     dataset_mutations=20_000,
     programs=50_000,
+    covering=1,
     crossings=100_000,
     fresh_programs=5_000,
     machine_runs=2_000,

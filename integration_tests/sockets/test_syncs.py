@@ -101,7 +101,7 @@ def answers(outcome: Outcome) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["stream", "global"])
 @pytest.mark.parametrize("catalog", [CATALOG, KEYED], ids=["append", "dedup"])
-@settings(max_examples=examples(14), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), suppress_health_check=list(HealthCheck))
 @given(
     sockets=st.integers(1, 4),
     form=st.sampled_from(FORMATS),
@@ -163,7 +163,7 @@ def test_what_came_whole_before_a_source_died_is_kept_and_only_its_states_go_out
     form: str, torn: bool
 ) -> None:
     sent = messages(40, 3)
-    for place in random.Random(3).sample(range(len(sent) - 1), max(4, round(20 * EFFORT.examples))):
+    for place in random.Random(3).sample(range(len(sent) - 1), max(3, round(12 * EFFORT.examples))):
         carrier = Carrier(form, 3, Behaviour(ends_before=place, torn=torn), place)
         script = carrier.script(sent)
         with tempfile.TemporaryDirectory() as folder:

@@ -106,7 +106,7 @@ def _read_on(
 def test_tokens_of_two_seconds(
     moto: Server, front: TokenFront, record_property: Callable[[str, str], None]
 ) -> None:
-    _read_on(moto, front, 2.0, 4.5, record_property)
+    _read_on(moto, front, 2.0, 3.0, record_property)
 
 
 @pytest.mark.soak

@@ -20,17 +20,18 @@ def book(moto: Server) -> Iterator[Counting]:
         yield found
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fifty commits of five tensors."""
-    ds = lakebed.empty(tmp_path / "d")
+    place = tmp_path_factory.mktemp("packed") / "d"
+    ds = lakebed.empty(place)
     for name in "abcde":
         ds.create_tensor(name, dtype="int64")
     for row in range(50):
         ds.append({name: np.arange(1000) + row for name in "abcde"})
         ds.commit(f"row {row}")
     ds.close()
-    return tmp_path / "d"
+    return place
 
 
 def test_two_requests_open_it(moto: Server, book: Counting, folder: Path) -> None:

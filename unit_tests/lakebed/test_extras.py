@@ -36,6 +36,18 @@ def test_every_extra_that_is_named_exists() -> None:
     assert {extra for *_, extra in registry._FILE_CODECS.values() if extra is not None} <= set(EXTRAS)
 
 
+def test_the_front_pages_need_no_package_but_those_that_are_required(tmp_path: Path) -> None:
+    """A user types what follows `pip install lakebed`: nothing in it may need another package."""
+    optional = ["pandas", "polars", "duckdb", "torch", "starlette", "uvicorn", "usearch", "av", "yaml"]
+    for page in ("README.md", "format/README.md"):
+        snippets = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+        assert snippets
+        blocked = f"import sys; sys.modules.update(dict.fromkeys({optional}))\n"
+        command = [sys.executable, "-c", blocked + "\n".join(snippets)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{page}: {done.stderr}"
+
+
 def test_the_extra_that_is_named_brings_what_is_missing() -> None:
     """Installing it ends the error."""
     missing = {"dcm": "pydicom", "nii.gz": "nibabel", "mp4": "av", "wav": "av", "las": "laspy"}

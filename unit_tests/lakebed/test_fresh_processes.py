@@ -1,11 +1,13 @@
-"""What a thread may be the first to import works in an interpreter that has imported nothing before."""
+"""What a thread may be the first to import works in an interpreter that has imported nothing but NumPy before."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from unit_tests.forks import Forks
 
 # Columns of datasets in memory, as in a bucket, are loaded by threads, several at once.
 PROGRAMS = {
@@ -57,10 +59,15 @@ assert len(ds) == 40
 }
 
 
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[Forks]:
+    """A process that has imported of other packages what `import lakebed` itself does, and forks."""
+    with Forks("import numpy") as forks:
+        yield forks
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_threads_may_be_the_first(name: str) -> None:
+def test_threads_may_be_the_first(name: str, interpreter: Forks, tmp_path: Path) -> None:
     code = "import lakebed\nimport numpy as np\n" + PROGRAMS[name]
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
+    failure = interpreter.run(code, tmp_path, {})
+    assert failure is None, failure

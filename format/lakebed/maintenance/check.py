@@ -41,7 +41,9 @@ _IDS = "chunks_index/unsharded"
 # Tolerated difference of times in seconds, because 3.9.52 rounds times when it rewrites the history.
 _ROUNDING = 2e-6
 
-UNUSED = "not part of the history; `lakebed gc` removes what no version refers to"
+UNUSED = (
+    "not part of the history: commits leave them for readers, and `lakebed gc` removes them after an hour"
+)
 """Message about folders of versions outside of the history."""
 
 T = TypeVar("T")

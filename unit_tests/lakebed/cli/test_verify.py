@@ -201,6 +201,16 @@ def test_dangling_versions_are_noted(path: Path) -> None:
     assert "lakebed gc" in notes["versions/" + "cd" * 20]
 
 
+def test_folders_that_commits_leave_are_one_line(tmp_path: Path) -> None:
+    """The note says where they come from; an ordinary commit is not taken for damage."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("x", dtype="int64")
+    for count in ("1 folder is", "2 folders are"):
+        ds.x.append(1)
+        ds.commit()
+        assert f"note: {count} not part of the history: commits leave them" in run(tmp_path / "ds").output
+
+
 def test_no_dataset_is_an_error(tmp_path: Path) -> None:
     """As for every other command."""
     result = run(tmp_path)

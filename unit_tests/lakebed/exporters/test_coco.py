@@ -114,7 +114,7 @@ def test_any_dataset_with_boxes_goes_out(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     ds = lakebed.empty("mem://")
     ds.create_tensor("x", dtype="int64")
-    with pytest.raises(ExportError, match="pictures"):
+    with pytest.raises(ExportError, match="images"):
         lakebed.export_to("coco", ds, tmp_path / "out")
     ds.create_tensor("photo", htype="image", sample_compression="png")
     with pytest.raises(ExportError, match="objects"):

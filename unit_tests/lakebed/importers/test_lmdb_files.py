@@ -21,6 +21,7 @@ from lakebed.importers.core.source import Source
 from lakebed.importers.key_values import key_scans, lmdb_files
 from lakebed.importers.key_values.key_values import datum_of
 from lakebed.storage.url import open_storage, parse
+from unit_tests.effort import IS_SOAK
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
 from unit_tests.lakebed.importers.sources import imported
 from unit_tests.lakebed.importers.test_tfrecord import varint
@@ -388,8 +389,9 @@ def test_entries_before_a_damaged_page_come_in(tmp_path: Path, at: int, data: by
     assert 0 < report.written < 60
     assert report.written + report.skipped == 60
     assert "damaged" in report.problems[0].reason
-    with pytest.raises(IngestionError, match="damaged"):
-        load(path, strict=True)
+    if at == 10 or IS_SOAK:  # each crash costs several processes
+        with pytest.raises(IngestionError, match="damaged"):
+            load(path, strict=True)
 
 
 def test_a_file_without_its_end(tmp_path: Path) -> None:
@@ -425,8 +427,8 @@ def hostile(root: Path) -> None:
 
 
 def test_damage(tmp_path: Path) -> None:
-    check_hostile("lmdb", hostile, tmp_path, 2)
-    check_hostile("lmdb", hostile, tmp_path, 2, mutations=(flip, truncate), seed=2)
+    check_hostile("lmdb", hostile, tmp_path, 1)
+    check_hostile("lmdb", hostile, tmp_path, 1, mutations=(flip, truncate), seed=2)
 
 
 @pytest.mark.soak

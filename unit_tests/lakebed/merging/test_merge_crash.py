@@ -13,6 +13,7 @@ from lakebed.errors import StorageError
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
 from lakebed.versions.refs import read_refs
+from unit_tests.effort import IS_SOAK
 from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on, visible
 
 
@@ -77,7 +78,7 @@ def test_a_crash_at_any_change_leaves_both_branches_as_before_or_merged(*, commi
         seen = branches(storage)
         assert seen in (old, new), f"after {faulty.changed[-3:]}"
         states.append(seen == new)
-        if number % 3 == 0 or states[-2:] == [False, True]:
+        if number % (1 if IS_SOAK else 5) == 0 or states[-2:] == [False, True]:
             goes_on(storage, merged=seen == new)
     assert len(states) > 8
     assert states == sorted(states)

@@ -16,6 +16,7 @@ import pytest
 import lakebed
 from lakebed.errors import QueryError
 from lakebed.query.values import exact
+from unit_tests.effort import IS_SOAK
 
 TIMES = {
     "s": pa.timestamp("s"),
@@ -130,7 +131,8 @@ STATEMENTS: dict[str, str] = {
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_equal_values_meet_whatever_holds_them(statement: str) -> None:
     text = STATEMENTS[statement]
-    for left, right in PAIRS:
+    # Each pair meets in every third statement; in a soak in all of them.
+    for left, right in PAIRS if IS_SOAK else PAIRS[list(STATEMENTS).index(statement) % 3 :: 3]:
         if statement == "between" and left != right and left in LABELS and "names" not in (left, right):
             continue  # classes of two lists have no order
         asked = text.format(A=f'"mem://meet-{left}" AS a', B=f'"mem://meet-{right}" AS b')
@@ -155,7 +157,8 @@ def test_columns_have_the_order_of_python(sign: str) -> None:
     told: Callable[[Any, Any], Any] = {
         "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
     }[sign]  # fmt: skip
-    for left, right in [*itertools.product(NUMBERS, NUMBERS), *itertools.product(TIMES, TIMES)]:
+    pairs = [*itertools.product(NUMBERS, NUMBERS), *itertools.product(TIMES, TIMES)]
+    for left, right in pairs if IS_SOAK else pairs[("<", "<=", ">", ">=", "=", "!=").index(sign) % 2 :: 2]:
         found = lakebed.query(
             f'SELECT a.id AS i, b.id AS j FROM "mem://meet-{left}" AS a CROSS JOIN "mem://meet-{right}" AS b '
             f"WHERE a.v {sign} b.v"

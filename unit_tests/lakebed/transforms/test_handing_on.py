@@ -67,8 +67,18 @@ def whole(sample: Any, out: Any) -> None:
     out.append(sample)
 
 
-@pytest.mark.parametrize("function", [singly, as_dictionary, whole])
-@pytest.mark.parametrize(("scheduler", "workers"), [("serial", 0), ("threaded", 2), ("processed", 2)])
+@pytest.mark.parametrize(
+    ("function", "scheduler", "workers"),
+    [
+        *((function, "serial", 0) for function in (singly, as_dictionary, whole)),
+        *((function, "threaded", 2) for function in (singly, as_dictionary, whole)),
+        *(
+            pytest.param(function, "processed", 2, marks=pytest.mark.soak)
+            for function in (singly, as_dictionary)
+        ),
+        (whole, "processed", 2),
+    ],
+)
 def test_every_kind_of_sample_is_handed_on(
     source: lakebed.Dataset, tmp_path: Path, function: Any, scheduler: str, workers: int
 ) -> None:

@@ -51,6 +51,12 @@ def anywhere(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"progressbar": False, **WORKERS[request.param]}
 
 
+@pytest.fixture(params=["serial", "threads", pytest.param("processes", marks=pytest.mark.soak)])
+def nearby(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The same where other tests see what is special about processes."""
+    return {"progressbar": False, **WORKERS[request.param]}
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Make datasets with tensors ``a`` (whatever comes first) and ``b`` (text)."""
@@ -84,9 +90,9 @@ def test_one_row_an_item_in_order(make: Make, workers: dict[str, Any], count: in
     assert (report.items, report.rows, report.skipped) == (count, count, 0)
 
 
-def test_many_rows_an_item_and_none(make: Make, anywhere: dict[str, Any]) -> None:
+def test_many_rows_an_item_and_none(make: Make, nearby: dict[str, Any]) -> None:
     ds = make()
-    functions.copies().eval([2, 0, 3, 1, 0], ds, **anywhere)
+    functions.copies().eval([2, 0, 3, 1, 0], ds, **nearby)
     assert rows(ds) == [(n, f"{n}.{i}") for n in (2, 0, 3, 1, 0) for i in range(n)]
 
 
@@ -164,8 +170,8 @@ def test_inputs_of_every_kind(make: Make, anywhere: dict[str, Any], kind: str) -
         "indexed": Indexed(),
     }[kind]
     ds = make()
-    if "scheduler" in anywhere and kind in ("tuple", "range", "set", "iterator"):
-        pytest.skip("goes to processes as a list does")
+    if "scheduler" in anywhere and kind not in ("arrow", "indexed"):
+        pytest.skip("other tests send lists and arrays to processes, and these go as they do")
     functions.pair().eval(data, ds, **anywhere)
     assert rows(ds) == [(i, f"item {i}") for i in range(4)]
 
@@ -215,7 +221,8 @@ def filled(ds: lakebed.Dataset, count: int = 6) -> lakebed.Dataset:
 
 def test_rows_of_a_dataset_and_of_views(make: Make, anywhere: dict[str, Any]) -> None:
     source = filled(make())
-    for view, expected in ((source, range(6)), (source[1:4], range(1, 4)), (source[[0, 5]], (0, 5))):
+    views = ((source, range(6)), (source[1:4], range(1, 4)), (source[[0, 5]], (0, 5)))
+    for view, expected in views[2:] if "scheduler" in anywhere else views:
         ds = make()
         functions.plus_one().eval(view, ds, **anywhere)
         assert rows(ds) == [(i + 1, str(i)) for i in expected]
@@ -246,10 +253,10 @@ def test_tensors_of_different_lengths_are_cut_or_padded(make: Make, workers: dic
     assert padded.a.numpy().ravel().tolist() == [2, 3, 4]
 
 
-def test_in_place(make: Make, anywhere: dict[str, Any]) -> None:
+def test_in_place(make: Make, nearby: dict[str, Any]) -> None:
     ds = filled(make())
     ds.commit()
-    functions.plus_one().eval(ds, **anywhere)
+    functions.plus_one().eval(ds, **nearby)
     assert rows(ds) == [(i + 1, str(i)) for i in range(6)]
     assert len(ds.commits) == 1
     ds.reset()
@@ -321,14 +328,14 @@ def test_an_item_that_fails_leaves_the_dataset_as_it_was(make: Make, anywhere: d
     assert [a for a, _ in rows(ds)] == [7, 0, 1, 2]
 
 
-def test_the_item_that_failed_is_handed_back(make: Make, anywhere: dict[str, Any]) -> None:
+def test_the_item_that_failed_is_handed_back(make: Make, nearby: dict[str, Any]) -> None:
     """So that it can be taken out of the input."""
     ds = make()
     items = list(range(50))
     with pytest.raises(TransformError) as caught:
-        functions.fails_at(bad=40).eval(items, ds, **anywhere)
+        functions.fails_at(bad=40).eval(items, ds, **nearby)
     items.remove(caught.value.sample)
-    functions.fails_at(bad=40).eval(items, ds, **anywhere)
+    functions.fails_at(bad=40).eval(items, ds, **nearby)
     assert [a for a, _ in rows(ds)] == [*range(40), *range(41, 50)]
 
 
@@ -566,12 +573,12 @@ def gathered(row: Any, out: Any) -> None:
         out.append({"a": row.number, "b": row.deep.name.text()})
 
 
-def test_functions_one_after_the_other(make: Make, anywhere: dict[str, Any]) -> None:
+def test_functions_one_after_the_other(make: Make, nearby: dict[str, Any]) -> None:
     """Each is called with every row of the one before."""
     ds = make()
     pipeline = lakebed.compose([spread(), gathered()])
     assert len(pipeline) == 2
-    pipeline.eval([1, 3, 5], ds, **anywhere)
+    pipeline.eval([1, 3, 5], ds, **nearby)
     assert rows(ds) == [(1, "n1"), (2, "n1"), (4, "n3"), (5, "n5"), (6, "n5")]
 
 

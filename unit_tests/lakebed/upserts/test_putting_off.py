@@ -37,9 +37,14 @@ class Limit:
             raise MergePutOffError
 
 
-@pytest.mark.parametrize("rekeyed", [False, True])
-@pytest.mark.parametrize("next_merge", ["the same", "settle"])
-def test_whoever_has_no_time_leaves_all_as_it_was(rekeyed: bool, next_merge: str) -> None:
+@pytest.mark.parametrize(
+    ("next_merge", "rekeyed"),
+    [
+        *(("the same", True), ("settle", False)),
+        *(pytest.param(*pair, marks=pytest.mark.soak) for pair in (("the same", False), ("settle", True))),
+    ],
+)
+def test_whoever_has_no_time_leaves_all_as_it_was(next_merge: str, rekeyed: bool) -> None:
     start, expected = new_memory(), Expected()
     store(prepared(create_on(start))).publish(batch(BEFORE))
     kill(start)

@@ -31,6 +31,7 @@ from unit_tests.lakebed.versions import test_crash as crash
 
 PLAIN: dict[str, Any] = {"create_id_tensor": False, "create_shape_tensor": False}
 FROM = 6
+SOAK = pytest.mark.soak
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +189,7 @@ class Program:
         )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=SOAK) for seed in range(8, 24))])
 def test_any_order_of_changes(seed: int) -> None:
     program = Program(seed)
     for _ in range(30):
@@ -457,7 +458,11 @@ def test_a_scan_over_a_network_reads_all_but_a_lost_page() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["more rows", "commit", "rows after a commit", "branch with rows", "finish overwrite"]
+    "name",
+    [
+        *("more rows", "commit", "finish overwrite"),
+        *(pytest.param(name, marks=SOAK) for name in ("rows after a commit", "branch with rows")),
+    ],
 )
 def test_a_crash_at_any_change_leaves_the_old_or_the_new_state(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -466,8 +471,13 @@ def test_a_crash_at_any_change_leaves_the_old_or_the_new_state(
     crash.test_a_crash_at_any_change_leaves_the_old_or_the_new_state(name)
 
 
-@pytest.mark.parametrize("failure", ["refused", "answer lost"])
-@pytest.mark.parametrize("name", ["more rows", "commit"])
+@pytest.mark.parametrize(
+    ("name", "failure"),
+    [
+        *(("more rows", "answer lost"), ("commit", "refused")),
+        *(pytest.param(*pair, marks=SOAK) for pair in (("more rows", "refused"), ("commit", "answer lost"))),
+    ],
+)
 def test_a_failing_change_can_be_retried(name: str, failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish, "PAGED_FROM", 1)
     crash.test_a_failing_change_can_be_retried(name, failure)

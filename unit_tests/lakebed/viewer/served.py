@@ -31,6 +31,7 @@ class Served:
     """A viewer that runs as its users' does: it ends with its standard input."""
 
     def __init__(self, path: Path | str, *arguments: str) -> None:
+        self.folder = Path(path)
         command = [sys.executable, "-m", "lakebed.viewer", str(path), "--with-parent", *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdin is not None
@@ -88,3 +89,19 @@ class Served:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return status
+
+
+class Single:
+    """A dataset of a viewer that others look through as well, asked for as 0: as if it were alone there."""
+
+    def __init__(self, served: Served, name: str) -> None:
+        self._served = served
+        self._number = served.number(name)
+
+    def get(self, _: int, *parts: Any, headers: dict[str, str] | None = None, **query: Any) -> Told:
+        """Ask for an address below that of the dataset."""
+        return self._served.get(self._number, *parts, headers=headers, **query)
+
+    def post(self, _: int, *parts: Any, **body: Any) -> Told:
+        """Send JSON to an address below that of the dataset."""
+        return self._served.post(self._number, *parts, **body)

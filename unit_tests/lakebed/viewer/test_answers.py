@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,23 @@ from lakebed.viewer.lake import Lake
 from lakebed.viewer.pictures import picture
 from unit_tests.lakebed.viewer.conftest import ROWS, birds, file_of
 from unit_tests.lakebed.viewer.contract import Types
-from unit_tests.lakebed.viewer.served import Served, Told
+from unit_tests.lakebed.viewer.served import Served, Single, Told
 
 TYPES = Types()
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A viewer of a folder into which tests put datasets."""
+    server = Served(tmp_path_factory.mktemp("shelf"))
+    yield server
+    assert server.close() == 0
+
+
+@pytest.fixture
+def path(shelf: Served, request: pytest.FixtureRequest) -> Path:
+    """The place of a new dataset in that folder."""
+    return shelf.folder / request.node.name
 
 
 def checked(told: Told, name: str) -> Any:
@@ -104,21 +119,20 @@ def test_rows_hold_what_is_stored(served: Served) -> None:
     assert served.get(number, "rows", tensors="").json["cells"] == {}
 
 
-def test_arrays_of_a_line_are_values(tmp_path: Path) -> None:
+def test_arrays_of_a_line_are_values(shelf: Served, path: Path) -> None:
     """Up to 256 numbers beside each other; of more, or of several lines of more than 64, the shape is told."""
-    ds = lakebed.empty(tmp_path / "ds")
+    ds = lakebed.empty(path)
     shapes = {"line": (256,), "long": (257,), "lines": (8, 8), "more": (5, 13)}
     with ds:
         for name, shape in shapes.items():
             ds.create_tensor(name, dtype="float32")
             ds[name].append(np.zeros(shape, np.float32))
     ds.close()
-    server = Served(tmp_path / "ds")
+    server = Single(shelf, path.name)
     cells = checked(server.get(0, "rows"), "Rows")["cells"]
     assert cells["line"] == [{"v": [0.0] * 256}]
     assert cells["lines"] == [{"v": [[0.0] * 8] * 8}]
     assert (cells["long"], cells["more"]) == ([{"s": [257]}], [{"s": [5, 13]}])
-    server.close()
 
 
 def test_the_schema(served: Served) -> None:
@@ -163,22 +177,21 @@ def test_pictures_are_those_of_pillow(served: Served) -> None:
     assert np.abs(part.astype(int) - whole[30:80, 20:60]).max() <= 1
 
 
-def test_a_file_that_its_exif_turns_is_not_handed_out(tmp_path: Path) -> None:
+def test_a_file_that_its_exif_turns_is_not_handed_out(shelf: Served, path: Path) -> None:
     """A browser would turn it, and annotations would lie elsewhere."""
     image = Image.open(io.BytesIO(file_of(1)))
     exif = Image.Exif()
     exif[0x0112] = 6
     room = io.BytesIO()
     image.save(room, "JPEG", exif=exif)
-    ds = lakebed.empty(tmp_path / "ds")
+    ds = lakebed.empty(path)
     ds.create_tensor("photo", htype="image", sample_compression="jpeg")
     ds.photo.append(lakebed.read(room.getvalue()))
     ds.close()
-    server = Served(tmp_path / "ds")
+    server = Single(shelf, path.name)
     told = server.get(0, "image", "photo", 0)
     assert b"Exif" not in told.body[:200]
     assert pixels(told).shape == (240, 320, 3)
-    server.close()
 
 
 def test_tiles_are_decoded_no_larger_than_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,13 +270,13 @@ def test_masks_are_maps_of_labels(served: Served) -> None:
     assert set(np.unique(small)) == {0, 1, 2}
 
 
-def test_a_window_of_values(tmp_path: Path) -> None:
+def test_a_window_of_values(shelf: Served, path: Path) -> None:
     """What is below is black, what is above is white; without one, all that there is."""
-    ds = lakebed.empty(tmp_path / "ds")
+    ds = lakebed.empty(path)
     ds.create_tensor("deep", htype="image", dtype="uint16", sample_compression=None)
     ds.deep.append(np.linspace(0, 4000, 64 * 64).reshape(64, 64, 1).astype(np.uint16))
     ds.close()
-    server = Served(tmp_path / "ds")
+    server = Single(shelf, path.name)
     whole = pixels(server.get(0, "image", "deep", 0))
     assert (whole.min(), whole.max()) == (0, 255)
     found = pixels(server.get(0, "image", "deep", 0, low=1000, high=2000))
@@ -272,7 +285,6 @@ def test_a_window_of_values(tmp_path: Path) -> None:
     told = server.get(0, "array", "deep", 0)
     assert told.headers["x-shape"] == "[64, 64, 1]"
     assert np.frombuffer(told.body, told.headers["x-dtype"]).max() == 4000
-    server.close()
 
 
 # -- queries -------------------------------------------------------------------------------------------------------
@@ -332,10 +344,10 @@ def test_an_error_of_a_query_has_its_place(served: Served) -> None:
     assert "bogus" in told.json["error"]["message"]
 
 
-def test_saved_views(served: Served, tmp_path: Path) -> None:
+def test_saved_views(shelf: Served, path: Path) -> None:
     """They are opened by their text, and saved by a handle of that moment."""
-    birds(tmp_path / "ds")
-    server = Served(tmp_path / "ds")
+    birds(path)
+    server = Single(shelf, path.name)
     answer = checked(server.post(0, "query", text="view:two"), "Answer")
     assert server.get(0, "rows", q=answer["q"], tensors="note").json["ids"] == [5, 2]
     assert server.post(0, "query", text="view:none").status == 404
@@ -353,37 +365,35 @@ def test_saved_views(served: Served, tmp_path: Path) -> None:
         {"name": "x", "text": 3},
     ):
         assert server.post(0, "views", **wrong).status == 400
-    server.close()
-    saved = lakebed.load(tmp_path / "ds", read_only=True).get_view(made.json["id"]).load(verbose=False)
+    saved = lakebed.load(path, read_only=True).get_view(made.json["id"]).load(verbose=False)
     assert list(saved.sample_indices) == [9, 10, 11]
 
 
-def test_computed_columns_of_lists(tmp_path: Path) -> None:
+def test_computed_columns_of_lists(shelf: Served, path: Path) -> None:
     """Lists of anything are told, and neither counted nor handed out as numbers."""
-    ds = lakebed.empty(tmp_path / "ds")
+    ds = lakebed.empty(path)
     ds.create_tensor("mixed", htype="list").extend([[1, "a", None, ["b"]], [2]])
     ds.close()
-    server = Served(tmp_path / "ds")
+    server = Single(shelf, path.name)
     answer = server.post(0, "query", text="SELECT mixed AS some UNION ALL SELECT mixed AS some").json
     cells = checked(server.get(0, "rows", q=answer["q"]), "Rows")["cells"]["some"]
     assert cells == 2 * [{"v": [1, "a", None, ["b"]]}, {"v": [2]}]
     stats = checked(server.get(0, "stats", "some", q=answer["q"]), "Stats")
     assert (stats["rows"], stats["nulls"], stats["histogram"]) == (4, 0, None)
     assert server.get(0, "array", "some", 0, q=answer["q"]).kind == "missing"
-    server.close()
 
 
 @pytest.mark.filterwarnings("ignore:The tensors differ in length")
-def test_rows_beyond_a_shorter_tensor(tmp_path: Path) -> None:
+def test_rows_beyond_a_shorter_tensor(shelf: Served, path: Path) -> None:
     """Views and queries show them as the grid of all rows does: with nothing where a tensor has none."""
-    ds = lakebed.empty(tmp_path / "ds")
+    ds = lakebed.empty(path)
     for name, length in (("x", 6), ("group/short", 2), ("nothing", 0)):
         ds.create_tensor(name, dtype="int64")
         ds[name].extend(10 * np.arange(length))
     ds.commit()
     ds.max_view[[4, 1]].save_view(id="two", verbose=False)
     ds.close()
-    server = Served(tmp_path / "ds")
+    server = Single(shelf, path.name)
     made = server.post(0, "views", name="chosen", rows=[5, 0]).json["id"]
     for text, ids in (
         ("view:two", [4, 1]),
@@ -408,7 +418,6 @@ def test_rows_beyond_a_shorter_tensor(tmp_path: Path) -> None:
     assert server.post(0, "query", text="SELECT DISTINCT * ").kind == "query"  # which all columns decide
     made = server.post(0, "views", name="of a query", text="SELECT * WHERE x > 30").json["id"]
     assert server.post(0, "query", text=f"view:{made}").json["rows"] == 2
-    server.close()
 
 
 # -- statistics and differences ------------------------------------------------------------------------------------
@@ -484,17 +493,17 @@ def test_versions(tmp_path: Path) -> None:
 # -- damage --------------------------------------------------------------------------------------------------------
 
 
-def test_a_damaged_chunk_costs_its_cells(tmp_path: Path) -> None:
+def test_a_damaged_chunk_costs_its_cells(shelf: Served, path: Path) -> None:
     """Other tensors are read, and the message says what is wrong."""
-    birds(tmp_path / "ds")
-    chunks = [path for path in (tmp_path / "ds").rglob("photo/chunks/*") if path.is_file()]
-    for path in chunks:
-        content = bytearray(path.read_bytes())
+    birds(path)
+    chunks = [chunk for chunk in path.rglob("photo/chunks/*") if chunk.is_file()]
+    for chunk in chunks:
+        content = bytearray(chunk.read_bytes())
         content[len(content) // 2 :: 7] = b"x" * len(content[len(content) // 2 :: 7])
-        path.write_bytes(content)
-    for path in (tmp_path / "ds").rglob("note/chunks/*"):
-        path.unlink()
-    server = Served(tmp_path / "ds")
+        chunk.write_bytes(content)
+    for chunk in path.rglob("note/chunks/*"):
+        chunk.unlink()
+    server = Single(shelf, path.name)
     rows = checked(server.get(0, "rows"), "Rows")["cells"]
     assert all("row" in one["error"] for one in rows["note"])
     assert rows["span"][0] == {"v": 0.0}
@@ -502,7 +511,6 @@ def test_a_damaged_chunk_costs_its_cells(tmp_path: Path) -> None:
     assert (told.status, told.kind) == (422, "damaged")
     assert "Traceback" not in told.body.decode()
     assert server.get(0, "stats", "note").status == 422
-    server.close()
 
 
 def test_a_dataset_that_is_deleted_while_it_is_looked_at(tmp_path: Path) -> None:

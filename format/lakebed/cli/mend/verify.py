@@ -35,7 +35,8 @@ def verify(url: str, deep: bool, as_json: bool) -> None:
 def _print(findings: Any) -> None:
     unused = [note for note in findings.notes if note.message.startswith(_UNUSED)]
     if unused:
-        say(f"note: {len(unused):,} folders are {unused[0].message}")
+        folders = "1 folder is" if len(unused) == 1 else f"{len(unused):,} folders are"
+        say(f"note: {folders} {unused[0].message}")
     notes = [note for note in findings.notes if note not in unused]
     for kind, found in (("note", notes), ("DAMAGED", findings.damage)):
         # Versions share chunks, so the same finding may occur several times.

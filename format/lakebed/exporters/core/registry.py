@@ -8,7 +8,7 @@ from lakebed.runtime.plugins import Format, choices, formats
 ENTRY_POINTS = "lakebed.exporters"
 
 _MODULES = {
-    "coco": ("detection.coco", "COCO: pictures, and JSON of objects, key points, captions and segments"),
+    "coco": ("detection.coco", "COCO: images, and JSON of objects, key points, captions and segments"),
     "yolo": ("detection.yolo", "YOLO: images, text files of boxes or polygons, data.yaml"),
     "parquet": ("tables.parquet", "Parquet files, with images and classes as Hugging Face knows them"),
     "huggingface": ("tables.huggingface", "what load_from_disk of Hugging Face's datasets reads"),

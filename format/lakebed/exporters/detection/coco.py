@@ -117,7 +117,7 @@ def plan(
     """
     image = tensor_of(ds, "images", images, *IMAGES)
     if image is None:
-        raise ExportError("COCO needs pictures: the dataset has no tensor of htype image")
+        raise ExportError("COCO needs images: the dataset has no tensor of htype image")
     given = {
         "bbox": boxes,
         "category_id": labels,
@@ -136,7 +136,7 @@ def plan(
         }
     taken = {*tensors.values(), *names, "split"}
     problems = [(name, "this tensor is not written") for name in ds.tensors if name not in taken]
-    found = f"{len(ds):,} pictures with {', '.join(group.name for group in groups)}"
+    found = f"{len(ds):,} images with {', '.join(group.name for group in groups)}"
     context = _Context(image, groups, _files(ds), **names)
     return ExportPlan(found, tensors, context, piece_rows=128, problems=problems)
 

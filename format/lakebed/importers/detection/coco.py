@@ -202,7 +202,7 @@ def plan(
     )
     told = ", ".join(f"{kind.name or 'annotations'} ({kind.count:,})" for kind in kinds)
     return Plan(
-        f"COCO: {len(items):,} pictures, {told}",
+        f"COCO: {len(items):,} images, {told}",
         tensors,
         items,
         context,
@@ -480,7 +480,7 @@ class _Planner:
             if of is None:
                 of = by_id.get(_in_other_type(owner))
             if of is None:
-                reason = f"its image_id {owner!r} is none of the pictures'"
+                reason = f"its image_id {owner!r} is none of the images'"
                 self._tell(f"{name}: annotations[{at}]", reason, rows=0)
             else:
                 numbers.setdefault(of, []).append(at)
@@ -558,7 +558,7 @@ class _Planner:
         ]
         if unlisted:
             files = "none of these annotation files lists" if self._is_part else "no annotation file lists"
-            told = f"{len(unlisted):,} pictures that {files} are not imported"
+            told = f"{len(unlisted):,} images that {files} are not imported"
             self.problems.append(Problem(unlisted[0], told, 0))
         if self._source.is_folder:
             self.problems += beside_set(self._source)

@@ -59,12 +59,12 @@ MERGED = {
 _PLACED = ("BM25_SIMILARITY", "RRF", "ROW_NUMBER", "RANDOM", "DATA", "NOW", "TODAY")
 """Functions whose results depend on other rows or on the moment, so that tasks would disagree."""
 
-_KEY, _AGGREGATE, _VALUES, _ROWS = " key {}", " aggregate {}", " values {}", " rows"
+_KEY, _AGGREGATE, _TOTAL, _VALUES, _ROWS = " key {}", " aggregate {}", " total {}", " values {}", " rows"
 """Names of columns in the answers of tasks; no tensor has a name that begins with a space."""
 
 _ARITHMETIC = syntax.Name | syntax.Literal | syntax.Parameter | syntax.Binary | syntax.Unary
 
-_NUMERIC = frozenset("+-*/%")
+_NUMERIC = frozenset("+-*/%^")
 """Operators whose result is missing where the column is, so that a key is the same in all rows of a group."""
 
 Column_ = tuple[Column, Info]
@@ -144,7 +144,9 @@ class Job:
             keys = {name: nodes[name] for name in _numbered(_KEY, self.order)}
             columns = {name: execution.context.column(base, key, is_key=True) for name, key in keys.items()}
             if columns:
-                places = np.sort(_ordered(columns, self.order, self.best))
+                # Nulls of JSON come first beside texts, and last among numbers: that needs all values.
+                is_sure = all(key.info.kind in ("array", "text") for key in keys.values())
+                places = np.sort(_ordered(columns, self.order, self.best if is_sure else None))
                 columns = {name: take(column, places) for name, column in columns.items()}
                 base = base.select(places)
             for name, node in nodes.items():
@@ -160,11 +162,11 @@ class Job:
         base, columns = found.base, dict[str, Column]()
         for number, name in enumerate(found.names):
             node = found.outputs[name]
-            if isinstance(node, Apply) and MERGED.get(node.name) == "AVG":
-                count = Apply("COUNT", _count_values, node.operands, NUMBER, node.at)
-                columns[_VALUES.format(number)] = execution.context.column(base, count)
-                node = Apply("SUM", _total, node.operands, NUMBER, node.at)
             columns[name] = execution.context.column(base, node)
+            if isinstance(node, Apply) and MERGED.get(node.name) == "AVG":
+                for key, compute in ((_TOTAL, _total), (_VALUES, _count_values)):
+                    part = Apply(key, compute, node.operands, NUMBER, node.at)
+                    columns[key.format(number)] = execution.context.column(base, part)
         if self.keys is not None and self.keys.body.items:  # type: ignore[union-attr]
             firsts = base.base.select(base.members[base.ends[:-1]])
             keys = self._execution(firsts, watch).run(self.keys)
@@ -241,7 +243,7 @@ class Split:
         limit = self._limit = limit_of(
             self._real.context, query, self._real.binder(self._source, {}), body.top
         )
-        self.best = None if limit.count is None or limit.percent else limit.count + limit.offset
+        self.best = None if limit.count is None or limit.percent is not None else limit.count + limit.offset
         self.is_grouped = bool(body.group) or any(counts_rows(item.expression) for item in body.items)
         self._aggregates: list[syntax.Call] = []
         self._keys: syntax.Query | None = None
@@ -306,7 +308,9 @@ class Split:
     def _plan_groups(self, body: syntax.Select) -> None:
         order = self._query.order
         self._is_late = orders_groups(body, self._query, self._source)
-        if not self._is_late and (self.best is not None or self._limit.percent or self._limit.offset):
+        if not self._is_late and (
+            self.best is not None or self._limit.percent is not None or self._limit.offset
+        ):
             self._refuse("LIMIT of the rows before GROUP BY: sort by a column of the result", body.at)
         # Other expressions have another meaning in groups: x['key'] is an item of the group, not of its rows.
         bare = [
@@ -314,10 +318,15 @@ class Split:
             for key in body.group
         ]
 
+        # A part of a missing result is an empty array.
+        parted = {told for told in bare if told is not None and told[0] is not syntax.Name}
+
         def own(node: object) -> object:
             """Return the column of an answer that stands for a key or an aggregate."""
             if isinstance(node, syntax.Expression) and _bare(node) in bare:
                 return syntax.Name(None, _KEY.format(bare.index(_bare(node))), node.at)
+            if isinstance(node, syntax.Subscript) and _bare(node.base) in parted:
+                self._refuse("a part of an expression in a group", node.at)
             if isinstance(node, syntax.Call) and not node.is_star and node.name.upper() in MERGED:
                 return syntax.Name(None, self._aggregate(node), node.at)
             return None
@@ -364,11 +373,16 @@ class Split:
             self._refuse(f"{node.name.upper()} of distinct values or along an axis", node.at)
         if not _operators(node.arguments).isdisjoint(("?", "||")):
             self._refuse(f"{node.name.upper()} of anything but a column and arithmetic with it", node.at)
-        known = [_bare(other) for other in self._aggregates]
-        if _bare(node) not in known:
-            self._aggregates.append(node)
-            known.append(_bare(node))
-        return _AGGREGATE.format(known.index(_bare(node)))
+        if node.name.upper() not in ("SUM", "ANY") and not _operators(node.arguments) <= _NUMERIC:
+            # Whether a comparison with a missing value is false or has no result depends on the other rows.
+            self._refuse(f"{node.name.upper()} of a comparison", node.at)
+        for one in (node, _count_of(node)):
+            if _bare(one) not in map(_bare, self._aggregates):
+                self._aggregates.append(one)
+        return _AGGREGATE.format(self._number(node))
+
+    def _number(self, node: syntax.Call) -> int:
+        return [_bare(other) for other in self._aggregates].index(_bare(node))
 
     def _check_left(self, nodes: Sequence[object], known: Any) -> None:
         for part in syntax.parts(tuple(nodes)):
@@ -462,7 +476,12 @@ class Split:
         ]
         pairs = zip(_numbered(_AGGREGATE, self._aggregates), self._aggregates, strict=True)
         values = {
-            name: (_merge(columns, number, MERGED[node.name.upper()], members, ends), self._info(node))
+            name: (
+                _merge(
+                    columns, number, MERGED[node.name.upper()], *self._of_values(node, columns, members, ends)
+                ),
+                self._info(node),
+            )
             for number, (name, node) in enumerate(pairs)
         }
         sizes = np.add.reduceat(weights_of(columns[_ROWS]).astype(np.int64)[members], ends[:-1])
@@ -470,6 +489,24 @@ class Split:
             sizes, {name: (firsts[name], info) for name, info in zip(keys, told, strict=True)}, values
         )
         return self._outputs_of(made)
+
+    def _of_values(
+        self,
+        node: syntax.Call,
+        columns: Mapping[str, Column],
+        members: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the members of groups whose partial results count: those of values, or one if a group has none.
+
+        ALL_STRICT of nothing is false, and is no part of that of a whole group.
+        """
+        if not _operators(node.arguments) <= _NUMERIC:
+            return members, ends  # false where a value is missing
+        counts = columns[_AGGREGATE.format(self._number(_count_of(node)))]
+        kept = weights_of(counts)[members] > 0
+        kept[ends[:-1][~np.logical_or.reduceat(kept, ends[:-1])]] = True
+        return members[kept], np.concatenate([[0], np.add.reduceat(kept, ends[:-1], dtype=np.int64).cumsum()])
 
     def _info(self, node: syntax.Call) -> Info:
         names = Names(
@@ -506,6 +543,12 @@ def _changed(node: Any, found: Callable[[object], object]) -> Any:
     if new is not None:
         return new
     return replace(node, **{part.name: _changed(getattr(node, part.name), found) for part in fields(node)})
+
+
+def _count_of(node: syntax.Call) -> syntax.Call:
+    """Return the number of values of the column that an aggregate reads."""
+    name = next(part for part in syntax.parts(node.arguments) if isinstance(part, syntax.Name))
+    return syntax.Call("COUNT", (name,), False, False, node.at)
 
 
 def _operators(node: Any) -> frozenset[str]:
@@ -556,10 +599,11 @@ def _merge(
     column = columns[_AGGREGATE.format(number)]
     if how != "AVG":
         return reduced(how, stacked(take(column, members), np.diff(ends)))
-    counts = columns[_VALUES.format(number)]
+    weights = [weights_of(columns[key.format(number)])[members] for key in (_TOTAL, _VALUES)]
+    dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
     with np.errstate(all="ignore"):
-        totals, sizes = (np.add.reduceat(weights_of(each)[members], ends[:-1]) for each in (column, counts))
-        means = totals / sizes
+        totals, sizes = (np.add.reduceat(each, ends[:-1]) for each in weights)
+        means = (totals / sizes).astype(dtype)
     return Numbers(means, sizes == 0 if (sizes == 0).any() else None)
 
 

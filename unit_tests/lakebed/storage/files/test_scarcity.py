@@ -24,6 +24,7 @@ from lakebed.maintenance.verify import verify
 from lakebed.session.process import finalizer
 from lakebed.storage.files.disk import exclusive, lock_file
 from lakebed.storage.local import LocalStorage
+from unit_tests.effort import IS_SOAK
 
 
 def collect() -> None:
@@ -89,7 +90,8 @@ def test_too_few_open_files_are_said_and_nothing_is_lost(tmp_path: Path) -> None
         other.append({"t": 1})
     ds = lakebed.load(url, read_only=False)
     published, refused = 0, []
-    for count in range(24):
+    counts = range(0, 24, 1 if IS_SOAK else 2)
+    for count in counts:
         collect()  # what other tests left would be closed meanwhile
         before = open_files()
         row = {f"t{number}": np.int32(count) for number in range(8)}
@@ -107,7 +109,7 @@ def test_too_few_open_files_are_said_and_nothing_is_lost(tmp_path: Path) -> None
         assert len(ds) == published
     ds.close()
     assert all(error.errno == errno.EMFILE and "ulimit -n" in str(error) for _, error in refused)
-    assert 0 < len(refused) < 16
+    assert 0 < len(refused) < len(counts) * 2 // 3
     assert verify(LocalStorage(url), deep=True).is_sound
 
 

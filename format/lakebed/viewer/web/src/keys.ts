@@ -37,7 +37,7 @@ export const KEYS: Key[] = [
   { keys: ["[", "k"], shown: "[", words: "previous row", act: ({ session }) => step(session, -1) },
   { keys: ["x"], shown: "x", words: "choose the row", act: choose },
   { keys: [], shown: "space", words: "play or pause" },
-  { keys: [], shown: ", .", words: "a frame back or on; in a film a second" },
+  { keys: [], shown: ", .", words: "a frame back or on; in a video a second" },
   { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], shown: "1 – 9", words: "show or hide an overlay", act: overlay },
   { keys: ["+", "="], shown: "+", words: "larger pictures; closer to the open one", act: (page) => page.resize(1.15) },
   { keys: ["-"], shown: "−", words: "smaller pictures; away from the open one", act: (page) => page.resize(1 / 1.15) },
