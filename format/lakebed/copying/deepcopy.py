@@ -76,7 +76,7 @@ def deepcopy(
     """
     journal = Journal(target, Origin.of(source, tensors))
     tree, plan, sums = _copy_objects(source, target, tensors, journal, progressbar=progressbar)
-    replaced = _without_stubs(target) if deeplake3 else []
+    replaced = _without_stubs(target, VersionTree.from_bytes(tree)) if deeplake3 else []
     if target.stat(TREE_KEY) is None:
         target.put(TREE_KEY, tree)
     at = read_tree_at(target)
@@ -98,14 +98,17 @@ def deepcopy(
     journal.end()
 
 
-def _without_stubs(target: Storage) -> list[str]:
-    """Write the chunk indexes and sets in place of all stubs, without manifests; return their versions."""
+def _without_stubs(target: Storage, tree: VersionTree) -> list[str]:
+    """Write the chunk indexes and sets in place of all stubs, without manifests; return their versions.
+
+    Folders of versions that no branch has, garbage of the source, stay as they are: their pages may be gone.
+    """
+    visible = set(_visible(tree))
     found: dict[str, list[tuple[str, Data]]] = {}
     for key in [key for key, _ in target.list("") if key.endswith(f"/{INDEX}")]:
-        data = target.get(key)
-        if data.startswith(STUB):
+        version = key.split("/")[1] if _FOLDER.match(key) else FIRST
+        if version in visible and (data := target.get(key)).startswith(STUB):
             tensor = _FOLDER.sub("", key)[: -len(f"/{INDEX}")]
-            version = key.split("/")[1] if _FOLDER.match(key) else FIRST
             table = table_of_stub(target, version, tensor, data).owned()
             names = chunk_set(version, tensor, table).to_bytes()
             items = found.setdefault(version, [])

@@ -453,6 +453,20 @@ def test_a_copy_for_deep_lake_3(tmp_path: Path) -> None:
     assert "history" in wrong.output
 
 
+@pytest.mark.parametrize("tensors", [None, ["x"]])
+def test_a_copy_for_deep_lake_3_of_a_dataset_with_garbage(tensors: list[str] | None, tmp_path: Path) -> None:
+    storage = new_memory()
+    ds = numbers(storage, MOST + 5)
+    ds.commit()
+    ds.x[3] = np.full(10, -3)
+    ds.squash("all")
+    ds.close()
+    lakebed.deepcopy(storage.url, tmp_path / "target", tensors=tensors, deeplake3=True)
+    assert not has_stub(LocalStorage(tmp_path / "target"))
+    seen = lakebed.load(tmp_path / "target", read_only=True)
+    assert seen.x.numpy()[:, 0].tolist() == [-3 if n == 3 else n for n in range(MOST + 5)]
+
+
 def test_a_backup_of_what_another_program_committed(tmp_path: Path) -> None:
     storage = new_memory()
     ds = numbers(storage, MOST + 5)
