@@ -184,6 +184,11 @@ def seed() -> int:
 def set_up_property_tests() -> None:
     """Let Hypothesis draw the same examples each time, but in a soak."""
     from hypothesis import settings  # programs that tests start read this module in environments without it
+    from hypothesis.internal.conjecture import providers
+
+    # Hypothesis also draws constants of the modules that are loaded: it parses hundreds of them for that, in each
+    # process, and the examples depend on what earlier tests have imported.
+    vars(providers)["_get_local_constants"] = lambda: vars(providers).get("_local_constants")
 
     settings.register_profile(
         "lakebed",

@@ -232,7 +232,10 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
         yield bucket
 
 
-@pytest.mark.parametrize("name", ["street", "users", "moving", "pictures"])
+@pytest.mark.parametrize(
+    "name",
+    ["street", "users", *(pytest.param(name, marks=pytest.mark.viewer) for name in ("moving", "pictures"))],
+)
 def test_what_lakebed_has_written_reads_as_in_python(name: str, reader: Path, ours: Bucket) -> None:
     path = next(one.parent for one in ours.root.rglob("version_control_info.json") if one.parent.name == name)
     refs = refs_of(path)[:2]
@@ -270,6 +273,7 @@ def test_nulls_of_every_kind(reader: Path, tmp_path: Path) -> None:
     assert told["text"]["rows"][2] == {"kind": "text", "text": ""}
 
 
+@pytest.mark.viewer
 def test_versions_that_build_on_others(reader: Path, tmp_path: Path) -> None:
     """Manifests of many chunks say only what differs; chunks of parents are found where they lie."""
     ds = lakebed.empty(tmp_path / "deltas")
@@ -501,6 +505,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.viewer
 def test_damaged_files_are_refused_by_errors_of_its_own(reader: Path, golden: Bucket, kinds: Path) -> None:
     runs = 1_000_000 if LEVEL is Level.SOAK else 2_000
     done = subprocess.run(

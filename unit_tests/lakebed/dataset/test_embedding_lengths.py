@@ -92,7 +92,10 @@ def test_the_first_vector_says_the_length() -> None:
 def test_what_3x_stored_is_read_and_copied_and_grows(tmp_path: Any) -> None:
     ds = made()
     ds.e.extend(ones(3, 3))
-    with pytest.warns(UnusualSampleWarning, match="vectors of 3 numbers, and a sample has 2: no search"):
+    with pytest.warns(
+        UnusualSampleWarning,
+        match="vectors of 3 numbers, and a sample has 2: they cannot be searched together",
+    ):
         ds.e[1] = ones(2)[0]
     ds.commit("several lengths")
     assert lengths(ds) == [3, 2]

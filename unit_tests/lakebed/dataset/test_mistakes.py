@@ -99,7 +99,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda _: lakebed.read("nofile.jpg"), "nofile.jpg: the file does not exist"),
     (
         lambda ds: ds.img.append(lakebed.read("notes.txt")),
-        "notes.txt: 2 bytes that are not a known kind of file",
+        "notes.txt: 2 bytes are not a known kind of file",
     ),
     (
         lambda ds: ds.img.append(lakebed.read(b"\xff\xd8\xff" + b"0" * 200)),

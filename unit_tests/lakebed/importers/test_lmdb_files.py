@@ -426,6 +426,7 @@ def hostile(root: Path) -> None:
     write(root, numbered(root.parent / "photos", 3) | entries, {"other": entries})
 
 
+@pytest.mark.soak
 def test_damage(tmp_path: Path) -> None:
     check_hostile("lmdb", hostile, tmp_path, 1)
     check_hostile("lmdb", hostile, tmp_path, 1, mutations=(flip, truncate), seed=2)

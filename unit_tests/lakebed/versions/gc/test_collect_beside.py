@@ -97,7 +97,7 @@ CAST = [
 ]
 
 
-@pytest.mark.parametrize("seconds", [2.5, pytest.param(120, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(120, marks=pytest.mark.soak)])
 def test_readers_and_writers_do_not_notice_collections(tmp_path: Path, seconds: float) -> None:
     """Two writers, two readers and a collector at once: no error, no row lost, and in the end no garbage is left."""
     path = tmp_path / "d"
