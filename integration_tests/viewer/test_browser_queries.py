@@ -83,6 +83,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     forget("double_it")  # functions of programs are not here
     forget("add_em")
     made["tql-hard"] = hard("mem://tql-hard")
+    made["tql-lacking"] = lakebed.from_rows(
+        "mem://tql-lacking", [{"k": n % 3, "a": None if n % 4 == 1 else n, "b": 10 * n} for n in range(12)]
+    )
     oracle = test_oracle.Data()
     made |= {"oracle-main": oracle.ds, "oracle-other": oracle.other}
     for name, ds in made.items():
@@ -211,6 +214,12 @@ def test_statements_of_the_oracle(engine: Engine, monkeypatch: pytest.MonkeyPatc
         if text:
             told[judged(text, asked(text, oracle.ds), engine.ask(text))] += 1
     assert told["answered"] > 0.6 * count
+
+
+@pytest.mark.parametrize("sums", ["sum(2 * a + b)", "min(b - a)", "count(a + b)", "sum(a * count(*))"])
+def test_two_columns_of_a_group_meet_sample_by_sample(engine: Engine, sums: str) -> None:
+    text = f'SELECT k[0] AS k, {sums} AS s FROM "mem://tql-lacking" GROUP BY k'
+    assert judged(text, asked(text, None), engine.ask(text)) == "answered"
 
 
 def test_draws_by_seed_are_those_of_python(engine: Engine) -> None:

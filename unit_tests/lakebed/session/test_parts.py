@@ -27,6 +27,7 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.maintenance.verify import verify
+from lakebed.session import parts
 from lakebed.session.parts import Part, PartTarget, PartWriter, adopt, writing_parts
 from lakebed.storage.base import Storage
 from lakebed.versions.gc import sweep
@@ -123,6 +124,35 @@ def test_numbers_and_texts() -> None:
 @pytest.mark.parametrize("rows", [1, 100, 30_000], ids=["one", "small chunks", "chunks that stay"])
 def test_chunks_of_every_size(rows: int) -> None:
     check_same(numbers, [{"x": np.arange(rows), "y": ["text"] * rows}] * 2)
+
+
+@pytest.mark.parametrize("step", [1, 700, 5_000])
+def test_a_part_of_many_chunks_is_adopted_in_steps(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps end at chunk ends, which differ from tensor to tensor, and from those of their nulls."""
+    monkeypatch.setattr(parts, "_ROWS", step)
+
+    def small(ds: lakebed.Dataset) -> None:
+        ds.create_tensor("x", dtype="float64", max_chunk_size=20_000)
+        ds.create_tensor("y", htype="text", max_chunk_size=50_000)
+        ds.create_tensor("label", htype="class_label", max_chunk_size=9_000)
+        ds.create_tensor("s", htype="sequence", dtype="int64", max_chunk_size=9_000)
+
+    draw = np.random.default_rng(step)
+    batches = []
+    for first in (0, 12_000):
+        rows = range(first, first + 12_000)
+        batches.append(
+            {
+                "x": [None if row % 5 == 1 else float(row) for row in rows],
+                "y": [None if row % 7 == 1 else f"text {row}" for row in rows],
+                "label": draw.choice(["wren", "kite", f"bird of {first}"], len(rows)).tolist(),
+                "s": [[row] * (row % 3) for row in rows],
+            }
+        )
+    ds = check_same(small, batches, first=[{name: column[:2] for name, column in batches[1].items()}])
+    assert len(ds) == 24_002
+    assert ds.x[2:].null_mask().tolist() == [row % 5 == 1 for row in range(24_000)]
+    assert ds.y[[2, 9_000, 24_001]].text() == ["text 0", "text 8998", "text 23999"]
 
 
 def test_images_of_every_shape() -> None:
