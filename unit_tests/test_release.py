@@ -108,7 +108,9 @@ def test_only_a_tag_publishes() -> None:
     release = jobs(path)
     for name, job in release.items():
         asks = set(job["permissions"].items())
-        if asks - {("contents", "read")} and name != "announce":  # which needs publish, and is skipped with it
+        if (
+            asks - {("contents", "read")} and name != "announce"
+        ):  # which needs publish, and is skipped with it
             steps = [
                 step
                 for step in job["steps"]
@@ -116,7 +118,9 @@ def test_only_a_tag_publishes() -> None:
             ]
             assert job.get("if") == push or all(step["if"] == push for step in steps), name
     assert release["announce"]["needs"] == ["publish", "image"]
-    assert release["image"]["needs"] == ["sources", "installed", "publish"], "the index first, which is approved"
+    assert release["image"]["needs"] == ["sources", "installed", "publish"], (
+        "the index first, which is approved"
+    )
     assert release["image"]["if"] == "${{ !failure() && !cancelled() }}", "publish is skipped by hand"
     assert push in release["image"]["steps"][4]["with"]["push"]
     assert any("v$version" in step.get("run", "") for step in release["sources"]["steps"])

@@ -42,10 +42,14 @@ def test_every_page_that_users_need_can_be_read_without_a_network() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "destination_deeplake/README.md"])
 def test_the_commands_of_a_front_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
-    blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```(?:console|sh)\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
+    )
     (commands,) = (re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks if "--config" in block)
     stream = {"name": "users", "json_schema": {"type": "object", "properties": {"id": {"type": "integer"}}}}
-    catalog = {"streams": [{"stream": stream, "sync_mode": "full_refresh", "destination_sync_mode": "append"}]}
+    catalog = {
+        "streams": [{"stream": stream, "sync_mode": "full_refresh", "destination_sync_mode": "append"}]
+    }
     (tmp_path / "catalog.json").write_text(json.dumps(catalog))
     record = {"type": "RECORD", "record": {"stream": "users", "emitted_at": 0, "data": {"id": 7}}}
     (tmp_path / "messages.jsonl").write_text(json.dumps(record))
