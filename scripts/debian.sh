@@ -20,7 +20,7 @@ cp /etc/resolv.conf "$root/etc/"
 cp dist/*.whl README.md integration_tests/wheels/smoke.py "$root/root/"
 sed -n '/^```python/,/^```$/{/^```/d;p}' README.md >"$root/root/readme.py"
 
-chroot "$root" env -u PYTHONPATH HOME=/root LANG=C.UTF-8 PATH=/root/venv/bin:/usr/bin:/bin bash -eu <<'END'
+chroot "$root" env -u PYTHONPATH -u PIP_FIND_LINKS HOME=/root LANG=C.UTF-8 PATH=/root/venv/bin:/usr/bin:/bin bash -eu <<'END'
 cd
 ! command -v cc gcc clang
 python3 -m venv venv
