@@ -471,7 +471,7 @@ def test_a_crash_at_any_change_leaves_the_old_or_the_new_state(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publish, "PAGED_FROM", 1)
-    crash.test_a_crash_at_any_change_leaves_the_old_or_the_new_state(name, STEP)
+    crash.check_crashes(name, STEP)
 
 
 @pytest.mark.parametrize(("name", "lost_answer"), [("more rows", True), ("commit", False)])
@@ -479,7 +479,7 @@ def test_a_failing_change_can_be_retried(
     name: str, lost_answer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publish, "PAGED_FROM", 1)
-    crash.test_a_failing_change_can_be_retried(name, lost_answer, STEP)
+    crash.check_retries(name, lost_answer, STEP)
 
 
 # -- garbage -----------------------------------------------------------------------------------------------------------

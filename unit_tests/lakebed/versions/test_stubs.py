@@ -326,7 +326,7 @@ def test_a_crash_at_any_change_leaves_the_old_or_the_new_state(
 ) -> None:
     monkeypatch.setattr(publish, "PAGED_FROM", 1)
     monkeypatch.setattr(chunk_table, "MOST_WHOLE", 0)
-    crash.test_a_crash_at_any_change_leaves_the_old_or_the_new_state(name, STEP)
+    crash.check_crashes(name, STEP)
 
 
 @pytest.mark.parametrize(("name", "lost_answer"), [("more rows", False), ("commit", True)])
@@ -334,7 +334,7 @@ def test_a_failing_change_can_be_retried(
     name: str, lost_answer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunk_table, "MOST_WHOLE", 0)
-    crash.test_a_failing_change_can_be_retried(name, lost_answer, STEP)
+    crash.check_retries(name, lost_answer, STEP)
 
 
 # -- other programs ----------------------------------------------------------------------------------------------------
