@@ -30,6 +30,7 @@ from lakebed.errors import (
     WorkerDied,
 )
 from lakebed.maintenance.verify import verify
+from unit_tests.effort import examples
 from unit_tests.lakebed.transforms import functions
 
 WORKERS = {
@@ -627,7 +628,7 @@ def test_what_a_function_may_return(make: Make) -> None:
     assert len(rows(ds)) == 3
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(80))
 @given(
     counts=st.lists(st.integers(0, 3), max_size=40),
     count=st.integers(1, 3),
