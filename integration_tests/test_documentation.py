@@ -39,9 +39,17 @@ LONG_LINES = {
 
 # What lakebed imports when it is first used, too.
 IMPORTED = """
-import lakebed, numpy, pandas, PIL.Image, pyarrow.compute
-import lakebed.dataset.queries, lakebed.query.run, lakebed.session.changes.append, lakebed.session.schema
-import lakebed.session.table, lakebed.storage.memory, lakebed.verbs.output, lakebed.versions.publish
+import lakebed, lz4, numpy, pandas, PIL.Image, pyarrow.compute, simplejpeg
+import lakebed.api.copies, lakebed.codecs.jpeg, lakebed.codecs.lz4_block, lakebed.dataset.described
+import lakebed.dataset.display.drawing, lakebed.dataset.info, lakebed.dataset.queries, lakebed.history.commits
+import lakebed.exporters.core.exporting, lakebed.importers.arrays.numpy_files, lakebed.importers.core.importing
+import lakebed.importers.deeplake.deeplake_datasets, lakebed.importers.detection.coco
+import lakebed.importers.detection.yolo, lakebed.importers.tables.huggingface, lakebed.links.span, lakebed.query.run
+import lakebed.session.branches, lakebed.session.changes.append, lakebed.session.changes.regions
+import lakebed.session.columns, lakebed.session.process.publisher, lakebed.session.schema, lakebed.session.table
+import lakebed.storage.files.new_files, lakebed.storage.memory, lakebed.transforms.run, lakebed.upserts.at_once
+import lakebed.verbs.output, lakebed.versions.create, lakebed.versions.derive, lakebed.versions.paged
+import lakebed.versions.publish
 """
 
 BUCKET = re.compile(r"s3://([a-z0-9-]+)")
