@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.stores.servers import Server, moto
+from integration_tests.stores.servers import Server
 from unit_tests.forks import Forks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,13 +57,6 @@ _made: set[str] = set()
 
 
 @pytest.fixture(scope="module")
-def bucket_store() -> Iterator[Server]:
-    """A store for the pages that write to buckets."""
-    with moto() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def interpreter() -> Iterator[Forks]:
     """A process that runs pages, each in a fork."""
     with Forks(IMPORTED, "-W", "error") as forks:
@@ -76,14 +69,14 @@ def blocks(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_snippets_of_a_page_run_one_after_the_other(
-    page: Path, tmp_path: Path, bucket_store: Server, interpreter: Forks
+    page: Path, tmp_path: Path, moto: Server, interpreter: Forks
 ) -> None:
     snippets = "\n".join(blocks(page))
     for bucket in set(BUCKET.findall(snippets)) - _made:
-        bucket_store.make_bucket(bucket)
+        moto.make_bucket(bucket)
         _made.add(bucket)
     (tmp_path / "demo").symlink_to(ROOT / "demo")  # as in a checkout
-    environment = {**bucket_store.environment, "HOME": str(tmp_path)}
+    environment = {**moto.environment, "HOME": str(tmp_path)}
     failure = interpreter.run(snippets, tmp_path, environment)
     assert failure is None, failure
 

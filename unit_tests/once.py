@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,17 @@ import pytest
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """Return a folder that ``make`` has filled; the first process of this run that asks for it calls ``make``."""
     base = factory.getbasetemp()
-    folder = (base.parent if base.name.startswith("popen-") else base) / "once" / name
-    folder.parent.mkdir(exist_ok=True)
+    return made((base.parent if base.name.startswith("popen-") else base) / "once" / name, make)
+
+
+def made(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Return this folder, which ``make`` fills if it is not there yet."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             new = folder.with_suffix(".new")
+            shutil.rmtree(new, ignore_errors=True)
             new.mkdir()
             make(new)
             new.rename(folder)
