@@ -17,6 +17,7 @@ from integration_tests.sockets.carrier import CARRIERS, Carrier
 from integration_tests.stores import servers
 from integration_tests.stores.servers import Server
 from unit_tests.once import made
+from unit_tests.proofs.kill import Nursery
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKER = ROOT / ".cache/venvs/faker/bin/source-faker"
@@ -62,6 +63,13 @@ def recording(executable: Path, config: Json, **options: Json) -> Recording:
     folder = made(ROOT / ".cache/recordings" / name, lambda new: record(executable, config, new, **options))
     catalog = json.loads((folder / "source-catalog.json").read_bytes())
     return Recording(catalog, (folder / "said").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """A process that has imported the connector and forks for each sync that is killed."""
+    with Nursery("integration_tests.paced:work") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Processes that write and read one dataset at the same time: race.py PATH SECONDS ROLE NUMBER [ROLE NUMBER...].
 
 Every row says who wrote it, in which batch, how large that batch is, and what its text must be. A batch is one publish.
-Whatever happens is written to a log beside the dataset, one JSON object per line, with the machine's own monotonic time.
+Whatever happens is written to a log beside the dataset, one JSON object per line, with monotonic times.
 """
 
 from __future__ import annotations
