@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 
 import lakebed
 from integration_tests.frozen import make
-from unit_tests.once import made_once
+from unit_tests.once import extracted
 
 ARCHIVES = sorted(
     Path(__file__).parent.glob("*.tar.xz"),
@@ -26,15 +25,6 @@ NUMBER = re.compile(rb"LB[A-Z]+\d+|lbstat\d+")
 
 CASES = [(archive, name) for archive in ARCHIVES for name in make.DATASETS]
 IDS = [f"{archive.name.removesuffix('.tar.xz')}-{name}" for archive, name in CASES]
-
-
-def extracted(factory: pytest.TempPathFactory, archive: Path) -> Path:
-    def extract(folder: Path) -> None:
-        with tarfile.open(archive) as opened:
-            trusted: Any = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
-            opened.extractall(folder, **trusted)
-
-    return made_once(factory, f"frozen-{archive.name}", extract)
 
 
 def wanted(folder: Path, name: str) -> dict[str, Any]:
