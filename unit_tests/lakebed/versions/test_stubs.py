@@ -15,13 +15,14 @@ from lakebed.cli import main
 from lakebed.documents.indexes import pages
 from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import ChecksumError, DatasetCorruptError, FormatError, LimitError
+from lakebed.errors import ChecksumError, CorruptError, DatasetCorruptError, FormatError, LimitError
 from lakebed.maintenance.repair import repair
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions import chunk_table, publish
 from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.gc.collect import collect
+from lakebed.versions.gc.sweep import Sweep
 from lakebed.versions.opening import TREE_KEY, manifest_key
 from lakebed.versions.paged import PagedTable
 from unit_tests.effort import IS_SOAK
@@ -400,6 +401,60 @@ def test_collection_keeps_what_stubs_name(manifests: bool) -> None:
         assert values(seen, first) == list(range(MOST - 2))
         assert values(seen, second) == list(range(MOST + 10))
         assert values(seen) == [-3 if n == 3 else n for n in range(MOST + 20)]
+
+
+@pytest.mark.parametrize("what", ["page", "list"])
+@pytest.mark.parametrize("recent", [True, False])
+def test_collection_without_a_page_removes_what_no_page_can_name(what: str, recent: bool) -> None:
+    """Old heads go, chunks and pages stay; once the page is back, all garbage goes."""
+    storage = new_memory()
+    ds = numbers(storage, 60)
+    ds.commit()
+    for row in range(60, 70):
+        ds.x.append(rows(row, row + 1)[0])
+        ds.flush()
+    ds.x[3] = np.full(10, -3)
+    ds.close()
+    whole = copy_of(storage)
+    tree = table(ds).tree  # type: ignore[attr-defined]
+    lost = pages.key_of(tree.root.entries[0] if what == "list" else tree.entries()[3])
+    data = storage.get(lost)
+    storage.delete(lost)
+    before = {key for key, _ in storage.list()}
+    sweep = Sweep(storage, grace=0, recent=recent)
+    for _ in sweep.steps():
+        pass
+    gone = before - {key for key, _ in storage.list()}
+    assert sweep.ended
+    assert any(key.endswith("dataset_meta.json") for key in gone)
+    assert not any("/chunks/" in key or key.startswith(pages.FOLDER) for key in gone)
+    (kept,) = (kept for kept in sweep.report.kept if kept.what == "chunks and pages")
+    assert lost in kept.why
+    assert "put back" in kept.why
+    storage.put(lost, data)
+    collect(storage, grace=0)
+    assert values(storage) == [-3 if n == 3 else n for n in range(70)]
+    collect(whole, grace=0)
+    assert {key for key, _ in storage.list()} == {key for key, _ in whole.list()}
+
+
+def test_a_backup_of_a_view_whose_page_is_lost_names_the_page(tmp_path: Path) -> None:
+    """The view is of a version outside of the tree, whose other files the backup would have as if nothing was lost."""
+    storage = new_memory()
+    ds = numbers(storage, 3)
+    ds.commit()
+    ds.checkout("side", create=True)
+    ds.x.extend(rows(3, 60))
+    first = ds.commit()
+    lost = pages.key_of(table(ds).tree.entries()[3])  # type: ignore[attr-defined]
+    ds.checkout("main")
+    ds.delete_branch("side", force=True)
+    ds.close()
+    storage.put("queries.json", json.dumps([{"id": "v", "source-dataset-version": first}]).encode())
+    assert first not in VersionTree.from_bytes(storage.get(TREE_KEY)).commits
+    storage.delete(lost)
+    with pytest.raises(CorruptError, match=lost):
+        lakebed.backup(storage.url, tmp_path / "repository")
 
 
 def test_repair_makes_lost_manifests_from_stubs() -> None:
