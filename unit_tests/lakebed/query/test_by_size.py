@@ -47,10 +47,37 @@ def test_each_answer_is_that_of_the_sample_alone(
     lengths = np.concatenate([rng.integers(0, 40, 400), [0, 1, 1000, 5000, 1000], rng.integers(1, 5, 50)])
     flat, each = samples(dtype, lengths)
     found = reduced(name, Ragged(flat, lengths[:, None]))
+    if dtype == "float16":
+        each = [sample.astype(np.float64) for sample in each]
     right = np.array([REDUCTIONS[name](sample, None) for sample in each])
     assert found.values.dtype == right.dtype  # type: ignore[union-attr]
     np.testing.assert_array_equal(found.values, right)  # type: ignore[union-attr]
     assert found.values.tobytes() == right.tobytes()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("axis", ["", ", 0"])
+def test_sums_of_float16_do_not_overflow(axis: str) -> None:
+    """Samples of one length and of many, a whole group, and lists: as NumPy computes them in float64."""
+    ds = lakebed.empty("mem://halves", overwrite=True)
+    for name in ("number", "even", "ragged"):
+        ds.create_tensor(name, dtype="float16")
+    numbers = np.linspace(200, 60000, 64, dtype=np.float16)
+    ds.number.extend(numbers)
+    ds.even.extend(numbers.reshape(64, 1) * np.float16([1, 0.5, 0.25]))
+    ds.ragged.extend([numbers[: 1 + i % 7] for i in range(64)])
+    for name, right in (
+        ("sum", np.sum), ("mean", np.mean), ("std", np.std), ("var", np.var), ("median", np.median),
+        ("prod", np.prod), ("l2_norm", np.linalg.norm),
+    ):  # fmt: skip
+        if axis and name == "l2_norm":
+            continue
+        for tensor in ("even", "ragged"):
+            found = ds.query(f"SELECT {name}({tensor}{axis}) AS x").x.numpy().reshape(-1)
+            wanted = [right(row.astype(np.float64)) for row in ds[tensor].numpy(aslist=True)]
+            np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=f"{name} {tensor}")
+        if name != "l2_norm":
+            found = ds.query(f"SELECT {name}(number{axis}) AS x GROUP BY 1").x.numpy().item()
+            assert found == pytest.approx(right(numbers.astype(np.float64)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int8", "bool"])
