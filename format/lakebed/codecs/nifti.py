@@ -1,4 +1,4 @@
-"""NIfTI scans, plain or gzipped (FORMAT.md 5.3, 7). A sample has the axes and the dtype of the file.
+"""NIfTI scans, plain or gzipped (format.md 5.3, 7). A sample has the axes and the dtype of the file.
 
 A file with scaling (``scl_slope``, ``scl_inter``) decodes to float64. 3.9.52 uses the dtype of the stored values for
 such a file, too, and so loses the fractions; a tensor that 3.9.52 made keeps that dtype.

@@ -1,4 +1,4 @@
-"""Dtypes of arrays: which can be stored, and whether values fit the dtype of their tensor (FORMAT.md 5.3)."""
+"""Dtypes of arrays: which can be stored, and whether values fit the dtype of their tensor (format.md 5.3)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Effects of a merge on whole tensors: pairs of tensors in both versions, renames, additions, deletions. Pure.
 
-Tensors of the common ancestor are matched by key, which a rename does not change (FORMAT.md 1.4); all other tensors
+Tensors of the common ancestor are matched by key, which a rename does not change (format.md 1.4); all other tensors
 are matched by name.
 """
 
