@@ -14,7 +14,9 @@ def test_comments_name_chapters_that_exist() -> None:
     page = (ROOT / "docs" / "format.md").read_text()
     rows = page.split("| chapter | holds | read |")[1]
     chapters = {
-        number for cell in re.findall(r"^\| ([\d., ]+) \|", rows, re.M) for number in _NUMBER.findall(cell)
+        number
+        for cell in re.findall(r"^\| ([\d., ]+) \|", rows, re.MULTILINE)
+        for number in _NUMBER.findall(cell)
     }
     for path in re.findall(r"`([a-z_0-9]+/(?:\w+/)*(?:\w+\.py)?)`", rows):
         assert (ROOT / "format" / "lakebed" / path).exists(), path

@@ -620,5 +620,5 @@ def test_errors_of_single_rows_name_the_row(text: str) -> None:
     ds.create_tensor("n", dtype="int64")
     ds.create_tensor("word", htype="text")
     ds.extend({"n": range(6), "word": ["1", "2", "3", "4", "x", "6"]})
-    with pytest.raises(QueryError, match="^row 4: 'x' is not a valid int64"):
+    with pytest.raises(QueryError, match=r"^row 4: 'x' is not a valid int64"):
         len(ds.query(text))
