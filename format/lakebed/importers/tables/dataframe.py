@@ -25,6 +25,7 @@ from lakebed.importers.core.columns import (
     table_of,
     tensor_name,
 )
+from lakebed.importers.core.described_columns import innermost
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.tables.python_values import PythonColumns, columns_of_rows
@@ -234,10 +235,11 @@ def _is_of_python(column: Any) -> bool:
     if is_deep or (isinstance(first, list | tuple) and any(map(_is_list, first))):
         return True
     try:
-        pa.array(column, from_pandas=True)
+        kind, _ = innermost(pa.array(column, from_pandas=True).type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return True
-    return False
+    # Arrow would give each dictionary the keys of all others.
+    return pa.types.is_struct(kind) and {one.name for one in kind} != {"bytes", "path"}
 
 
 def _is_list(value: Any) -> bool:
