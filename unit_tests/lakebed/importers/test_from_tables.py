@@ -468,3 +468,24 @@ def test_an_index_with_a_meaning_is_not_lost_in_silence(index: Any, told: str | 
     ):
         ds = lakebed.from_pandas(frame)
     assert ds.column_names == ["v"]
+
+
+def test_labels_of_categories_keep_their_codes() -> None:
+    """Categories that no row has are numbered, too; columns stay in their order."""
+    frame = pd.DataFrame(
+        {
+            "size": pd.Categorical(["low", "high", None], ["low", "middle", "high"], ordered=True),
+            "range": pd.cut([1, 9, 2], [0, 3, 6, 10]),
+            "none": pd.Categorical([None] * 3, ["a", "b"]),
+            5: [{"a": 1}, None, {}],
+        }
+    )
+    ds = lakebed.from_pandas(frame)
+    assert ds.column_names == ["size", "range", "none", "5"]
+    assert ds["size"].info.class_names == ["low", "middle", "high"]
+    for name in ("size", "range", "none"):
+        found = ds[name].numpy(fill=99).ravel().tolist()
+        assert found == [99 if code < 0 else code for code in frame[name].cat.codes]
+    assert len(ds[ds["size"] == "middle"]) == 0
+    lakebed.from_pandas(ds, frame)
+    assert ds["size"].tolist() == ["low", "high", None] * 2
