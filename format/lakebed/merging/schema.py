@@ -211,7 +211,8 @@ def check_ids(versions: Iterable[Snapshot]) -> None:
         names = ", ".join(map(repr, sorted(without)))
         raise MergeNotSupportedError(
             "This dataset was either created before merge functionality was added or id tensor wasn't created for one "
-            f"or more tensors: {names}. Create a new dataset to use merge."
+            f"or more tensors: {names}. Create a new dataset to use merge: create_tensor makes ids, and imports and "
+            "from_pandas make none for single numbers and dates. ds.extend takes tables and rows, too."
         )
 
 

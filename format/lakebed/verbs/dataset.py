@@ -168,7 +168,12 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         names, columns
             Name of one column, or of several columns; two arguments, as in pandas.
         """
-        return DatasetVerbs.remove_columns(self, [*listed(names), *listed(columns)])
+        wanted = [*([names] if isinstance(names, int) else listed(names)), *listed(columns)]
+        if rows := [name for name in wanted if not isinstance(name, str)]:
+            raise InvalidInputError(
+                f"drop takes names of columns, not {rows[0]!r}: ds.remove({rows}) removes rows"
+            )
+        return DatasetVerbs.remove_columns(self, wanted)
 
     def rename_columns(self, names: Mapping[str, str]) -> Self:
         """Return a view that shows columns by other names; ``ds.rename_tensor`` changes a stored name.
