@@ -90,6 +90,24 @@ def test_different_values_are_counted(dtype: str) -> None:
     assert by_size(flat[:0], ends[:1], count_different, np.zeros((), np.int64)).tolist() == []
 
 
+def test_different_numbers_and_arrays_of_groups() -> None:
+    """Numbers that differ in their last digits, with nulls between them; long arrays; dictionaries."""
+    ds = lakebed.empty("mem://different", overwrite=True)
+    ds.create_tensor("n", dtype="float64")
+    ds.create_tensor("v", dtype="int64")
+    ds.create_tensor("j", htype="json")
+    numbers = [0.1234567891, 0.1234567892, None, 0.0, -0.0, float("nan"), float("nan"), 0.1234567891]
+    long = [np.arange(2000), np.arange(2000)]
+    long[1][1000] = -1
+    ds.extend(
+        {"n": numbers, "v": (long * 4)[:7] + [None], "j": [{"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, "1"] * 2}
+    )
+    found = ds.query(
+        "SELECT count(distinct n) AS n, count(distinct v) AS v, count(distinct j) AS j GROUP BY true"
+    )
+    assert found[0].to_dict() == {"n": 4, "v": 2, "j": 3}
+
+
 def test_groups_are_reduced_together() -> None:
     """Groups of one row and of thousands, of numbers and of texts, some of them missing."""
     rng = np.random.default_rng(3)
