@@ -1,4 +1,4 @@
-"""Lock file of 3.x writers: `dataset_lock.lock` (FORMAT.md 14).  All numbers are little-endian.
+"""Lock file of 3.x writers: `dataset_lock.lock` (format.md 14).  All numbers are little-endian.
 
 bytes      content
 6          node id, from the network card's address

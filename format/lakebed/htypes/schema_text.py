@@ -1,4 +1,4 @@
-"""Schema strings: the dtype of json, list and tag tensors, such as ``Dict[str, List[int]]`` (FORMAT.md 3).
+"""Schema strings: the dtype of json, list and tag tensors, such as ``Dict[str, List[int]]`` (format.md 3).
 
 A schema is a name, or a name with schemas in brackets. `Any`, `Dict`, `List`, `Optional`, `Union`, `str`, `int`,
 `float` and `bool` restrict values; any other name is stored and ignored, as in 3.9.52.

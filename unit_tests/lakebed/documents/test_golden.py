@@ -106,7 +106,7 @@ def test_indexed_chunks_exist(golden: Path) -> None:
 
 
 def find_chunk(root: Path, tree: VersionTree, version: str, key: str, name: str) -> Path:
-    """Walk up from a version to the folder that holds a chunk (FORMAT.md 9.3)."""
+    """Walk up from a version to the folder that holds a chunk (format.md 9.3)."""
     for node in tree.ancestors(version):
         if node == FIRST:
             return root / key / "chunks" / name
