@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lakebed.errors import ExportError, LakebedError
+from lakebed.errors import ExportError, InvalidOperationError, LakebedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakebed.dataset.dataset import Dataset
+    from lakebed.dataset.tensor import Tensor
 
 # Default number of rows per piece.
 PIECE_ROWS = 256
@@ -33,6 +34,9 @@ PIECE_ROWS = 256
 _SPLIT = "split"
 _FAILURES = (LakebedError, ValueError, TypeError, IndexError, OverflowError, NotImplementedError)
 """Errors after which only the affected row is left out; other errors, such as a full disk, end the export."""
+FAILURES = (LakebedError, ValueError, TypeError, OSError)
+"""Errors of reading together after which the rows are read one by one."""
+
 T = TypeVar("T")
 
 
@@ -202,6 +206,45 @@ def chosen_tensors(
     if not chosen:
         raise ExportError(f"the dataset has {nothing}")
     return chosen
+
+
+def read_columns(
+    view: Dataset, piece: Piece, columns: Sequence[Any], read: Callable[[Tensor, int, Any], T]
+) -> tuple[list[T], list[tuple[int, str]]]:
+    """Read columns of some rows; return them, and (row, reason) of rows left out because they cannot be read.
+
+    Raises
+    ------
+    InvalidOperationError
+        If a tensor cannot be read in this form.
+    """
+
+    def together(index: Any, count: int) -> list[T]:
+        some = view[index]
+        found = []
+        for one in columns:
+            try:
+                found.append(read(some[one.name], count, one))
+            except InvalidOperationError:
+                raise
+            except FAILURES as error:
+                raise ExportError(f"{one.name}: {error}") from error
+        return found
+
+    wrong: dict[int, str] = {}
+    try:
+        return together(slice(None), len(piece.rows)), []
+    except ExportError:
+        for at in range(len(piece.rows)):
+            try:
+                together(slice(at, at + 1), 1)
+            except ExportError as error:
+                wrong[at] = str(error)
+        if not wrong:
+            raise
+    good = [at for at in range(len(piece.rows)) if at not in wrong]
+    found = together(good, len(good)) if good else together(slice(0), 0)
+    return found, [(int(piece.rows[at]), reason) for at, reason in wrong.items()]
 
 
 def library(name: str, extra: str, what: str) -> Any:

@@ -21,10 +21,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import numpy as np
 
 from lakebed.dataset.described import KEY, Described
-from lakebed.errors import ExportError, InvalidOperationError
-from lakebed.exporters.arrays.layout import FAILURES, even_shape
+from lakebed.errors import ExportError
+from lakebed.exporters.arrays.layout import even_shape
 from lakebed.exporters.core.media import extents, file_of, is_drawn
-from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, chosen_tensors, without_splits
+from lakebed.exporters.core.plan import (
+    ExportPlan,
+    Order,
+    Piece,
+    Written,
+    chosen_tensors,
+    read_columns,
+    without_splits,
+)
 from lakebed.exporters.core.target import Target
 from lakebed.htypes.base import Storing
 
@@ -179,41 +187,13 @@ def table_of(
     """Return some rows, and (row, reason) of rows that cannot be read."""
     import pyarrow as pa
 
-    count = len(piece.rows)
-    wrong: dict[int, str] = {}
-    arrays: list[Any] = []
-    for one in columns:
-        try:
-            array = _read(view, one, count)
-        except FAILURES as error:
-            if isinstance(error, InvalidOperationError):
-                raise
-            array = _one_by_one(view, one, count, wrong)
-        arrays.append(array)
-    table = pa.table(arrays, schema=_schema([array.type for array in arrays], columns))
-    if wrong:
-        table = table.take(pa.array([row for row in range(count) if row not in wrong], pa.int64()))
-    return table, [(int(piece.rows[at]), reason) for at, reason in sorted(wrong.items())]
+    arrays, skipped = read_columns(view, piece, columns, _read)
+    return pa.table(arrays, schema=_schema([array.type for array in arrays], columns)), skipped
 
 
-def _one_by_one(view: Dataset, one: ArrowColumn, count: int, wrong: dict[int, str]) -> Any:
+def _read(tensor: Tensor, count: int, one: ArrowColumn) -> Any:
     import pyarrow as pa
 
-    found: list[Any] = []
-    for row in range(count):
-        try:
-            found.append(_read(view[row : row + 1], one, 1))
-        except FAILURES as error:
-            wrong.setdefault(row, f"{one.name}: {error}")
-            found.append(None)
-    kind = next((array.type for array in found if array is not None), pa.null())
-    return pa.concat_arrays([pa.nulls(1, kind) if array is None else array for array in found])
-
-
-def _read(view: Dataset, one: ArrowColumn, count: int) -> Any:
-    import pyarrow as pa
-
-    tensor = view[one.name]
     if one.how in ("file", "address"):
         return _files(tensor, count, one)
     array = tensor.to_arrow(labels="numbers", files="arrays").combine_chunks()

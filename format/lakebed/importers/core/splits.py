@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 from typing import TypeVar
 
 import numpy as np
@@ -107,13 +108,14 @@ class Splits:
     only: str | None = None
     tensor: str = TENSOR
 
-    def of(self, item: int, rows: int) -> list[str]:
-        """Return the split of each of the first rows of an item."""
+    def of(self, item: int) -> Iterator[str]:
+        """Yield the splits of the rows of an item, without end."""
         if self.ends:
-            return [self.names[bisect_right(self.ends, item)]] * rows
-        draws = np.random.default_rng([self.seed, item]).random(rows)
-        found = np.searchsorted(np.cumsum(self.shares), draws, side="right")
-        return [self.names[min(index, len(self.names) - 1)] for index in found]
+            yield from repeat(self.names[bisect_right(self.ends, item)])
+        ends = list(accumulate(self.shares[:-1]))
+        draw = np.random.default_rng([self.seed, item]).random
+        while True:
+            yield self.names[bisect_right(ends, draw())]
 
 
 def chosen(text: str | Sequence[str] | Mapping[str, float] | None) -> dict[str, float | None]:
