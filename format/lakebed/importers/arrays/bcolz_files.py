@@ -39,7 +39,7 @@ _MOST_BYTES = 1 << 20
 
 def recognise(source: Source) -> str | None:
     """Describe a table or an array."""
-    if not source.is_folder or source.is_object:
+    if not source.is_folder:
         return None
     if _TABLE in source.files:
         return "a bcolz table"

@@ -25,7 +25,7 @@ from lakebed.errors import (
     SkippedRowError,
     TransformError,
 )
-from lakebed.importers.core.collecting import NO_SEARCH, aside
+from lakebed.importers.core.collecting import aside, no_search
 from lakebed.importers.core.making import Items, Making
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor, told_first
 from lakebed.importers.core.registry import importer_of, recognised
@@ -226,7 +226,7 @@ def _planned(
     """
     only = [name for name, share in wanted.items() if share is None]
     of_splits = getattr(importer.functions, "plan_splits", None)
-    with NO_SEARCH:
+    with no_search():
         planned = (
             importer.plan(source, **options) if of_splits is None else of_splits(source, only, **options)
         )

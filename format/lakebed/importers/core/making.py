@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from lakebed.codecs.sample import Sample
+from lakebed.errors import LakebedError
 from lakebed.importers.core.plan import columns_of_rows, kept
 from lakebed.importers.core.splits import Splits
 from lakebed.importers.folders.pictures import Pictures
 from lakebed.runtime.plugins import Format
-from lakebed.transforms.output import RowsOfItems, Skipped
+from lakebed.transforms.output import RowsOfItems, Skipped, held_bytes
+
+_HELD_BYTES = 1 << 25
+"""Bytes of rows that were made one by one, above which they are written before more are made."""
+_EXPECTED = (LakebedError, OSError, ValueError)
+"""Errors of files that are missing or damaged."""
 
 
 class Items(Sequence[tuple[int, Any]]):
@@ -107,8 +114,8 @@ class Making:
         for found in self._made([item for _, item in entries]):
             if isinstance(found, Skipped):
                 yield found
-                continue
-            yield from self._of_items(entries, *found)
+            else:
+                yield from self._of_items(entries, *found)
 
     def _of_items(
         self, entries: Sequence[tuple[int, Any]], which: Sequence[int], columns: Columns
@@ -161,28 +168,44 @@ class Making:
 
         So an item that the importer cannot handle costs only its own row.
         """
+        functions = self.importer.functions
         done: set[int] = set()
         told: set[str] = set()
-        for found in _tried(self.importer.functions.many(items, self.context)):
-            if isinstance(found, Exception):  # an item that also fails alone reports its own error
-                for at, item in enumerate(items):
-                    if at not in done:
-                        yield from self._alone(at, item, told)
-                return
+        for found in _tried(functions.many(items, self.context)) if hasattr(functions, "many") else ():
+            if isinstance(found, Exception):
+                break  # an item that also fails alone reports its own error
             if isinstance(found, Skipped):
                 told.add(found.where)
             else:
                 done.update(found[0])
             yield found
+        else:
+            if hasattr(functions, "many"):
+                return
+        yield from self._alone({at: item for at, item in enumerate(items) if at not in done}, told)
 
-    def _alone(self, at: int, item: Any, told: set[str]) -> Iterator[Any]:
-        for row in _tried(self.importer.functions.rows(item, self.context)):
-            if isinstance(row, Exception):
-                yield Skipped(str(item), f"unexpected {type(row).__name__}: {row}")
-            elif not isinstance(row, Skipped):
-                yield [at], columns_of_rows([row])
-            elif row.where not in told:
-                yield row
+    def _alone(self, items: Mapping[int, Any], told: AbstractSet[str]) -> Iterator[Any]:
+        """Make the rows of items one by one; yield them as columns, and reports of items that `told` lacks."""
+        which: list[int] = []
+        rows: list[Mapping[str, Any]] = []
+        nbytes = 0
+        for at, item in items.items():
+            for row in _tried(self.importer.functions.rows(item, self.context)):
+                if isinstance(row, _EXPECTED):
+                    yield Skipped(str(item), str(row))
+                elif isinstance(row, Exception):
+                    yield Skipped(str(item), f"unexpected {type(row).__name__}: {row}")
+                elif not isinstance(row, Skipped):
+                    which.append(at)
+                    rows.append(row)
+                    nbytes += sum(map(held_bytes, row.values()))
+                elif row.where not in told:
+                    yield row
+            if nbytes > _HELD_BYTES:
+                yield which, columns_of_rows(rows)
+                which, rows, nbytes = [], [], 0
+        if rows:
+            yield which, columns_of_rows(rows)
 
 
 def _tried(rows: Iterable[Any]) -> Iterator[Any]:

@@ -6,15 +6,18 @@ An importer is a module with these functions::
     plan(source, *, ...) -> Plan          its keyword arguments are the options of the format; help comes from its
                                           docstring
     rows(item, context) -> rows           turns an item of the plan into rows {tensor: value}, with Skipped in place of
-                                          rows that cannot be made; workers call it in any thread or process
+                                          rows that cannot be made; an error leaves the item out; workers call it in
+                                          any thread or process
     describe(plan) -> dict                optional: facts for the info of the dataset; ``plan.about`` if it is missing
 
 Optional names of the module:
 
 ``BATCHED = True``
     ``rows`` returns columns {tensor: values}, or an iterator of them.
-``BATCH = n`` and ``many(items, context)``
-    ``many`` gets up to n items; each item becomes one row or none. It yields Skipped, and pairs (positions of items in
+``BATCH = n``
+    Each item becomes one row or none, and the rows of up to n items are written together.
+``many(items, context)``
+    Called with these items, instead of ``rows`` with each of them. It yields Skipped, and pairs (positions of items in
     the batch, columns of their rows).
 ``SCHEDULER``
     ``"processed"`` if Python code makes the rows; the default is ``"threaded"``.

@@ -35,7 +35,6 @@ from lakebed.importers.detection.objects import (
     number_of,
     plain_number,
     plan_of,
-    row_of,
 )
 from lakebed.transforms.output import Skipped
 
@@ -160,26 +159,24 @@ def plan(source: Source, *, classes: str | None = None, **options: Unpack[ImageO
 def rows(item: _Row, context: Context) -> Iterator[Any]:
     """Make the row of an image; damaged lines are left out and counted."""
     known: _Known = context.known
-
-    def fill(row: dict[str, Any], objects: Objects) -> None:
-        labels: list[tuple[str, dict[str, Any]]] = []
-        for lines in item.lines:
-            table = known.tables[lines.file]
-            for at, line in _read(context.media.source, table, lines):
-                where = f"{table.name} line {at} (image {stem_of(item.image)})"
-                if table.has_boxes:
-                    objects.add(where, _object, line, table, known.names)
-                    continue
-                try:
-                    labels.append(_label(_values(line, table), known.names))
-                except ValueError as error:
-                    objects.told.append(Skipped(where, f"no label: {error}"))
-        if item.lines:
-            row.update(objects.values())
-            row["image_labels"] = [label for label, _ in labels]
-            row["image_label_attributes"] = [attributes for _, attributes in labels]
-
-    return row_of(item, item.image, item.image, context, fill)
+    row, objects = context.begun(item.image, item.image), Objects()
+    labels: list[tuple[str, dict[str, Any]]] = []
+    for lines in item.lines:
+        table = known.tables[lines.file]
+        for at, line in _read(context.media.source, table, lines):
+            where = f"{table.name} line {at} (image {stem_of(item.image)})"
+            if table.has_boxes:
+                objects.add(where, _object, line, table, known.names)
+                continue
+            try:
+                labels.append(_label(_values(line, table), known.names))
+            except ValueError as error:
+                objects.told.append(Skipped(where, f"no label: {error}"))
+    if item.lines:
+        row.update(objects.values())
+        row["image_labels"] = [label for label, _ in labels]
+        row["image_label_attributes"] = [attributes for _, attributes in labels]
+    yield from context.finished(row, objects)
 
 
 # -- files -------------------------------------------------------------------------------------------------------

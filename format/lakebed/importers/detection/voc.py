@@ -36,7 +36,6 @@ from lakebed.importers.detection.objects import (
     each,
     number_of,
     plan_of,
-    row_of,
 )
 
 _CLASSES = (
@@ -126,19 +125,17 @@ def plan(
 def rows(item: _Row, context: Context) -> Iterator[Any]:
     """Make the row of an image; damaged objects are left out and counted."""
     source = context.media.source
-
-    def fill(row: dict[str, Any], objects: Objects) -> None:
-        if item.annotation is not None:
-            root = _document(source, item.annotation)
-            for at, one in enumerate(root.findall("object"), 1):
-                objects.add(f"{item.annotation} object {at}", _object, one)
-            row.update(objects.values(), annotation=_rest_of(root, ("object",)))
-        if item.masks is not None:
-            row["masks"] = _mask(source, item.masks, context.known)
-        if item.instances is not None:
-            row["instances"] = _mask(source, item.instances, None)
-
-    return row_of(item, item.image, item.image, context, fill)
+    row, objects = context.begun(item.image, item.image), Objects()
+    if item.annotation is not None:
+        root = _document(source, item.annotation)
+        for at, one in enumerate(root.findall("object"), 1):
+            objects.add(f"{item.annotation} object {at}", _object, one)
+        row.update(objects.values(), annotation=_rest_of(root, ("object",)))
+    if item.masks is not None:
+        row["masks"] = _mask(source, item.masks, context.known)
+    if item.instances is not None:
+        row["instances"] = _mask(source, item.instances, None)
+    yield from context.finished(row, objects)
 
 
 # -- files -------------------------------------------------------------------------------------------------------

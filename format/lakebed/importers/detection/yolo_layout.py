@@ -214,7 +214,8 @@ def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
     count = entries.get("nc")
     if told.names is not None and type(count) is int and count != len(told.names):
         told.problems.append(Problem(name, f"nc is {count}, and there are {len(told.names)} names", 0))
-    told.kpt_shape = _kpt_shape(entries.get("kpt_shape"), name)
+    if entries.get("kpt_shape") is not None:
+        told.kpt_shape = kpt_shape_of(entries["kpt_shape"], f"kpt_shape in {name}")
     known = {"train", "val", "test", "names", "path"}
     told.about = {str(key): _plain(value) for key, value in entries.items() if key not in known}
     if isinstance(names, Mapping):
@@ -305,20 +306,20 @@ def _distinct(names: list[str], where: str, problems: list[Problem]) -> list[str
     return names
 
 
-def _kpt_shape(value: Any, name: str) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    sides = value if isinstance(value, list | tuple) else [value]
-    if (
-        len(sides) != 2
-        or any(type(one) is not int for one in sides)
-        or sides[1] not in (2, 3)
-        or sides[0] < 1
-    ):
-        raise IngestionError(f"kpt_shape in {name} must be [points, 2 or 3], not {value!r}")
+def kpt_shape_of(value: Any, where: str) -> tuple[int, int]:
+    """Return the number of points, and of numbers for each point.
+
+    Raises
+    ------
+    IngestionError
+        If the value is no such pair, or too large.
+    """
+    sides = value if isinstance(value, list) else []
+    if [type(one) for one in sides] != [int, int] or sides[1] not in (2, 3) or sides[0] < 1:
+        raise IngestionError(f"{where} must be [points, 2 or 3], such as 17,3, not {value!r}")
     if sides[0] > _MOST_CLASSES:
-        raise IngestionError(f"kpt_shape in {name} is too large: {value!r}")
-    return int(sides[0]), int(sides[1])
+        raise IngestionError(f"{where} is too large: {value!r}")
+    return sides[0], sides[1]
 
 
 def _document(source: Source, name: str, shown: str, most: int = _DOCUMENT_BYTES) -> bytes:

@@ -39,8 +39,6 @@ _DATABASE_BYTES = 48  # size of the entry that names another database in the mai
 
 def recognise(source: Source) -> str | None:
     """Describe the files for messages, such as "2 LMDB files"; None if the source has none, or has other files too."""
-    if source.is_object:
-        return None
     names = _files(source)
     others = [
         name

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,14 +112,10 @@ def first_index(source: Source) -> tuple[dict[str, Any], str]:
 
 def index_of(source: Source, folder: str) -> dict[str, Any] | None:
     """Return the index of a folder; None if it is not a JSON object, or too large."""
-    name = inside(folder, INDEX)
-    if source.files.get(name, _MAX_INDEX_BYTES + 1) > _MAX_INDEX_BYTES:
-        return None
     try:
-        found = json.loads(source.read(name))
-    except (ValueError, RecursionError):
+        return source.json(inside(folder, INDEX), _MAX_INDEX_BYTES)
+    except IngestionError:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def split_of(folder: str) -> str:

@@ -85,8 +85,6 @@ class _Scan:
 
 def recognise(source: Source) -> str | None:
     """Describe the source for messages, such as "WebDataset of 12 shards"; None if the first one holds no samples."""
-    if source.is_object:
-        return None
     shards = source.with_suffix(*_UNPACKED)
     others = [name for name in source.files if source.suffix_of(name) not in (*_UNPACKED, *_BESIDE)]
     if not shards or others:

@@ -155,7 +155,7 @@ class _Look:
 
 def recognise(source: Source) -> str | None:
     """Describe the files for messages; None if the first one holds no records."""
-    if source.is_object or not only_files(source):
+    if not only_files(source):
         return None
     names = files_of(source)
     first = next((name for name in names if source.files[name]), None)
