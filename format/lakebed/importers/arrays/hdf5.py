@@ -16,7 +16,7 @@ from lakebed.importers.arrays.arrays import (
     Context,
     Found,
     Sliced,
-    attribute,
+    attributes_of,
     planned,
     with_stored,
 )
@@ -140,7 +140,7 @@ def _attributes(one: Any) -> dict[str, Any]:
     found = {}
     for name in one.attrs:
         try:
-            found[str(name)] = attribute(one.attrs[name])
+            found |= attributes_of({name: one.attrs[name]})
         except (OSError, TypeError, ValueError, RuntimeError) as error:
             found[str(name)] = f"cannot be read: {error}"
     return found

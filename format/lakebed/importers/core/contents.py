@@ -313,8 +313,8 @@ def value_of(data: bytes, content: Content) -> Any:
     return _file(data, content)
 
 
-def decoded(data: bytes) -> str:
-    """Decode a text.
+def decoded(data: bytes, name: str = "it", encoding: str = "utf-8") -> str:
+    """Decode a text; the encoding ``utf-8-sig`` skips a mark at its beginning.
 
     Raises
     ------
@@ -322,9 +322,9 @@ def decoded(data: bytes) -> str:
         If the bytes are not UTF-8.
     """
     try:
-        return data.decode()
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise IngestionError(f"it is not text in UTF-8: {error}") from error
+        raise IngestionError(f"{name} is not text in UTF-8: {error}") from error
 
 
 def document(data: bytes, *, strict: bool = False) -> Any:

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -46,6 +47,8 @@ import pyarrow as pa
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.links.link import link as link_to
+
+_MOST_DEPTH = 32
 
 
 @dataclass(frozen=True)
@@ -315,3 +318,26 @@ def _taken(values: Any, rows: list[int]) -> Any:
 def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return rows of the same tensors as columns."""
     return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def as_json(value: Any, most: float = inf, depth: int = _MOST_DEPTH) -> Any:
+    """Return a value of another library as JSON; its text if JSON cannot hold it.
+
+    Parameters
+    ----------
+    most
+        Bytes of an array above which its text, which NumPy shortens, is returned.
+    depth
+        Number of lists and objects inside of each other; deeper ones become text.
+    """
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray | np.generic) and value.nbytes <= most:
+        value = value.tolist()
+    if depth and isinstance(value, list | tuple):
+        return [as_json(one, most, depth - 1) for one in value]
+    if depth and isinstance(value, Mapping):
+        return {str(key): as_json(one, most, depth - 1) for key, one in value.items()}
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

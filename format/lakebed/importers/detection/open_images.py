@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Unpack
 
 from lakebed.errors import IngestionError
+from lakebed.importers.core.contents import decoded
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.shares import mostly
 from lakebed.importers.core.source import Source, stem_of
@@ -215,10 +216,7 @@ def _names(
 
 def _described(source: Source, name: str, shown: str, problems: list[Problem]) -> dict[str, str]:
     """Return (id -> name) of the classes in a file if most of its lines are an id and a name; report other lines."""
-    try:
-        text = source.document(name).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise IngestionError(f"{shown} cannot be read: {error}") from error
+    text = decoded(source.document(name), shown, "utf-8-sig")
     pairs = {at: _cells(line) for at, line in enumerate(text.split("\n"), 1) if line.strip()}
     told = "class" in stem_of(shown)
     if pairs and next(iter(pairs.values()))[:2] == ["LabelName", "DisplayName"]:

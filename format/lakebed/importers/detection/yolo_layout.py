@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed.errors import IngestionError, ModuleNotInstalledException
-from lakebed.importers.core.plan import Problem
+from lakebed.importers.core.contents import decoded
+from lakebed.importers.core.plan import Problem, as_json
 from lakebed.importers.core.source import Source, stem_of, suffix_of
 from lakebed.importers.detection.objects import IMAGE_FOLDERS, by_folder
 from lakebed.importers.folders.pictures import IMAGE_KINDS, images_of
@@ -217,7 +218,7 @@ def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
     if entries.get("kpt_shape") is not None:
         told.kpt_shape = kpt_shape_of(entries["kpt_shape"], f"kpt_shape in {name}")
     known = {"train", "val", "test", "names", "path"}
-    told.about = {str(key): _plain(value) for key, value in entries.items() if key not in known}
+    told.about = {str(key): as_json(value) for key, value in entries.items() if key not in known}
     if isinstance(names, Mapping):
         told.about["names"] = {str(key): str(value) for key, value in names.items()}
     found = {key: entries.get(key) for key in _KEYS}
@@ -260,17 +261,6 @@ def yaml_of(raw: bytes, name: str) -> Any:
         return yaml.safe_load(text_of(raw, name))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise IngestionError(f"{name} cannot be read: {error}") from error
-
-
-def _plain(value: Any, depth: int = 0) -> Any:
-    """Return a value of YAML as JSON."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if depth < 8 and isinstance(value, list) and len(value) <= _MOST_CLASSES:
-        return [_plain(one, depth + 1) for one in value]
-    if depth < 8 and isinstance(value, Mapping):
-        return {str(key): _plain(one, depth + 1) for key, one in value.items()}
-    return str(value)[:1000]
 
 
 def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:
@@ -329,17 +319,8 @@ def _document(source: Source, name: str, shown: str, most: int = _DOCUMENT_BYTES
 
 
 def text_of(raw: bytes, name: str) -> str:
-    """Return the text of a file.
-
-    Raises
-    ------
-    IngestionError
-        If it is not UTF-8.
-    """
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise IngestionError(f"{name} is not text: {error}") from error
+    """Return the text of a file; see :func:`decoded`."""
+    return decoded(raw, name, "utf-8-sig")
 
 
 # -- images of splits --------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError, LakebedError
+from lakebed.errors import IngestionError
 from lakebed.importers.core.contents import PICKLED, Content, KindOptions, Planning
 from lakebed.importers.core.plan import Plan, Problem, told_first
 from lakebed.importers.core.source import Source
@@ -46,11 +46,11 @@ from lakebed.importers.shards.sample_shards import (
     index_of,
     inside,
     looked_at,
-    lost_by,
     parts_of,
     plan_of,
     rows_of,
     samples,
+    shards_of,
     split_of,
     unpacked,
 )
@@ -217,20 +217,20 @@ def _shards(
     whole = str(config.get("compression") or "").partition(":")[0]
     if config.get("compression_level") not in (None, "", "chunk"):
         whole = ""
-    for number, told in enumerate(chunks):
-        try:
-            filename = told.get("filename") if isinstance(told, Mapping) else None
-            if not isinstance(filename, str):
-                raise IngestionError("it names no file")
-            name = source.find(inside(folder, filename))
-            count = count_of(told.get("chunk_size"), "the number of samples")
-            size, compression = source.files[name], ""
-            if whole and f".{whole}" in filename:
-                size = count_of(told.get("chunk_bytes"), "the number of bytes") + 4 * (count + 2)
-                compression = whole
-            yield checked(Shard(name, count, size, compression), source, problems)
-        except LakebedError as error:
-            problems.append(Problem(f"{where}: chunk {number:,}", str(error), lost_by(told, "chunk_size")))
+
+    def read(told: Any) -> Shard:
+        filename = told.get("filename") if isinstance(told, Mapping) else None
+        if not isinstance(filename, str):
+            raise IngestionError("it names no file")
+        name = source.find(inside(folder, filename))
+        count = count_of(told.get("chunk_size"), "the number of samples")
+        size, compression = source.files[name], ""
+        if whole and f".{whole}" in filename:
+            size = count_of(told.get("chunk_bytes"), "the number of bytes") + 4 * (count + 2)
+            compression = whole
+        return checked(Shard(name, count, size, compression), source, problems)
+
+    return shards_of(chunks, "chunk", "chunk_size", folder, problems, read)
 
 
 def _names(told: Any, count: int) -> list[str]:

@@ -148,10 +148,30 @@ def count_of(told: Any, what: str) -> int:
     return told
 
 
-def lost_by(told: Any, key: str) -> int:
-    """Return the number of samples in an unreadable shard; 0 if the index does not contain the number."""
-    count = told.get(key) if isinstance(told, Mapping) else None
-    return count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
+def shards_of(
+    entries: Sequence[Any],
+    what: str,
+    count: str,
+    folder: str,
+    problems: list[Problem],
+    read: Callable[[Any], Shard],
+) -> Iterator[Shard]:
+    """Yield the shards of the entries of an index; report entries that cannot be read.
+
+    Parameters
+    ----------
+    what, count
+        Name of an entry, and its key for the number of samples.
+    read
+        Function that returns the shard of an entry.
+    """
+    for number, told in enumerate(entries):
+        try:
+            yield read(told)
+        except FAILURES as error:
+            samples = told.get(count) if isinstance(told, Mapping) else None
+            lost = samples if isinstance(samples, int) and 0 <= samples < 1 << 32 else 0
+            problems.append(Problem(f"{inside(folder, INDEX)}: {what} {number:,}", str(error), lost))
 
 
 def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
