@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from lakebed.dataset.described import Described
 from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError
-from lakebed.exporters.core.media import file_of
+from lakebed.exporters.core.media import file_of, files_of, is_empty, links_followed
 from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
@@ -147,9 +147,7 @@ def layout_of(
             problems.append((name, "addresses are written, not the files; they come back as texts"))
             text = Described("text" if not has_rows else "json", "str", info=described.info)
             return Layout(name, "json" if has_rows else "text", text, is_address=True)
-        problems.append(
-            (name, "the files that its links lead to are written, not the links (links=True, --links)")
-        )
+        problems.append(links_followed(name, " (links=True, --links)"))
         return Layout(name, "file", described, has_rows=has_rows, may_differ=True)
     if storing is Storing.TEXT:
         return Layout(name, "text", described, has_rows=has_rows)
@@ -258,11 +256,10 @@ def _files(tensor: Tensor, count: int, nulls: NDArray[np.bool_], layout: Layout)
             values.append(layout.nothing)
             continue
         sample = tensor[row]
-        shape = sample.shape or (0,)
         if layout.has_rows:
-            values.append([file_of(tensor[row, at]) for at in range(int(shape[0] or 0))])
+            values.append(files_of(sample))
             continue
-        nulls[row] = 0 in shape
+        nulls[row] = is_empty(sample)
         values.append(b"" if nulls[row] else file_of(sample))
     return Column(values, nulls)
 

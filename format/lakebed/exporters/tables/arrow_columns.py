@@ -23,7 +23,7 @@ import numpy as np
 from lakebed.dataset.described import KEY, Described
 from lakebed.errors import ExportError
 from lakebed.exporters.arrays.layout import even_shape
-from lakebed.exporters.core.media import extents, file_of, is_drawn
+from lakebed.exporters.core.media import extents, file_of, files_of, is_drawn, is_empty, links_followed
 from lakebed.exporters.core.plan import (
     ExportPlan,
     Order,
@@ -155,9 +155,7 @@ def _column_of(tensor: Tensor, name: str, problems: list[tuple[str, str]], links
         if tensor.is_link and links and base in _FILES:
             return ArrowColumn(name, "address", described, feature)
         if tensor.is_link:
-            problems.append(
-                (name, "the files that its links lead to are written, not the links (links=True, --links)")
-            )
+            problems.append(links_followed(name, " (links=True, --links)"))
         elif described.is_chunked_file:
             described = described.decoded()
         else:
@@ -235,10 +233,9 @@ def _files(tensor: Tensor, count: int, one: ArrowColumn) -> pa.Array:
     else:
         for row in range(count):
             sample = tensor[row]
-            shape = sample.shape or (0,)
             if tensor.is_sequence:
-                rows.append([convert(file_of(tensor[row, at])) for at in range(int(shape[0] or 0))])
-            elif (nulls is not None and nulls[row]) or 0 in shape:
+                rows.append(list(map(convert, files_of(sample))))
+            elif (nulls is not None and nulls[row]) or is_empty(sample):
                 rows.append(None)
             else:
                 rows.append(convert(file_of(sample)))

@@ -36,6 +36,7 @@ from lakebed.importers.core.upserting import upserted
 from lakebed.importers.folders.pictures import LOSSLESS, Pictures
 from lakebed.runtime.options import checked_options, options_of
 from lakebed.runtime.plugins import Format
+from lakebed.storage.address import path_of, scheme_of
 from lakebed.transforms.function import transform
 from lakebed.transforms.report import TransformReport
 from lakebed.writing.names import any_name
@@ -319,7 +320,7 @@ def _copied(
             "parts of a dataset, and ds.extend appends its rows to another"
         )
     if dest is not None:
-        _check_two_places(source, os.fspath(dest))
+        check_two_places(source, os.fspath(dest))
     done = copied(
         source, dest, overwrite=how.overwrite, creds=how.creds, progressbar=how.progressbar, **options
     )
@@ -337,8 +338,19 @@ def _copied(
     return report
 
 
-def _check_two_places(source: Source, dest: str) -> None:
-    if source.is_local and os.path.realpath(dest) == os.path.realpath(source.address):
+def check_two_places(source: Source, dest: str) -> None:
+    """Refuse to import a source into itself.
+
+    Raises
+    ------
+    SamePathException
+        If the destination is the source.
+    """
+    one, other = (
+        os.path.realpath(path_of(place)) if scheme_of(place) == "file" else place.rstrip("/")
+        for place in (source.address, dest)
+    )
+    if one == other and not source.is_object:
         raise SamePathException(f"source and destination of the import are both {dest!r}")
 
 
@@ -430,7 +442,7 @@ class _Import:
         if isinstance(dest, Dataset):
             ds, there = dest, True
         else:
-            _check_two_places(self._source, os.fspath(dest))
+            check_two_places(self._source, os.fspath(dest))
             there = not how.overwrite and exists(dest, creds=how.creds)
             if there:
                 ds = load(dest, read_only=False, creds=how.creds)

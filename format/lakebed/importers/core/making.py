@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lakebed.codecs.sample import Sample
 from lakebed.errors import LakebedError
 from lakebed.importers.core.plan import columns_of_rows, kept
 from lakebed.importers.core.splits import Splits
@@ -18,7 +17,7 @@ from lakebed.transforms.output import RowsOfItems, Skipped, held_bytes
 
 _HELD_BYTES = 1 << 25
 """Bytes of rows that were made one by one, above which they are written before more are made."""
-_EXPECTED = (LakebedError, OSError, ValueError)
+_EXPECTED = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
 """Errors of files that are missing or damaged."""
 
 
@@ -140,12 +139,7 @@ class Making:
         out: set[int] = set()
         changes: dict[int, list[Skipped]] = {}
         for name in pictures.kinds.keys() & columns.keys():
-            values, suffixes, may_lose = columns[name], pictures.suffixes(name), not pictures.lossless
-            for row, value in enumerate(values if isinstance(values, list) else ()):
-                path = value.unread_path if type(value) is Sample else None
-                if path is not None and path.endswith(suffixes):
-                    value.may_lose = may_lose  # fast path for most files
-                    continue
+            for row, value in enumerate(columns[name] if isinstance(columns[name], list) else ()):
                 for told in pictures.look({name: value}, partial(place, row)):
                     if told.is_change:
                         changes.setdefault(row, []).append(told)
@@ -189,10 +183,11 @@ class Making:
         which: list[int] = []
         rows: list[Mapping[str, Any]] = []
         nbytes = 0
+        make = self.importer.functions.rows
         for at, item in items.items():
-            for row in _tried(self.importer.functions.rows(item, self.context)):
+            for row in _tried(make(item, self.context)):
                 if isinstance(row, _EXPECTED):
-                    yield Skipped(str(item), str(row))
+                    yield Skipped(str(item), str(row) or type(row).__name__)
                 elif isinstance(row, Exception):
                     yield Skipped(str(item), f"unexpected {type(row).__name__}: {row}")
                 elif not isinstance(row, Skipped):

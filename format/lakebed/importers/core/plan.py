@@ -296,6 +296,11 @@ class Media:
         return self.source.media(name)
 
 
+def several(names: Sequence[str], one: str, many: str) -> str:
+    """Describe files: `one` for a single file, otherwise their number and `many`."""
+    return f"{len(names):,} {many}" if len(names) > 1 else one
+
+
 def told_first(problems: Sequence[Problem]) -> str:
     """Describe the first problem, and count the others; return "" if there are none."""
     if not problems:

@@ -523,10 +523,6 @@ class Ranges(io.RawIOBase):
         self._at = max(0, base + offset)
         return self._at
 
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
     def readinto(self, buffer: Any) -> int:
         """Read the next bytes, up to the size of the buffer."""
         count = min(len(buffer), max(0, self._size - self._at))

@@ -17,19 +17,11 @@ from lakebed.importers.core.source import stem_of
 
 TENSOR = "split"
 
-SPLITS: Mapping[str, str] = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "test": "test",
-    "testing": "test",
-}
+_WORDS = {"train": "train training", "val": "val valid validation dev", "test": "test testing"}
+SPLITS: Mapping[str, str] = {word: split for split, words in _WORDS.items() for word in words.split()}
 """Words in names of files and folders -> the split that they name."""
 
-_ORDER = {"train": 0, "val": 1, "test": 2}
+_ORDER = {split: at for at, split in enumerate(_WORDS)}
 
 _TOLERANCE = 1e-6  # largest difference between 1 and the sum of shares
 

@@ -70,7 +70,7 @@ _KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
 _NONE: tuple[int, Sequence[int]] = (0, ())
 """File number and annotation numbers for a picture that has no annotations."""
 _WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
-"""Exceptions that skip one picture instead of failing the import."""
+"""Exceptions of pictures that cannot be read together; each is then read alone, and reports its own error."""
 
 
 class _Row(NamedTuple):
@@ -226,17 +226,13 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
     def tell(reason: str, is_left_out: bool) -> None:
         told.append(Skipped(item.file, reason, int(is_left_out)))
 
-    try:
-        record = context.files[item.record[0]].elements("images", [item.record[1]])[0]
-        row = dict.fromkeys(context.tensors)
-        for kind, reader in context.readers.items():
-            number, numbers = item.annotations.get(kind, _NONE)
-            found = context.files[number].elements("annotations", numbers) if len(numbers) else []
-            row.update(values_of(found, reader, _size(record), context.panoptic, tell))
-        made = context.finished(row, item, record)
-    except _WRONG as error:
-        yield _skipped(item, error)
-        return
+    record = context.files[item.record[0]].elements("images", [item.record[1]])[0]
+    row = dict.fromkeys(context.tensors)
+    for kind, reader in context.readers.items():
+        number, numbers = item.annotations.get(kind, _NONE)
+        found = context.files[number].elements("annotations", numbers) if len(numbers) else []
+        row.update(values_of(found, reader, _size(record), context.panoptic, tell))
+    made = context.finished(row, item, record)
     yield from told
     yield made
 
@@ -249,15 +245,8 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
         which: list[int] = []
         annotated = _annotated(items[start:stop], records[start:stop], context)
         for at, (row, record) in enumerate(zip(annotated, records[start:stop], strict=True), start):
-            found: Iterator[Any]
-            if row is None or record is None:
-                found = rows(items[at], context)
-            else:
-                try:
-                    found = iter([context.finished(row, items[at], record)])
-                except _WRONG as error:
-                    found = iter([_skipped(items[at], error)])
-            for one in found:
+            is_odd = row is None or record is None
+            for one in rows(items[at], context) if is_odd else [context.finished(row, items[at], record)]:
                 if isinstance(one, Skipped):
                     yield one
                 else:
@@ -268,10 +257,6 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
 
 
 # -- pictures together -------------------------------------------------------------------------------------------
-
-
-def _skipped(item: _Row, error: Exception) -> Skipped:
-    return Skipped(item.file, str(error) or type(error).__name__)
 
 
 def _size(record: Mapping[str, Any]) -> tuple[int, int]:

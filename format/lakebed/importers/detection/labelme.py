@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Unpack
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import document
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import ranges_of
@@ -213,10 +214,8 @@ def _shapes(content: dict[str, Any], name: str) -> list[Any]:
 
 
 def _decoded(content: dict[str, Any], name: str) -> bytes:
-    try:
+    with damaged(f"imageData of {name} is not an image", KeyError, TypeError, ValueError):
         return base64.b64decode(content["imageData"], validate=False)
-    except (KeyError, TypeError, ValueError) as error:
-        raise IngestionError(f"imageData of {name} is not an image: {error}") from error
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import ranges_of
@@ -317,11 +318,12 @@ def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[A
     """
     from PIL import Image
 
-    try:
-        with Image.open(io.BytesIO(source.document(name))) as image:
-            pixels = np.asarray(image if image.mode in ("P", "L") else image.convert("RGB"))
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise IngestionError(f"the mask {name} cannot be read: {error}") from error
+    errors = (OSError, SyntaxError, Image.DecompressionBombError)
+    with (
+        damaged(f"the mask {name} cannot be read", *errors),
+        Image.open(io.BytesIO(source.document(name))) as image,
+    ):
+        pixels = np.asarray(image if image.mode in ("P", "L") else image.convert("RGB"))
     dtype = np.uint8 if colors is not None else np.uint32
     if pixels.ndim == 2:
         return pixels.astype(dtype)

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakebed.errors import IngestionError, ModuleNotInstalledException
+from lakebed.errors import IngestionError
 from lakebed.importers.core.contents import decoded
+from lakebed.importers.core.packages import damaged, module
 from lakebed.importers.core.plan import Problem, as_json
 from lakebed.importers.core.source import Source, stem_of, suffix_of
 from lakebed.importers.detection.objects import IMAGE_FOLDERS, by_folder
@@ -251,16 +252,9 @@ def yaml_of(raw: bytes, name: str) -> Any:
     ModuleNotInstalledException
         If pyyaml is missing.
     """
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise ModuleNotInstalledException(
-            f"{name} needs the package 'pyyaml': pip install 'lakebed[yolo]'"
-        ) from error
-    try:
+    yaml = module("yaml", f"{name} needs the package 'pyyaml'", "yolo")
+    with damaged(f"{name} cannot be read", yaml.YAMLError, RecursionError, ValueError):
         return yaml.safe_load(text_of(raw, name))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise IngestionError(f"{name} cannot be read: {error}") from error
 
 
 def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:

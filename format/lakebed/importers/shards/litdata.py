@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.contents import PICKLED, Content, KindOptions, Planning
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Plan, Problem, told_first
 from lakebed.importers.core.source import Source
 from lakebed.importers.shards.litdata_objects import MAX_DEPTH, nested
@@ -241,11 +242,10 @@ def _names(told: Any, count: int) -> list[str]:
     IngestionError
         If the tree does not have `count` values.
     """
-    try:
+    errors = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
+    with damaged("the index has no tree of values", *errors):
         spec = json.loads(told)[1] if isinstance(told, str) else None
         found = list(_leaves(spec, "", MAX_DEPTH))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise IngestionError(f"the index has no tree of values: {error}") from error
     if len(found) != count:
         raise IngestionError(f"the index has a tree of {len(found):,} values, but {count:,} formats")
     names: list[str] = []

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import Planning
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
@@ -359,16 +360,16 @@ def unpacked(packed: bytes, compression: str, limit: int) -> bytes:
 
     if compression == "snappy":  # these files are a single block, but PyArrow's stream reader expects frames
         return unsnapped(packed, limit)
-    try:
-        out = io.BytesIO()
-        with pa.CompressedInputStream(pa.BufferReader(packed), _COMPRESSIONS[compression]) as stream:
-            while block := stream.read(_BLOCK_BYTES):
-                out.write(block)
-                if out.tell() > limit:
-                    raise IngestionError(f"it unpacks to more than the {limit:,} bytes in the index")
-        return out.getvalue()
-    except (pa.ArrowException, OSError) as error:
-        raise IngestionError(f"it cannot be unpacked: {error}") from error
+    out = io.BytesIO()
+    with (
+        damaged("it cannot be unpacked", pa.ArrowException, OSError),
+        pa.CompressedInputStream(pa.BufferReader(packed), _COMPRESSIONS[compression]) as stream,
+    ):
+        while block := stream.read(_BLOCK_BYTES):
+            out.write(block)
+            if out.tell() > limit:
+                raise IngestionError(f"it unpacks to more than the {limit:,} bytes in the index")
+    return out.getvalue()
 
 
 def _read(file: BinaryIO, start: int, count: int, size: int) -> bytes:

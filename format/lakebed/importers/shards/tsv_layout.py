@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, NotFoundError
 from lakebed.importers.core.contents import document
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, by_split
@@ -157,10 +158,8 @@ def sequence_of(source: Source, tables: Tables) -> NDArray[np.int64] | None:
         return None
     data = source.document(name)
     columns = len(data.partition(b"\n")[0].split())
-    try:
+    with damaged(f"{name} is not a list of numbers of lines", ValueError, OverflowError):
         numbers = _numbers(data)
-    except (ValueError, OverflowError) as error:
-        raise IngestionError(f"{name} is not a list of numbers of lines: {error}") from error
     shards = len(tables.tables[0].shards)
     if columns not in (1, 2) or len(numbers) % columns or (columns == 1 and shards > 1):
         raise IngestionError(f"{name} must have a line number, or a shard and a line number, for each row")
@@ -188,10 +187,8 @@ def class_names(source: Source, name: str) -> list[str]:
         entries = document(data)
         entries = entries.get("label_to_idx", entries) if isinstance(entries, Mapping) else entries
         if isinstance(entries, Mapping):
-            try:
+            with damaged(f"{name} does not give numbers to classes", TypeError, ValueError):
                 found = [str(key) for key, _ in sorted(entries.items(), key=lambda pair: int(pair[1]))]
-            except (TypeError, ValueError) as error:
-                raise IngestionError(f"{name} does not give numbers to classes: {error}") from error
         else:
             found = [str(one) for one in entries] if isinstance(entries, list) else []
     else:

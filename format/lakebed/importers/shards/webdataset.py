@@ -27,7 +27,7 @@ from lakebed.documents.json_style import load
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.importers.arrays.numpy_files import loaded
-from lakebed.importers.core.columns import tensor_name
+from lakebed.importers.core.columns import numbered, tensor_name
 from lakebed.importers.core.contents import PICKLED, decoded, document
 from lakebed.importers.core.described_columns import file_value, nested_value
 from lakebed.importers.core.plan import Plan, Problem, Stretch, TensorPlan, media, tensor
@@ -327,17 +327,12 @@ def _expanded(pattern: str) -> Iterator[str]:
 
 def _named(suffixes: Mapping[str, int]) -> dict[str, str]:
     """Return the name of the tensor of each suffix."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for suffix in sorted(suffixes):
-        name = base = re.sub(r"\W+", "_", suffix, flags=re.ASCII).strip("_") or "content"
-        if not base[0].isalpha() or hasattr(lakebed.Dataset, base):
-            name = base = f"field_{base}"
-        count = 1
-        while name in found.values():
-            count += 1
-            name = f"{base}_{count}"
-        found[suffix] = name
-    return found
+        name = re.sub(r"\W+", "_", suffix, flags=re.ASCII).strip("_") or "content"
+        is_free = name[0].isalpha() and not hasattr(lakebed.Dataset, name)
+        names[suffix] = name if is_free else f"field_{name}"
+    return dict(zip(names, numbered(list(names.values())), strict=True))
 
 
 def _told(
