@@ -1,17 +1,18 @@
 """The plan of an export, made before anything is written: tensors by their part, rows by pieces.
 
-An exporter is a module with three functions::
+An exporter is a module with these functions::
 
     plan(ds, *, ...) -> ExportPlan         its keyword arguments are the options of the format; help comes from its
                                            docstring
     write(view, piece, context, target)    writes the rows of a piece and returns Written; several threads call it
+    append(piece, done, context, target)   optional: writes what must be in the order of the pieces, as one thread calls
+                                           it with the Written of each piece, whose result it takes
     finish(results, context, target)       writes what needs all pieces, such as an index; ``results`` are pairs of a
                                            piece and the result of ``write``, in the order of the pieces
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -90,23 +91,6 @@ class Written:
                 continue
             self.rows += 1
             yield made
-
-
-@dataclass
-class Order:
-    """Scheduler that lets threads make pieces at the same time, and writes the pieces in their order."""
-
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _waiting: dict[int, Callable[[], None]] = field(default_factory=dict)
-    _done: int = 0
-
-    def write(self, number: int, write: Callable[[], None]) -> None:
-        """Call `write` after all pieces of lower numbers are written, perhaps later and in another thread."""
-        with self._lock:
-            self._waiting[number] = write
-            while self._done in self._waiting:
-                self._waiting.pop(self._done)()
-                self._done += 1
 
 
 @dataclass

@@ -176,9 +176,8 @@ def _field(name: str, tensor: lakebed.Tensor, problems: list[tuple[str, str]]) -
     column = _column(name, tensor, said, problems)
     if tensor.is_link:
         problems.append(links_followed(name))
-    is_kept = (
-        column.encoding in ("jpeg", "png", "list[jpeg]", "list[png]") or column.told.get("kind") == "file"
-    )
+    has_files = column.encoding in ("jpeg", "png", "list[jpeg]", "list[png]")
+    is_kept = has_files or column.told.get("kind") == "file"
     if said.is_chunked_file or (said.is_file and not is_kept):
         said = said.decoded()
     more = {"shape": extents(tensor), **({"column": dict(column.told)} if column.told else {})}

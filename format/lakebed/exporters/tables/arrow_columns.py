@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import numpy as np
@@ -26,7 +26,6 @@ from lakebed.exporters.arrays.layout import even_shape
 from lakebed.exporters.core.media import extents, file_of, files_of, is_drawn, is_empty, links_followed
 from lakebed.exporters.core.plan import (
     ExportPlan,
-    Order,
     Piece,
     Written,
     chosen_tensors,
@@ -70,13 +69,10 @@ class Tables(ABC):
     ----------
     ds, columns
         The dataset and its columns.
-    order
-        Order in which pieces are appended.
     """
 
     ds: Dataset
     columns: Sequence[ArrowColumn]
-    order: Order = field(default_factory=Order)
 
     @abstractmethod
     def append(self, split: str, table: pa.Table, target: Target) -> None:
@@ -114,10 +110,15 @@ def planned(
 
 
 def write(view: Dataset, piece: Piece, context: Tables, target: Target) -> Written:
-    """Make the columns of some rows, and append all pieces that are next in order."""
+    """Make the columns of some rows."""
+    del target
     table, skipped = table_of(view, piece, context.columns)
-    context.order.write(piece.number, lambda: context.append(piece.split, table, target))
-    return Written(rows=len(table), skipped=skipped)
+    return Written(rows=len(table), skipped=skipped, result=table)
+
+
+def append(piece: Piece, done: Written, context: Tables, target: Target) -> None:
+    """Write the rows of a piece behind those of the pieces before it."""
+    context.append(piece.split, done.result, target)
 
 
 @dataclass(frozen=True)
@@ -149,9 +150,9 @@ def _column_of(tensor: Tensor, name: str, problems: list[tuple[str, str]], links
     described = Described.of(tensor)
     base, names = described.base, described.info.get("class_names")
     if tensor.is_link or described.is_file or is_drawn(tensor, described):
-        feature: dict[str, Any] = (
-            {"_type": _FILES[base]} if base in _FILES else {"dtype": "binary", "_type": "Value"}
-        )
+        feature: dict[str, Any] = {"dtype": "binary", "_type": "Value"}
+        if base in _FILES:
+            feature = {"_type": _FILES[base]}
         if tensor.is_link and links and base in _FILES:
             return ArrowColumn(name, "address", described, feature)
         if tensor.is_link:

@@ -283,11 +283,9 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print to standard output, which carries the answers
     _limit_memory()
-    raw: Any = (
-        file
-        if file is not None
-        else io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
-    )
+    raw: Any = file
+    if file is None:
+        raw = io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
     answered = getattr(of_format, "answered", _answered)
     found: Any = None
     while True:

@@ -458,17 +458,13 @@ def _tensor_of(
     if field.name in wishes.documents:
         return "json", tensor(name, "json", chunk_compression=_CHUNKS)
     is_file = pa.types.is_struct(kind) and {one.name for one in kind} == {"bytes", "path"}
-    said = (
-        wishes.media.get(field.name)
-        or _FEATURES.get(str(feature.get("_type")))
-        or ("image" if is_file else None)
-    )
+    supposed = _FEATURES.get(str(feature.get("_type"))) or ("image" if is_file else None)
+    said = wishes.media.get(field.name) or supposed
     if said is not None:
         return _media_of(name, said, kind, values, table, problems)
     if feature.get("_type") == "ClassLabel" and pa.types.is_integer(kind):
-        return "class", tensor(
-            name, "class_label", class_names=[str(one) for one in feature.get("names") or ()]
-        )
+        names = [str(one) for one in feature.get("names") or ()]
+        return "class", tensor(name, "class_label", class_names=names)
     if field.name in wishes.labels or (pa.types.is_dictionary(kind) and is_text(kind.value_type)):
         return "label", tensor(name, "class_label")
     if pa.types.is_dictionary(kind):
@@ -512,10 +508,8 @@ def _media_of(
                 found[file.compression] = count + 1, nbytes + len(file.buffer)
         except (LakebedError, OSError, ValueError):
             continue  # the error is reported when the row of this file is made
-    is_stored = is_binary(kind) or (
-        is_struct
-        and (values is None or any(one is not None and one.get("bytes") is not None for one in given))
-    )
+    has_bytes = is_struct and any(one is not None and one.get("bytes") is not None for one in given)
+    is_stored = is_binary(kind) or has_bytes or (is_struct and values is None)
     is_link = table.wishes.link and not is_stored
     form = form_of_files(name, htype, found, table.wishes.compression, None if is_link else problems)
     return "link" if is_link else "file", media(name, htype, compression=form, link=is_link)
@@ -547,8 +541,6 @@ def form_of_files(
     chosen = compression or max(found, key=lambda kind: found[kind], default=supposed or SUPPOSED[htype])
     if len(found) > 1 and problems is not None:
         told = ", ".join(sorted(kind.upper() for kind in found))
-        reason = (
-            f"files are of several kinds ({told}), of which a tensor holds one: {chosen.upper()} is stored"
-        )
-        problems.append(Problem(name, reason, 0))
+        why = f"files are of several kinds ({told}), of which a tensor holds one: {chosen.upper()} is stored"
+        problems.append(Problem(name, why, 0))
     return chosen

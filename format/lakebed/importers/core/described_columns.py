@@ -74,6 +74,7 @@ def described_column(
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     is_file = is_binary(kind) or pa.types.is_struct(kind)
     items = int(said.is_sequence)
+    is_array = said.storing is Storing.ARRAY and not said.is_file
     how = None
     if pa.types.is_null(kind) and not depth:
         how = "plain"
@@ -85,12 +86,7 @@ def described_column(
         how = "parsed"
     elif said.storing is Storing.POLYGON and _is_numeric(kind) and depth == 3 + items:
         how = "items"
-    elif (
-        said.storing is Storing.ARRAY
-        and not said.is_file
-        and _is_numeric(kind)
-        and items <= depth <= _MOST_AXES
-    ):
+    elif is_array and _is_numeric(kind) and items <= depth <= _MOST_AXES:
         how = "arrays" if depth else "plain"
     if how is None:
         return None

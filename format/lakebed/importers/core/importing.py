@@ -156,17 +156,9 @@ def import_from(
         options.setdefault("compression", LOSSLESS)
     options = checked_options(importer.name, options_of(importer.plan), options)
     wanted = chosen(split)
+    lossless = options.get("compression") == LOSSLESS
     how = _How(
-        append,
-        overwrite,
-        strict,
-        workers,
-        scheduler,
-        checkpoint,
-        commit,
-        dest_creds,
-        progressbar,
-        options.get("compression") == LOSSLESS,
+        append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar, lossless
     )
     is_part = append or separate or bool(split)
     report = _copied(importer, source, None if dry_run else dest, how, options, is_part=is_part)
@@ -228,9 +220,7 @@ def _planned(
     only = [name for name, share in wanted.items() if share is None]
     of_splits = getattr(importer.functions, "plan_splits", None)
     with no_search():
-        planned = (
-            importer.plan(source, **options) if of_splits is None else of_splits(source, only, **options)
-        )
+        planned = of_splits(source, only, **options) if of_splits else importer.plan(source, **options)
     planned.problems += [
         Problem(name, reason, 0) for name, reason in source.left_out.items() if not source.is_own(name)
     ]
@@ -473,9 +463,8 @@ class _Import:
                 "about": describe(plan) if describe is not None else plan.about,
             }
             earlier = ds.info.get(INFO) or []
-            if (
-                "cursor" in record["about"] or plan.upsert is not None
-            ):  # this import is repeated regularly: keep only its last record
+            if "cursor" in record["about"] or plan.upsert is not None:
+                # This import is repeated regularly: keep only its last record.
                 earlier = [one for one in earlier if one.get("identity") != record["identity"]]
             ds.info[INFO] = [*earlier, record]
         return ds, not there
@@ -522,15 +511,16 @@ class _Import:
         if not count:
             return
         how, functions = self._how, self._importer.functions
-        planned = {one.name for one in self._tensors}
+        missing: tuple[str, ...] = ()
+        if self._plan.upsert is None:
+            # Not if an import by key replaces rows: tensors that others have added keep their values in these rows.
+            planned = {one.name for one in self._tensors}
+            missing = tuple(name for name in ds.tensors if name not in planned)
         making = Making(
             self._importer,
             self._plan.context,
             self._splits,
-            # An import by key replaces rows; tensors that others have added keep their values in these rows.
-            ()
-            if self._plan.upsert is not None
-            else tuple(name for name in ds.tensors if name not in planned),
+            missing,
             Pictures.of(self._tensors, lossless=how.lossless),
         )
         scheduler = how.scheduler or str(getattr(functions, "SCHEDULER", "threaded"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from lakebed.errors import InvalidInputError
 from lakebed.importers.core.plan import Plan
-from lakebed.importers.core.source import stem_of
+from lakebed.importers.core.source import grouped, stem_of
 
 TENSOR = "split"
 
@@ -47,10 +47,7 @@ def in_order(by_split: Mapping[str, T]) -> list[tuple[str, T]]:
 
 def by_split(names: Iterable[T], split: Callable[[T], str]) -> dict[str, list[T]]:
     """Group names, such as those of files, by the split that `split` returns, in the order of the splits."""
-    found: dict[str, list[T]] = {}
-    for name in names:
-        found.setdefault(split(name), []).append(name)
-    return dict(in_order(found))
+    return dict(in_order(grouped(names, split)))
 
 
 def ranges_of(

@@ -34,7 +34,7 @@ from lakebed.importers.core.plan import (
     columns_of_rows,
     tensor,
 )
-from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.source import Source, grouped, stem_of
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.coco_annotations import (
     Kind,
@@ -305,10 +305,7 @@ def _annotated(
 
 def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
     """Return each number with its positions in the list."""
-    found: dict[int, list[int]] = {}
-    for place, number in enumerate(numbers):
-        found.setdefault(number, []).append(place)
-    return list(found.items())
+    return list(grouped(range(len(numbers)), numbers.__getitem__).items())
 
 
 def _runs(
@@ -373,9 +370,7 @@ class _Planner:
         self._held_bytes = 0
         self._untold = 0
         self._is_part = False
-        self._by_name: dict[str, list[str]] = {}
-        for name in pictures.files:
-            self._by_name.setdefault(name.rpartition("/")[2], []).append(name)
+        self._by_name = grouped(pictures.files, lambda name: name.rpartition("/")[2])
 
     def chosen(self, files: Sequence[str], only: Sequence[str]) -> Sequence[str]:
         """Return the annotation files of some groups; all files if no groups are given.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
-from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.source import Source, check_size, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.detection.markup import new_parser, parse_xml, parsing, plain
 from lakebed.importers.detection.masks import mask_of
@@ -258,8 +258,7 @@ def _element_of(source: Source, piece: _Piece) -> Element:
         If the element is too large, or the file has changed and is not XML any more.
     """
     size = piece.stop - piece.start
-    if size > _MOST_ELEMENT_BYTES:
-        raise IngestionError(f"an element of {piece.file} is too large: it has {size:,} bytes")
+    check_size(f"an element of {piece.file}", size, _MOST_ELEMENT_BYTES)
     with source.open(piece.file) as file:
         file.seek(piece.start)
         return parse_xml(file.read(size), piece.file, piece.encoding)

@@ -21,7 +21,7 @@ import numpy as np
 
 from lakebed.errors import LakebedError
 from lakebed.importers.core.plan import ImageOptions, Media, Plan, Problem, TensorPlan, tensor
-from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.source import Source, grouped, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order
 from lakebed.importers.folders.pictures import images_of, planned_images
 from lakebed.transforms.output import Skipped
@@ -321,9 +321,7 @@ class Images:
         self._source = source
         self.names = images_of(source)
         self._known = set(self.names)
-        self._by_stem: dict[str, list[str]] = {}
-        for name in self.names:
-            self._by_stem.setdefault(stem_of(name), []).append(name)
+        self._by_stem = grouped(self.names, stem_of)
 
     def named(self, name: str, folders: Iterable[str] = ("",)) -> str | None:
         """Return the image of a name, relative to one of the folders; otherwise the only image of that file name."""

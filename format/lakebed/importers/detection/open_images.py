@@ -25,7 +25,7 @@ from lakebed.errors import IngestionError
 from lakebed.importers.core.contents import decoded
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.shares import mostly
-from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.source import Source, check_size, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.detection.objects import (
     Context,
@@ -327,10 +327,7 @@ def _hierarchy(source: Source, problems: list[Problem]) -> Any:
 
 def _read(source: Source, table: _Table, lines: _Lines) -> list[tuple[int, str]]:
     """Return lines with their numbers."""
-    if lines.stop - lines.start > _DOCUMENT_BYTES:
-        raise IngestionError(
-            f"an image has {lines.stop - lines.start:,} bytes of lines in {table.name}, which is too much"
-        )
+    check_size(f"the part of {table.name} for an image", lines.stop - lines.start, _DOCUMENT_BYTES)
     with source.open(table.name) as file:
         file.seek(lines.start)
         text = file.read(lines.stop - lines.start).decode("utf-8", "replace")

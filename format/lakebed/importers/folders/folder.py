@@ -24,7 +24,7 @@ from lakebed.codecs.images import is_stack, stack
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays.numpy_files import loaded
 from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, media, tensor
-from lakebed.importers.core.source import Source, kinds_of, suffix_of
+from lakebed.importers.core.source import Source, grouped, kinds_of, suffix_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.folders.passed_over import passed_over
 from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
@@ -331,11 +331,8 @@ def _stem(name: str) -> str:
 
 def _rows_of(htypes: Mapping[str, str], *, splits: bool) -> dict[str, list[_Row]]:
     """Return the rows of each split."""
-    by_stem: dict[str, list[str]] = {}
-    for name in htypes:
-        by_stem.setdefault(_stem(name), []).append(name)
     found: dict[str, list[_Row]] = {}
-    for stem, files in by_stem.items():
+    for stem, files in grouped(htypes, _stem).items():
         first, slash, rest = stem.partition("/")
         split = SPLITS.get(first.lower(), "") if splits and slash else ""
         label = (rest if split else stem).rpartition("/")[0]
@@ -353,9 +350,7 @@ def _tensors(
     source: Source, htypes: Mapping[str, str], compression: str | None, problems: list[Problem], *, link: bool
 ) -> tuple[list[TensorPlan], dict[str, str]]:
     """Return a tensor for each htype of the files, and (htype -> name of its tensor)."""
-    files: dict[str, list[str]] = {}
-    for name, htype in htypes.items():
-        files.setdefault(htype, []).append(name)
+    files = grouped(htypes, htypes.__getitem__)
     tensors: list[TensorPlan] = []
     names = {htype: name for htype, name in _NAMES.items() if htype in files}
     for htype, name in names.items():

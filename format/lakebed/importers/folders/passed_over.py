@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lakebed.importers.core.plan import Problem
-from lakebed.importers.core.source import Source, suffix_of
+from lakebed.importers.core.source import Source, grouped, suffix_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 
 _SUFFIXES: Mapping[str, Sequence[str]] = {
@@ -43,9 +43,7 @@ def passed_over(source: Source, names: Iterable[str], why: str = "of an unknown 
     why
         Description of files of no known format.
     """
-    kinds: dict[str, list[str]] = {}
-    for name in names:
-        kinds.setdefault(_BY_ITSELF.get(suffix_of(name)) or suffix_of(name), []).append(name)
+    kinds = grouped(names, lambda name: _BY_ITSELF.get(suffix_of(name)) or suffix_of(name))
     for kind, of in sorted(kinds.items()):
         first, is_table = of[0], kind in _BY_ITSELF.values()
         what = "of rows" if is_table else why

@@ -25,7 +25,7 @@ from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import Planning
 from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Plan, Problem
-from lakebed.importers.core.source import Source
+from lakebed.importers.core.source import Source, check_size
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.shards.snappy import unsnapped
 from lakebed.transforms.output import Skipped
@@ -44,9 +44,8 @@ _MAX_UNPACKED_BYTES = 1 << 30  # limit of the decompressed size of a shard; writ
 # Bytes that a worker reads at a time; it reads hashed and compressed shards as a whole.
 _ITEM_BYTES = 32 << 20
 _BLOCK_BYTES = 1 << 20
-_MOST_COUNTED = (
-    1 << 20
-)  # limit of lost samples per shard that are reported one by one, because an index may claim any number
+# Limit of lost samples per shard that are reported one by one, because an index may claim any number.
+_MOST_COUNTED = 1 << 20
 _LOOKED_AT = 8  # number of samples of a shard that decide the kinds of columns
 _SHARDS_LOOKED_AT = 4
 
@@ -188,10 +187,7 @@ def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
         if shard.compression not in _COMPRESSIONS:
             known = ", ".join(_COMPRESSIONS)
             raise IngestionError(f"the compression {shard.compression!r} is unknown: {known} are known")
-        if max(size, shard.nbytes) > _MAX_UNPACKED_BYTES:
-            raise IngestionError(
-                f"the compressed shard has {shard.nbytes:,} bytes, more than the allowed {_MAX_UNPACKED_BYTES:,}"
-            )
+        check_size("the compressed shard", max(size, shard.nbytes), _MAX_UNPACKED_BYTES)
     elif size != shard.nbytes:
         problems.append(Problem(shard.name, f"it has {size:,} bytes, and {shard.nbytes:,} in the index", 0))
         shard = shard._replace(nbytes=size)

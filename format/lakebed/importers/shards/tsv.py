@@ -17,7 +17,7 @@ import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import Content, KindOptions, Planning
 from lakebed.importers.core.plan import Plan, Problem, tensor
-from lakebed.importers.core.source import Source
+from lakebed.importers.core.source import Source, check_size
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.shards.open_files import OpenFiles
 from lakebed.importers.shards.tsv_columns import Field, Role, field_of, magic, values_of
@@ -309,10 +309,7 @@ def _take(
     if place is None:
         return key
     name, start, stop = place
-    if stop - start > _MOST_LINE_BYTES:
-        raise IngestionError(
-            f"the line of {stop - start:,} bytes is longer than the allowed {_MOST_LINE_BYTES:,}"
-        )
+    check_size("the line", stop - start, _MOST_LINE_BYTES)
     media = [field for field in role.fields if field.how == "media"]
     is_last = stop == context.source.files[name]
     is_short = bool(

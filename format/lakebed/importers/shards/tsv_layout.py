@@ -219,9 +219,8 @@ def _plain(source: Source, name: str | None, problems: list[Problem]) -> list[Ta
         folder, slash, last = stem.rpartition("/")
         base, dot, role = last.partition(".")
         base = f"{folder}{slash}{base}"
-        is_role = dot and (
-            role in (*_IMAGES, _LINELIST, _LABELMAP) or base in plain or _is_shared(base, known)
-        )
+        is_known = role in (*_IMAGES, _LINELIST, _LABELMAP)
+        is_role = dot and (is_known or base in plain or _is_shared(base, known))
         base, role = (base, role) if is_role else (stem, "")
         bases.setdefault(base, {})[IMAGES if role in _IMAGES else role] = one
     if name is not None:
@@ -300,11 +299,8 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
     if source.files[name] <= _MOST_LIST_BYTES:
         text = source.document(name).decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if (
-        not lines
-        or len(lines) > _MOST_SHARDS
-        or not all(re.fullmatch(r"[^\t]+\.tsv", line) for line in lines)
-    ):
+    are_files = all(re.fullmatch(r"[^\t]+\.tsv", line) for line in lines)
+    if not lines or len(lines) > _MOST_SHARDS or not are_files:
         if of is None:
             return []
         raise IngestionError(f"{name} should list TSV files, as {of} does")
@@ -329,9 +325,7 @@ def _beside(source: Source, given: str, name: str) -> str:
 
 
 def _entries(source: Source, name: str) -> Mapping[str, Any]:
-    if source.files[name] > _MOST_LIST_BYTES:
-        raise IngestionError(f"{name} is too large for a description")
-    entries = yaml_of(source.document(name), name)
+    entries = yaml_of(source.document(name, _MOST_LIST_BYTES), name)
     if not isinstance(entries, Mapping):
         raise IngestionError(f"{name} is not a mapping of img, label, hw and linelist")
     return {str(key): value for key, value in entries.items()}
@@ -409,9 +403,8 @@ def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
         file.seek(last)
         if b"\n" in file.read(size - last)[:-1]:
             return "it ends before the file"
-        for at in (
-            np.unique(np.linspace(1, len(offsets) - 1, _PROBES).astype(int)) if len(offsets) > 1 else ()
-        ):
+        probes = np.linspace(1, len(offsets) - 1, _PROBES).astype(int)
+        for at in np.unique(probes) if len(offsets) > 1 else ():
             file.seek(int(offsets[at]) - 1)
             if file.read(1) != b"\n":
                 return f"its offset {offsets[at]:,} is not the beginning of a line"

@@ -31,7 +31,7 @@ from lakebed.importers.core.columns import numbered, tensor_name
 from lakebed.importers.core.contents import PICKLED, decoded, document
 from lakebed.importers.core.described_columns import file_value, nested_value
 from lakebed.importers.core.plan import Plan, Problem, Stretch, TensorPlan, media, tensor
-from lakebed.importers.core.source import Source
+from lakebed.importers.core.source import Source, check_size
 from lakebed.importers.core.splits import SPLITS, by_split, ranges_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 from lakebed.transforms.output import Skipped
@@ -271,10 +271,7 @@ def _scan(source: Source, shard: str, scan: _Scan) -> list[Stretch]:
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    if member.size > _MAX_MEMBER_BYTES:
-        raise IngestionError(
-            f"the file of {member.size:,} bytes is larger than the allowed {_MAX_MEMBER_BYTES:,}"
-        )
+    check_size("the file", member.size, _MAX_MEMBER_BYTES)
     file = tar.extractfile(member)
     data = b"" if file is None else file.read()
     if len(data) != member.size:

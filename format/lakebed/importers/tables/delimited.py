@@ -388,12 +388,8 @@ def _hinted(name: str, style: _Style) -> Iterator[None]:
         yield
     except (pa.ArrowInvalid, UnicodeError) as error:
         is_encoding = "UTF8" in str(error) or isinstance(error, UnicodeError)
-        hint = (
-            f"; if it is of another encoding than {style.encoding}, name it (--encoding)"
-            if is_encoding
-            else ""
-        )
-        raise IngestionError(f"{name}: {error}{hint}") from error
+        hint = f"; if it is of another encoding than {style.encoding}, name it (--encoding)"
+        raise IngestionError(f"{name}: {error}{hint if is_encoding else ''}") from error
 
 
 def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
