@@ -359,8 +359,12 @@ def test_many_pictures_at_once_become_what_each_becomes(tmp_path: Path, plain: b
     written(tmp_path, "instances_val", images, annotations, categories=categories)
     found = plan(Source.of(tmp_path), plain=plain)
     found.context = replace(found.context, readers=before.readers, tensors=before.tensors)
-    one_by_one = [row for item in found.items for row in coco_rows(item, found.context)]
-    together = list(many(found.items, found.context))
+    *items, wide, tall = found.items
+    for item in (wide, tall):
+        with pytest.raises((ValueError, OverflowError)):
+            list(coco_rows(item, found.context))
+    one_by_one = [row for item in items for row in coco_rows(item, found.context)]
+    together = list(many(items, found.context))
     skipped = [one for one in one_by_one if isinstance(one, Skipped)]
     assert len(skipped) > 15
     assert sorted(map(str, skipped)) == sorted(str(one) for one in together if isinstance(one, Skipped))
@@ -372,7 +376,7 @@ def test_many_pictures_at_once_become_what_each_becomes(tmp_path: Path, plain: b
         assert {name: _plain(value) for name, value in one.items()} == {
             name: _plain(value) for name, value in other.items()
         }
-    which = [f"{tmp_path}/{found.items[at].file}" for places, _ in columns for at in places]
+    which = [f"{tmp_path}/{items[at].file}" for places, _ in columns for at in places]
     assert which == [row["images"].path for row in rows]
 
 
