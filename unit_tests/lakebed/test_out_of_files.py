@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lakebed
+from unit_tests.forks import Forks
 
 STARVED = """
-import json, os, resource, sys
-import lakebed
 ds = lakebed.load({path!r})
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 taken = []
@@ -35,7 +35,9 @@ for descriptor in taken[{left}:]:
 if told is not None:
     {call}
 ds.flush()
-print(json.dumps([told, lakebed.load({path!r}).x.numpy().ravel().tolist()]))
+found = lakebed.load({path!r}).x.numpy().ravel().tolist()
+with open("found", "w") as file:
+    json.dump([told, found], file)
 """
 CALLS = {
     "append": ("ds.x.append(3)", [1, 2, 3]),
@@ -47,10 +49,19 @@ CALLS = {
 }
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    """Processes that have loaded nothing else."""
+    with Forks("import resource\nimport lakebed") as found:
+        yield found
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("left", [0, 2])
-def test_the_call_says_so_and_works_once_there_are_some(tmp_path: Path, name: str, left: int) -> None:
+def test_the_call_says_so_and_works_once_there_are_some(
+    tmp_path: Path, forks: Forks, name: str, left: int
+) -> None:
     path = str(tmp_path / "ds")
     ds = lakebed.empty(path)
     ds.create_tensor("x", dtype="int64")
@@ -58,11 +69,9 @@ def test_the_call_says_so_and_works_once_there_are_some(tmp_path: Path, name: st
     ds.commit()
     call, values = CALLS[name]
 
-    code = STARVED.format(path=path, left=left, call=call)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert forks.run(STARVED.format(path=path, left=left, call=call), tmp_path, {}) is None
 
-    assert done.returncode == 0, done.stderr
-    told, found = json.loads(done.stdout)
+    told, found = json.loads((tmp_path / "found").read_text())
     # How many descriptors a call takes depends on what the environment has loaded: with two left it may succeed.
     assert told is not None or left > 0
     if told is not None:

@@ -1,4 +1,4 @@
-"""NIfTI scans, plain or gzipped (FORMAT.md 5.3, 7). A sample has the axes and the dtype of the file.
+"""NIfTI scans, plain or gzipped (format.md 5.3, 7). A sample has the axes and the dtype of the file.
 
 Values are those of ``nibabel.load(path).dataobj``: volumes are not turned, because only the affine says how they lie.
 

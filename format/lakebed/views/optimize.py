@@ -1,4 +1,4 @@
-"""Copies of the rows of views: tensors in the order of the view, and the row numbers (FORMAT.md 12).
+"""Copies of the rows of views: tensors in the order of the view, and the row numbers (format.md 12).
 
 A copy is published in parts; if the process is killed, the same call continues the copy.
 """

@@ -1,4 +1,4 @@
-"""DICOM and NIfTI files (FORMAT.md 5.3, 7)."""
+"""DICOM and NIfTI files (format.md 5.3, 7)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from lakebed.errors import (
     UnsupportedParameterException,
     VersionControlError,
 )
-from lakebed.views import selectors
+from lakebed.views import catalog, selectors
 from unit_tests.lakebed.afar import Afar
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
@@ -98,8 +98,9 @@ def test_rows_come_back_in_their_order(disk: lakebed.Dataset, name: str, optimiz
     assert (found.is_view, found.is_optimized, found.read_only) == (True, optimize, True)
 
 
-def test_everywhere(ds: lakebed.Dataset) -> None:
+def test_everywhere(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """On disks, in memory and in stores: saved, listed, loaded, optimized, deleted, and no file is left."""
+    monkeypatch.setattr(catalog, "_CONFIRM_REMOTE", 0.02)
     before = {key for key, _ in ds.storage.list()}
     ds[[3, 1]].save_view(message="two", id="v")
     ds[7].save_view(id="one", optimize=True, verbose=False, tensors=["x", "group"])

@@ -1,4 +1,4 @@
-"""The chunks that are referred to, which a collector must leave alone (FORMAT.md 9.3).
+"""The chunks that are referred to, which a collector must leave alone (format.md 9.3).
 
 Only own chunks of versions are marked, because a version inherits all others. A version that is kept outside of the
 tree counts with all its chunks, because the version from which it inherits is unknown.
@@ -199,7 +199,7 @@ def mark_outside(storage: Storage, version: str, files: Iterable[str], live: Liv
 
 
 def versions_of_views(storage: Storage) -> set[str]:
-    """Return the versions that saved views refer to (FORMAT.md 12).
+    """Return the versions that saved views refer to (format.md 12).
 
     Raises
     ------
