@@ -101,7 +101,7 @@ class Decoder:
     def empty_tensor(self) -> EmptyTensorError:
         """Return the error for reading a tensor of unknown dtype and rank."""
         return EmptyTensorError(
-            f"tensor {self.name!r} has only empty samples so far, so that their shape is unknown; omit it out "
+            f"tensor {self.name!r} has only empty samples so far, so that their shape is unknown; omit it "
             "until it has another, as in batches(..., tensors=[...])"
         )
 

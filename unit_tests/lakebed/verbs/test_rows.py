@@ -185,6 +185,8 @@ def test_a_description(ds: lakebed.Dataset) -> None:
     lines = str(told).splitlines()
     assert lines[0].split()[:5] == ["htype", "dtype", "rows", "nulls", "min"]
     assert [line.split()[0] for line in lines[1:]] == ds.column_names
+    assert ds[3].describe() == ds[[3]].describe()
+    assert ds[3].schema == ds.schema
     ds["born"] = [dt.date(2020, 1, 1 + i) for i in range(20)]
     assert ds.describe()["born"]["max"] == dt.date(2020, 1, 20)
 

@@ -26,6 +26,7 @@ from lakebed.importers.core.columns import (
     tensor_name,
 )
 from lakebed.importers.core.described_columns import innermost
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.tables.python_values import PythonColumns, columns_of_rows
@@ -268,7 +269,8 @@ def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
             table.validate()
             check_rows(table.num_rows, source.nbytes, source.shown)
             return table
-    try:
+    errors = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError)
+    with damaged(f"{source.shown} is not a table that Arrow knows", *errors):
         found = source.data
         if isinstance(found, pa.Table | pa.RecordBatchReader):
             return found
@@ -286,8 +288,6 @@ def _table(source: Source, more: PythonColumns, *, nan: bool = False) -> Any:
         if hasattr(found, "__arrow_c_stream__"):
             reader = pa.RecordBatchReader.from_stream(found)
             return reader if not hasattr(found, "__len__") else reader.read_all()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise IngestionError(f"{source.shown} is not a table that Arrow knows: {error}") from error
     raise IngestionError(
         f"{source.shown} is not a table: a table of pandas, polars, PyArrow or another library that exports Arrow "
         "data was expected"
