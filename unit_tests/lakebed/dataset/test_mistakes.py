@@ -186,6 +186,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.n > np.array([1]), "cannot be compared with arrays"),
     (copy.deepcopy, "Use ds.copy(dest)"),
     (lambda ds: copy.deepcopy([ds[0:1]]), "Use ds.copy(dest)"),
+    (lambda _: lakebed.Loader("stored"), "a loader reads a dataset or a view, not str: open it with"),  # type: ignore[arg-type]
     (lambda ds: list(ds.batches(0)), "batch_size is 0; it must be at least 1"),
     # places
     (lambda _: lakebed.empty("stored"), "use overwrite=True. To open it, use lakebed.load()"),
