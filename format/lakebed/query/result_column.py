@@ -118,6 +118,13 @@ class ResultColumn(ColumnVerbs):
         """Return the value of the selected row, None if it is missing."""
         return self.values()[0]
 
+    def tolist(self) -> Any:
+        """Return the values as Python values, None for missing ones."""
+        column = _once(self.read(), self.info)
+        if self.info.kind != "json" or self.info.is_group or not isinstance(column, Objects):
+            return super().tolist()
+        return column.items if self._single is None else column.items[0]
+
     def plain(self) -> Any:
         """Return the value of the selected row as a Python value, or as an array of numbers."""
         shown = self.shown(range(self._single or 0, (self._single or 0) + 1))[0]
