@@ -219,3 +219,5 @@ def test_documents_are_values_by_every_way_out() -> None:
         )
     assert result.to_dict()["x"][:4] == values[:4]
     assert ds.query("SELECT n + 0 AS n WHERE n > 9").to_list() == []
+    (group,) = ds.query("SELECT doc, word GROUP BY true").to_list()
+    assert repr(group) == repr({"doc": documents, "word": list("abcdef")})
