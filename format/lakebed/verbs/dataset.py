@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from lakebed.errors import InvalidInputError
+from lakebed.htypes.arrow import is_text
 from lakebed.verbs.condition import VALUES, listed
 from lakebed.verbs.output import OutputVerbs
 from lakebed.verbs.rows import RowVerbs
@@ -216,6 +217,9 @@ def _arrow_of(series: Any) -> Any:
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
     kind = flattened(column).type
+    if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
+        kind = kind.value_type  # categories that are no texts would be stored as numbers of labels
+        column = column.cast(kind)
     # Arrow gives each dictionary the keys of all others.
     return None if pa.types.is_struct(kind) or pa.types.is_decimal(kind) else column
 
@@ -234,7 +238,7 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
             return {"htype": "class_label", "class_names": words.dictionary.to_pylist()}, column
         if column is not None:
             return settings, column
-        values = list(values.where(values.notna(), None))
+        values = list(values.astype(object).where(values.notna(), None))
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
         return {"dtype": "bool"}, values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import pickle
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,8 @@ def test_columns_of_other_libraries_and_of_results(ds: lakebed.Dataset) -> None:
         (result["kind"], kinds, "class_label"),
         (result["loud"], [text and text.upper() for text in texts], "text"),
         (pandas.Series(kinds, dtype="category"), kinds, "class_label"),
+        (pandas.Series([3, None, *[1] * 18], dtype="category"), [3, None, *[1] * 18], "generic"),
+        (pandas.Series([Decimal("0.5"), None] * 10, dtype="category"), ["0.5", None] * 10, "text"),
         (pandas.Series(texts), texts, "text"),
         (polars.Series(texts), texts, "text"),
         ([True, None, *[False] * 18], [True, None, *[False] * 18], "generic"),
