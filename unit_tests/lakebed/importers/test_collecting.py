@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakebed.importers.core.collecting import ASIDE, NO_SEARCH, aside
+from lakebed.importers.core.collecting import aside, no_search
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +21,8 @@ def _nothing_is_frozen() -> Iterator[None]:
 
 
 def test_the_search_rests_until_the_last_one_leaves() -> None:
-    with NO_SEARCH:
-        with NO_SEARCH:
+    with no_search():
+        with no_search():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -30,7 +30,7 @@ def test_the_search_rests_until_the_last_one_leaves() -> None:
 
 def test_many_objects_that_were_made_meanwhile_are_old() -> None:
     """They are looked at once, not in each search."""
-    with NO_SEARCH:
+    with no_search():
         made = [[number] for number in range(150_000)]
     assert any(one is made[0] for one in gc.get_objects(generation=2))
 
@@ -38,7 +38,7 @@ def test_many_objects_that_were_made_meanwhile_are_old() -> None:
 def test_a_search_that_the_program_switched_off_stays_off() -> None:
     gc.disable()
     try:
-        with NO_SEARCH:
+        with no_search():
             pass
         assert not gc.isenabled()
     finally:
@@ -50,7 +50,7 @@ def test_what_was_set_aside_comes_back_after_an_error() -> None:
 
     def stops() -> None:
         nonlocal found
-        with ASIDE:
+        with aside(None):
             found = gc.get_freeze_count()
             raise ValueError("stop")
 
@@ -63,9 +63,9 @@ def test_what_was_set_aside_comes_back_after_an_error() -> None:
 def test_what_the_program_has_frozen_stays_frozen() -> None:
     gc.freeze()
     try:
-        with ASIDE:
+        with aside(None):
             pass
-        with NO_SEARCH:
+        with no_search():
             pass
         assert gc.get_freeze_count()
     finally:

@@ -14,14 +14,12 @@ from lakebed.importers.core.contents import (
     Content,
     Looked,
     Planning,
-    content_of,
     document,
     is_text,
     kind_of,
     tensor_of,
     value_of,
 )
-from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
 from unit_tests.lakebed.importers.sources import picture
 
@@ -31,9 +29,10 @@ ID3 = b"ID3\4" + bytes(20)
 FRAMES = (b"\xff\xfb\x90\0" + bytes(413)) * 2
 
 
-def content(*values: bytes, **how: Any) -> tuple[Content, list[str]]:
-    problems = list[Problem]()
-    return content_of("x", Looked.at(values), problems, **how), [problem.reason for problem in problems]
+def content(*values: bytes, compression: str | None = None, **how: Any) -> tuple[Content, list[str]]:
+    planning = Planning(Source(""), compression=compression)
+    found = planning.content("x", Looked.at(values), **how)
+    return found, [problem.reason for problem in planning.problems]
 
 
 def npy(array: Any) -> bytes:

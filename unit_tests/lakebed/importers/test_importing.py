@@ -17,6 +17,7 @@ import lakebed
 from lakebed.cli import main
 from lakebed.errors import DatasetExistsError, IngestionError, UnsupportedParameterException
 from lakebed.importers.core.importing import INFO
+from lakebed.importers.core.plan import columns_of_rows
 from lakebed.importers.folders import folder
 from unit_tests.lakebed.importers.sources import imported
 
@@ -278,23 +279,26 @@ def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_s
     assert len(report.dataset.info["imports"][0]["left_out"]) == 11
 
 
+@pytest.mark.parametrize("has_many", [False, True])
 def test_an_error_that_an_importer_does_not_expect_costs_one_row(
-    photos: Path, monkeypatch: pytest.MonkeyPatch
+    photos: Path, monkeypatch: pytest.MonkeyPatch, has_many: bool
 ) -> None:
     """Rows that were made before come once, and those behind it all the same."""
-    many, rows = folder.many, folder.rows
+    rows = folder.rows
 
     def fails(item: Any, context: Any) -> Iterator[Any]:
         if item.files[0] == "train/dog/2.jpg":
             raise ZeroDivisionError("a bug")
         yield from rows(item, context)
 
-    def in_parts(items: Any, context: Any) -> Iterator[Any]:
-        yield from many(items[:2], context)
-        yield from many(items[2:], context)
+    def together(items: Any, context: Any) -> Iterator[Any]:
+        for at, item in enumerate(items):
+            for row in fails(item, context):
+                yield [at], columns_of_rows([row])
 
     monkeypatch.setattr(folder, "rows", fails)
-    monkeypatch.setattr(folder, "many", in_parts)
+    if has_many:
+        monkeypatch.setattr(folder, "many", together, raising=False)
     report = imported("folder", photos)
     assert (report.written, report.skipped) == (5, 2)
     assert report.dataset.file.text() == [

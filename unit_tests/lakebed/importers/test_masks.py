@@ -74,7 +74,7 @@ def test_text_needs_pycocotools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     written(tmp_path, "instances", [{"id": 1, "file_name": "1.png"}], [mask], categories=CATEGORIES)
     ds = imported("coco", tmp_path, strict=True).dataset
     assert np.array_equal(ds.rle_mask[0].numpy()[..., 0], MASK)
-    monkeypatch.setitem(sys.modules, "pycocotools", None)
+    monkeypatch.setitem(sys.modules, "pycocotools.mask", None)
     assert np.array_equal(decoded({"size": [5, 4], "counts": [6, 2, 11, 1]}, SIZE), MASK)
     with pytest.raises(ModuleNotInstalledException, match=r"pip install 'lakebed\[coco\]'"):
         lakebed.import_from("coco", tmp_path, dry_run=True)

@@ -294,7 +294,7 @@ def test_shards_that_unpack_without_end_are_refused(tmp_path: Path, compression:
         load(tmp_path)
     told["raw_data"]["bytes"] = said << 20
     index(tmp_path, told)
-    with pytest.raises(IngestionError, match="more than the allowed 1,073,741,824"):
+    with pytest.raises(IngestionError, match="larger than the allowed 1,073,741,824"):
         load(tmp_path)
 
 

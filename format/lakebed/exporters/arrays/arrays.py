@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from lakebed.dataset.described import KEY
 from lakebed.documents.json_style import encode_custom
-from lakebed.exporters.arrays.layout import Column, Layout, columns_of, layout_of, rows_of_block
-from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, chosen_tensors
+from lakebed.exporters.arrays.layout import Column, Layout, column_of, layout_of, rows_of_block
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors, read_columns
 from lakebed.exporters.core.target import Target
 from lakebed.links.read import read
 
@@ -76,7 +76,6 @@ class Writing:
     open: Callable[[Target], Sink]
     layouts: Sequence[Layout]
     about: Mapping[str, Any]
-    order: Order = field(default_factory=Order)
     sink: Sink | None = None
     rows: int = 0
     items: dict[str, int] = field(default_factory=dict)
@@ -160,11 +159,17 @@ def planned(
 
 
 def write(view: Dataset, piece: Piece, context: Writing, target: Target) -> Written:
-    """Read some rows, and append all pieces that are next in order."""
-    columns, skipped = columns_of(view, piece, context.layouts)
-    count = len(piece.rows) - len(skipped)
-    context.order.write(piece.number, lambda: context.append(target, columns, count))
-    return Written(rows=count, skipped=skipped)
+    """Read some rows."""
+    del target
+    found, skipped = read_columns(view, piece, context.layouts, column_of)
+    columns = {layout.name: column for layout, column in zip(context.layouts, found, strict=True)}
+    return Written(rows=len(piece.rows) - len(skipped), skipped=skipped, result=columns)
+
+
+def append(piece: Piece, done: Written, context: Writing, target: Target) -> None:
+    """Write the rows of a piece behind those of the pieces before it."""
+    del piece
+    context.append(target, done.result, done.rows)
 
 
 def finish(results: Sequence[Any], context: Writing, target: Target) -> None:

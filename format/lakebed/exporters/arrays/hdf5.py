@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from lakebed.exporters.arrays.arrays import ArrayOptions, Writing, chunk_of, finish, planned, write
+from lakebed.exporters.arrays.arrays import ArrayOptions, append, chunk_of, finish, planned, write
 from lakebed.exporters.core.plan import ExportPlan, library
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
 
 
-__all__ = ["Writing", "finish", "plan", "write"]
+__all__ = ["append", "finish", "plan", "write"]
 
 # Limits of the names of an enumeration: HDF5 writes them, with the type of an array, into a header of at most 64 kB.
 _MOST_NAMES = 1000

@@ -26,17 +26,13 @@ from numpy.typing import NDArray
 
 from lakebed.dataset.described import Described
 from lakebed.documents.json_style import encode_custom
-from lakebed.errors import ExportError, LakebedError
-from lakebed.exporters.core.media import file_of
+from lakebed.errors import ExportError
+from lakebed.exporters.core.media import file_of, files_of, is_empty, links_followed
 from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
     from lakebed.dataset.tensor import Tensor
-    from lakebed.exporters.core.plan import Piece
-
-FAILURES = (LakebedError, ValueError, TypeError, OSError)
-"""Errors of reading after which only the affected row is left out."""
 
 _BLOCK_BYTES = 8 << 20
 _MOST_ROWS = 65_536
@@ -119,12 +115,6 @@ class Column:
     values: Any
     nulls: NDArray[np.bool_]
 
-    def only(self, rows: NDArray[np.int64]) -> Column:
-        """Return some rows."""
-        values = self.values
-        taken = values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
-        return Column(taken, self.nulls[rows])
-
     def items(self, layout: Layout) -> tuple[Any, NDArray[np.int64] | None]:
         """Return all items, and, for sequences, their number in each row."""
         if not layout.has_rows:
@@ -157,9 +147,7 @@ def layout_of(
             problems.append((name, "addresses are written, not the files; they come back as texts"))
             text = Described("text" if not has_rows else "json", "str", info=described.info)
             return Layout(name, "json" if has_rows else "text", text, is_address=True)
-        problems.append(
-            (name, "the files that its links lead to are written, not the links (links=True, --links)")
-        )
+        problems.append(links_followed(name, " (links=True, --links)"))
         return Layout(name, "file", described, has_rows=has_rows, may_differ=True)
     if storing is Storing.TEXT:
         return Layout(name, "text", described, has_rows=has_rows)
@@ -215,41 +203,8 @@ def rows_of_block(ds: Dataset, layouts: Sequence[Layout]) -> int:
     return int(min(_MOST_ROWS, max(1, _BLOCK_BYTES // row)))
 
 
-def columns_of(
-    view: Dataset, piece: Piece, layouts: Sequence[Layout]
-) -> tuple[dict[str, Column], list[tuple[int, str]]]:
-    """Return the values of some rows, and (row, reason) of those that cannot be read."""
-    count = len(piece.rows)
-    wrong: dict[int, str] = {}
-    found: dict[str, Column] = {}
-    for layout in layouts:
-        try:
-            found[layout.name] = _column(view[layout.name], count, layout)
-        except FAILURES:
-            found[layout.name] = _one_by_one(view[layout.name], count, layout, wrong)
-    if wrong:
-        kept = np.array([row for row in range(count) if row not in wrong], np.int64)
-        found = {name: column.only(kept) for name, column in found.items()}
-    return found, [(int(piece.rows[at]), reason) for at, reason in sorted(wrong.items())]
-
-
-def _one_by_one(tensor: Tensor, count: int, layout: Layout, wrong: dict[int, str]) -> Column:
-    """Read rows one by one, and record those that cannot be read."""
-    values: list[Any] = []
-    nulls = np.zeros(count, np.bool_)
-    for row in range(count):
-        try:
-            one = _column(tensor[row : row + 1], 1, layout)
-        except FAILURES as error:
-            wrong.setdefault(row, f"{layout.name}: {error}")
-            values.append(layout.nothing)
-        else:
-            values.append(one.values[0])
-            nulls[row] = one.nulls[0]
-    return Column(layout.array(values) if layout.is_array else values, nulls)
-
-
-def _column(tensor: Tensor, count: int, layout: Layout) -> Column:
+def column_of(tensor: Tensor, count: int, layout: Layout) -> Column:
+    """Return the values of some rows."""
     mask = tensor.null_mask()
     nulls = np.zeros(count, np.bool_) if mask is None else np.array(mask, np.bool_)
     if layout.is_address:
@@ -301,11 +256,10 @@ def _files(tensor: Tensor, count: int, nulls: NDArray[np.bool_], layout: Layout)
             values.append(layout.nothing)
             continue
         sample = tensor[row]
-        shape = sample.shape or (0,)
         if layout.has_rows:
-            values.append([file_of(tensor[row, at]) for at in range(int(shape[0] or 0))])
+            values.append(files_of(sample))
             continue
-        nulls[row] = 0 in shape
+        nulls[row] = is_empty(sample)
         values.append(b"" if nulls[row] else file_of(sample))
     return Column(values, nulls)
 

@@ -188,6 +188,7 @@ def export_to(
         os.fspath(dest), overwrite=overwrite, creds=dest_creds, single_file=plan.single_file
     ) as target:
         results = []
+        append = getattr(exporter.functions, "append", None)
         total = sum(report.splits.values())
         with rows_bar(f"Exporting to {exporter.name}", total, shown=progressbar) as bar:
             for piece, done in _written(exporter, ds, plan, target, count):
@@ -197,6 +198,9 @@ def export_to(
                 report.written += done.rows
                 report.skipped += len(done.skipped)
                 report.left_out += done.skipped[: _REMEMBERED - len(report.left_out)]
+                if append is not None:
+                    append(piece, done, plan.context, target)
+                    done.result = None
                 results.append((piece, done.result))
                 bar(len(piece.rows))
         exporter.functions.finish(results, plan.context, target)

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.errors import ExportError
-from lakebed.exporters.core.media import MEDIA, file_of, suffix_of
+from lakebed.exporters.core.media import MEDIA, file_of, is_empty, links_followed, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
 
@@ -69,11 +69,7 @@ def plan(
     problems = [(one, "this tensor is not written") for one in ds.tensors if one not in taken]
     if len(chosen) > 1:
         problems += [(one, "the written files do not tell which of them belong to one row") for one in chosen]
-    problems += [
-        (one, "the files that its links lead to are written, not the links")
-        for one in chosen
-        if ds[one].is_link
-    ]
+    problems += [links_followed(one) for one in chosen if ds[one].is_link]
     found = f"{ds.min_len:,} rows with files of {', '.join(chosen)}"
     return ExportPlan(found, tensors, _Context(chosen, beside, label, name), problems=problems)
 
@@ -103,7 +99,7 @@ def _write_row(row: Dataset, number: int, split: str, context: _Context, target:
     is_there = False
     for name in context.media:
         tensor = row[name]
-        if not tensor.shape or 0 in tensor.shape:
+        if is_empty(tensor):
             continue
         folder = [*folders, name] if several and context.labels is None else folders
         path = target.free("/".join([*folder, stem + suffix_of(tensor)]))

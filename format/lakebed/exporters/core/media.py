@@ -49,6 +49,28 @@ def file_of(sample: Tensor) -> bytes:
     return png_of(sample.numpy())
 
 
+def files_of(sequence: Tensor) -> list[bytes]:
+    """Return the items of one sample of a sequence as files."""
+    count = int(sequence.shape[0] or 0) if sequence.shape else 0
+    return [bytes(file_of(sequence[at])) for at in range(count)]
+
+
+def is_empty(sample: Tensor) -> bool:
+    """Return whether one sample has no values; nulls have none."""
+    return not sample.shape or 0 in sample.shape
+
+
+def is_null(sample: Tensor) -> bool:
+    """Return whether one sample is null."""
+    mask = sample.null_mask()
+    return mask is not None and bool(np.asarray(mask).any())
+
+
+def links_followed(name: str, hint: str = "") -> tuple[str, str]:
+    """Return the report that an export writes the linked files of a tensor."""
+    return name, f"the files that its links lead to are written, not the links{hint}"
+
+
 def is_drawn(tensor: Tensor, described: Described) -> bool:
     """Return whether the arrays of a tensor are images that PNG stores unchanged."""
     if not described.base.startswith("image") or described.is_sequence or tensor.is_link:

@@ -1,17 +1,18 @@
 """The plan of an export, made before anything is written: tensors by their part, rows by pieces.
 
-An exporter is a module with three functions::
+An exporter is a module with these functions::
 
     plan(ds, *, ...) -> ExportPlan         its keyword arguments are the options of the format; help comes from its
                                            docstring
     write(view, piece, context, target)    writes the rows of a piece and returns Written; several threads call it
+    append(piece, done, context, target)   optional: writes what must be in the order of the pieces, as one thread calls
+                                           it with the Written of each piece, whose result it takes
     finish(results, context, target)       writes what needs all pieces, such as an index; ``results`` are pairs of a
                                            piece and the result of ``write``, in the order of the pieces
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -19,12 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lakebed.errors import ExportError, LakebedError
+from lakebed.errors import ExportError, InvalidOperationError, LakebedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakebed.dataset.dataset import Dataset
+    from lakebed.dataset.tensor import Tensor
 
 # Default number of rows per piece.
 PIECE_ROWS = 256
@@ -33,6 +35,9 @@ PIECE_ROWS = 256
 _SPLIT = "split"
 _FAILURES = (LakebedError, ValueError, TypeError, IndexError, OverflowError, NotImplementedError)
 """Errors after which only the affected row is left out; other errors, such as a full disk, end the export."""
+FAILURES = (LakebedError, ValueError, TypeError, OSError)
+"""Errors of reading together after which the rows are read one by one."""
+
 T = TypeVar("T")
 
 
@@ -86,23 +91,6 @@ class Written:
                 continue
             self.rows += 1
             yield made
-
-
-@dataclass
-class Order:
-    """Scheduler that lets threads make pieces at the same time, and writes the pieces in their order."""
-
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _waiting: dict[int, Callable[[], None]] = field(default_factory=dict)
-    _done: int = 0
-
-    def write(self, number: int, write: Callable[[], None]) -> None:
-        """Call `write` after all pieces of lower numbers are written, perhaps later and in another thread."""
-        with self._lock:
-            self._waiting[number] = write
-            while self._done in self._waiting:
-                self._waiting.pop(self._done)()
-                self._done += 1
 
 
 @dataclass
@@ -202,6 +190,45 @@ def chosen_tensors(
     if not chosen:
         raise ExportError(f"the dataset has {nothing}")
     return chosen
+
+
+def read_columns(
+    view: Dataset, piece: Piece, columns: Sequence[Any], read: Callable[[Tensor, int, Any], T]
+) -> tuple[list[T], list[tuple[int, str]]]:
+    """Read columns of some rows; return them, and (row, reason) of rows left out because they cannot be read.
+
+    Raises
+    ------
+    InvalidOperationError
+        If a tensor cannot be read in this form.
+    """
+
+    def together(index: Any, count: int) -> list[T]:
+        some = view[index]
+        found = []
+        for one in columns:
+            try:
+                found.append(read(some[one.name], count, one))
+            except InvalidOperationError:
+                raise
+            except FAILURES as error:
+                raise ExportError(f"{one.name}: {error}") from error
+        return found
+
+    wrong: dict[int, str] = {}
+    try:
+        return together(slice(None), len(piece.rows)), []
+    except ExportError:
+        for at in range(len(piece.rows)):
+            try:
+                together(slice(at, at + 1), 1)
+            except ExportError as error:
+                wrong[at] = str(error)
+        if not wrong:
+            raise
+    good = [at for at in range(len(piece.rows)) if at not in wrong]
+    found = together(good, len(good)) if good else together(slice(0), 0)
+    return found, [(int(piece.rows[at]), reason) for at, reason in wrong.items()]
 
 
 def library(name: str, extra: str, what: str) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import ExportError
-from lakebed.exporters.core.media import file_of, png_of, suffix_of
+from lakebed.exporters.core.media import file_of, is_empty, png_of, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
 from lakebed.exporters.detection.boxes import IMAGES, as_ltwh
@@ -341,7 +341,7 @@ def _put_polygons(found: list[dict[str, Any]], row: lakebed.Dataset, tensors: Ma
 
 def _put_masks(found: list[dict[str, Any]], row: lakebed.Dataset, tensors: Mapping[str, str]) -> None:
     mask = tensors.get("rle_mask") or tensors.get("masks")
-    if mask is None or 0 in (row[mask].shape or (0,)):
+    if mask is None or is_empty(row[mask]):
         return
     layers = np.atleast_3d(row[mask].numpy())
     for layer, owner in enumerate(
@@ -386,7 +386,7 @@ def _panoptic(
 ) -> list[dict[str, Any]]:
     """Write the map of a picture's segments; return its annotation."""
     ids = row[group.tensors["segment_ids"]]
-    if 0 in (ids.shape or (0,)):
+    if is_empty(ids):
         return []
     pixels = ids.numpy().astype(np.uint32)
     folder = f"panoptic_{piece.split}" if piece.split else "panoptic"

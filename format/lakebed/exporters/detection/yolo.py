@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import ExportError
-from lakebed.exporters.core.media import file_of, suffix_of
+from lakebed.exporters.core.media import file_of, is_empty, is_null, suffix_of
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, tensor_of, tensors_of
 from lakebed.exporters.core.target import Target
 from lakebed.exporters.detection.boxes import IMAGES, as_ltwh
@@ -233,9 +233,9 @@ def _kpt_shape(ds: lakebed.Dataset, name: str) -> list[int]:
 
 def _write_row(row: lakebed.Dataset, number: int, split: str, context: _Context, target: Target) -> int:
     image = row[context.images]
-    shape = image.shape
-    if not shape or 0 in shape:
+    if is_empty(image):
         raise ExportError("the image is missing")
+    shape = image.shape
     data = file_of(image)
     lines = _lines(row, context, (int(shape[0]), int(shape[1])))
     suffix = suffix_of(image)
@@ -263,8 +263,7 @@ def _stem(row: lakebed.Dataset, number: int, context: _Context) -> str:
 
 def _lines(row: lakebed.Dataset, context: _Context, size: tuple[int, int]) -> list[str] | None:
     """Return the label file of a row; None if its objects are unknown."""
-    nulls = row[context.polygons or context.boxes].null_mask()
-    if nulls is not None and np.any(nulls):
+    if is_null(row[context.polygons or context.boxes]):
         return [] if context.is_3x else None
     classes = [int(one) for one in np.asarray(row[context.labels].numpy()).reshape(-1)]
     count = len(classes)

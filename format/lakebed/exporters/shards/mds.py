@@ -25,7 +25,16 @@ import numpy as np
 
 from lakebed.dataset.described import KEY, Described
 from lakebed.errors import ExportError, LakebedError
-from lakebed.exporters.core.media import as_json, extents, file_of, is_drawn
+from lakebed.exporters.core.media import (
+    as_json,
+    extents,
+    file_of,
+    files_of,
+    is_drawn,
+    is_empty,
+    is_null,
+    links_followed,
+)
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors
 from lakebed.htypes.base import Storing
 
@@ -166,10 +175,9 @@ def _field(name: str, tensor: lakebed.Tensor, problems: list[tuple[str, str]]) -
     said = Described.of(tensor)
     column = _column(name, tensor, said, problems)
     if tensor.is_link:
-        problems.append((name, "the files that its links lead to are written, not the links"))
-    is_kept = (
-        column.encoding in ("jpeg", "png", "list[jpeg]", "list[png]") or column.told.get("kind") == "file"
-    )
+        problems.append(links_followed(name))
+    has_files = column.encoding in ("jpeg", "png", "list[jpeg]", "list[png]")
+    is_kept = has_files or column.told.get("kind") == "file"
     if said.is_chunked_file or (said.is_file and not is_kept):
         said = said.decoded()
     more = {"shape": extents(tensor), **({"column": dict(column.told)} if column.told else {})}
@@ -253,13 +261,10 @@ def _sample(row: lakebed.Dataset, context: _Context) -> bytes:
 def _value(tensor: lakebed.Tensor, one: _Field) -> bytes:
     kind, encoding = one.told.get("kind"), one.encoding
     if encoding.startswith("list["):
-        count = int(tensor.shape[0] or 0) if tensor.shape else 0
-        files = [bytes(file_of(tensor[at])) for at in range(count)]
-        return b"".join((np.array([0, count, *map(len, files)], "<u4").tobytes(), *files))
-    mask = tensor.null_mask()
-    is_null = mask is not None and bool(np.asarray(mask).any())
+        files = files_of(tensor)
+        return b"".join((np.array([0, len(files), *map(len, files)], "<u4").tobytes(), *files))
     if encoding in ("jpeg", "png") or kind == "file":
-        if not tensor.shape or 0 in tensor.shape:
+        if is_empty(tensor):
             if kind == "file":
                 return b""
             raise ExportError("a file needs at least one pixel or sample, but the value is empty")
@@ -267,10 +272,10 @@ def _value(tensor: lakebed.Tensor, one: _Field) -> bytes:
     if encoding == "str":
         return str(tensor.text()).encode()
     if encoding == "json":
-        return json.dumps(None if is_null else _document(tensor, kind), ensure_ascii=False).encode()
+        return json.dumps(None if is_null(tensor) else _document(tensor, kind), ensure_ascii=False).encode()
     if kind == "npy":
         content = io.BytesIO()
-        if not is_null:
+        if not is_null(tensor):
             np.save(content, tensor.numpy(), allow_pickle=False)
         return content.getvalue()
     return _array(np.asarray(tensor.numpy()), encoding)

@@ -24,7 +24,16 @@ import numpy as np
 from lakebed.codecs.registry import sniff
 from lakebed.dataset.described import Described
 from lakebed.errors import ExportError
-from lakebed.exporters.core.media import as_json, extents, file_of, is_drawn, suffix_of
+from lakebed.exporters.core.media import (
+    as_json,
+    extents,
+    file_of,
+    is_drawn,
+    is_empty,
+    is_null,
+    links_followed,
+    suffix_of,
+)
 from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors, tensor_of
 from lakebed.htypes.base import Storing
 
@@ -81,7 +90,7 @@ def plan(
             continue
         kinds[name] = kind
         if ds[name].is_link:
-            problems.append((name, "the files that its links lead to are written, not the links"))
+            problems.append(links_followed(name))
     if not kinds:
         raise ExportError("the dataset has no tensors to write")
     fields = {name: (kind, _field(name, kind, kinds)) for name, kind in kinds.items()}
@@ -191,12 +200,9 @@ def _files(row: lakebed.Dataset, context: _Context) -> list[tuple[str, str, byte
     files: list[tuple[str, str, bytes]] = []
     for name, (kind, suffix) in context.fields.items():
         tensor = row[name]
-        mask = tensor.null_mask()
-        if mask is not None and np.asarray(mask).any():
+        if is_null(tensor) or (kind == "media" and is_empty(tensor)):
             continue
         if kind == "media":
-            if not tensor.shape or 0 in tensor.shape:
-                continue
             of_file = suffix_of(tensor).removeprefix(".")
             files.append((name, f"{suffix}.{of_file}" if suffix else of_file, bytes(file_of(tensor))))
         elif kind == "txt":

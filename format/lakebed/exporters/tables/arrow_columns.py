@@ -15,16 +15,23 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import numpy as np
 
 from lakebed.dataset.described import KEY, Described
-from lakebed.errors import ExportError, InvalidOperationError
-from lakebed.exporters.arrays.layout import FAILURES, even_shape
-from lakebed.exporters.core.media import extents, file_of, is_drawn
-from lakebed.exporters.core.plan import ExportPlan, Order, Piece, Written, chosen_tensors, without_splits
+from lakebed.errors import ExportError
+from lakebed.exporters.arrays.layout import even_shape
+from lakebed.exporters.core.media import extents, file_of, files_of, is_drawn, is_empty, links_followed
+from lakebed.exporters.core.plan import (
+    ExportPlan,
+    Piece,
+    Written,
+    chosen_tensors,
+    read_columns,
+    without_splits,
+)
 from lakebed.exporters.core.target import Target
 from lakebed.htypes.base import Storing
 
@@ -62,13 +69,10 @@ class Tables(ABC):
     ----------
     ds, columns
         The dataset and its columns.
-    order
-        Order in which pieces are appended.
     """
 
     ds: Dataset
     columns: Sequence[ArrowColumn]
-    order: Order = field(default_factory=Order)
 
     @abstractmethod
     def append(self, split: str, table: pa.Table, target: Target) -> None:
@@ -106,10 +110,15 @@ def planned(
 
 
 def write(view: Dataset, piece: Piece, context: Tables, target: Target) -> Written:
-    """Make the columns of some rows, and append all pieces that are next in order."""
+    """Make the columns of some rows."""
+    del target
     table, skipped = table_of(view, piece, context.columns)
-    context.order.write(piece.number, lambda: context.append(piece.split, table, target))
-    return Written(rows=len(table), skipped=skipped)
+    return Written(rows=len(table), skipped=skipped, result=table)
+
+
+def append(piece: Piece, done: Written, context: Tables, target: Target) -> None:
+    """Write the rows of a piece behind those of the pieces before it."""
+    context.append(piece.split, done.result, target)
 
 
 @dataclass(frozen=True)
@@ -141,15 +150,13 @@ def _column_of(tensor: Tensor, name: str, problems: list[tuple[str, str]], links
     described = Described.of(tensor)
     base, names = described.base, described.info.get("class_names")
     if tensor.is_link or described.is_file or is_drawn(tensor, described):
-        feature: dict[str, Any] = (
-            {"_type": _FILES[base]} if base in _FILES else {"dtype": "binary", "_type": "Value"}
-        )
+        feature: dict[str, Any] = {"dtype": "binary", "_type": "Value"}
+        if base in _FILES:
+            feature = {"_type": _FILES[base]}
         if tensor.is_link and links and base in _FILES:
             return ArrowColumn(name, "address", described, feature)
         if tensor.is_link:
-            problems.append(
-                (name, "the files that its links lead to are written, not the links (links=True, --links)")
-            )
+            problems.append(links_followed(name, " (links=True, --links)"))
         elif described.is_chunked_file:
             described = described.decoded()
         else:
@@ -179,41 +186,13 @@ def table_of(
     """Return some rows, and (row, reason) of rows that cannot be read."""
     import pyarrow as pa
 
-    count = len(piece.rows)
-    wrong: dict[int, str] = {}
-    arrays: list[Any] = []
-    for one in columns:
-        try:
-            array = _read(view, one, count)
-        except FAILURES as error:
-            if isinstance(error, InvalidOperationError):
-                raise
-            array = _one_by_one(view, one, count, wrong)
-        arrays.append(array)
-    table = pa.table(arrays, schema=_schema([array.type for array in arrays], columns))
-    if wrong:
-        table = table.take(pa.array([row for row in range(count) if row not in wrong], pa.int64()))
-    return table, [(int(piece.rows[at]), reason) for at, reason in sorted(wrong.items())]
+    arrays, skipped = read_columns(view, piece, columns, _read)
+    return pa.table(arrays, schema=_schema([array.type for array in arrays], columns)), skipped
 
 
-def _one_by_one(view: Dataset, one: ArrowColumn, count: int, wrong: dict[int, str]) -> Any:
+def _read(tensor: Tensor, count: int, one: ArrowColumn) -> Any:
     import pyarrow as pa
 
-    found: list[Any] = []
-    for row in range(count):
-        try:
-            found.append(_read(view[row : row + 1], one, 1))
-        except FAILURES as error:
-            wrong.setdefault(row, f"{one.name}: {error}")
-            found.append(None)
-    kind = next((array.type for array in found if array is not None), pa.null())
-    return pa.concat_arrays([pa.nulls(1, kind) if array is None else array for array in found])
-
-
-def _read(view: Dataset, one: ArrowColumn, count: int) -> Any:
-    import pyarrow as pa
-
-    tensor = view[one.name]
     if one.how in ("file", "address"):
         return _files(tensor, count, one)
     array = tensor.to_arrow(labels="numbers", files="arrays").combine_chunks()
@@ -255,10 +234,9 @@ def _files(tensor: Tensor, count: int, one: ArrowColumn) -> pa.Array:
     else:
         for row in range(count):
             sample = tensor[row]
-            shape = sample.shape or (0,)
             if tensor.is_sequence:
-                rows.append([convert(file_of(tensor[row, at])) for at in range(int(shape[0] or 0))])
-            elif (nulls is not None and nulls[row]) or 0 in shape:
+                rows.append(list(map(convert, files_of(sample))))
+            elif (nulls is not None and nulls[row]) or is_empty(sample):
                 rows.append(None)
             else:
                 rows.append(convert(file_of(sample)))

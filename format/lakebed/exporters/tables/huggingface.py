@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lakebed.exporters.core.plan import ExportPlan, splits_of
 from lakebed.exporters.core.target import Target
-from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, features_of, planned, write
+from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, append, features_of, planned, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakebed.dataset.dataset import Dataset
 
-__all__ = ["finish", "plan", "write"]
+__all__ = ["append", "finish", "plan", "write"]
 
 # Approximate size of a file in bytes.
 _FILE_BYTES = 500 << 20

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lakebed.exporters.core.plan import ExportPlan
 from lakebed.exporters.core.target import Target
-from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, planned, write
+from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, append, planned, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakebed.dataset.dataset import Dataset
 
-__all__ = ["finish", "plan", "write"]
+__all__ = ["append", "finish", "plan", "write"]
 
 _ROWS = 1_000
 _ROWS_OF_NUMBERS = 65_536

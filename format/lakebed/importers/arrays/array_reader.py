@@ -3,7 +3,7 @@
 The process has limits of memory and of CPU time for each answer. It communicates over its standard streams, gets no
 credentials, and ends when no request arrives for a while.
 
-    message                     8 bytes, length; JSON; the bytes of arrays, whose dtypes and shapes the JSON lists
+    message                     a line of JSON; arrays, as NumPy writes them into files
     open, read                  requests: the contents of the file; rows of an array; LMDB has requests of its own
     bytes                       request of this process to its parent, for a range of a file in a bucket
     error                       sent instead of an answer
@@ -16,7 +16,6 @@ import io
 import json
 import os
 import select
-import struct
 import subprocess
 import sys
 import threading
@@ -24,7 +23,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from math import prod
 from typing import IO, Any
 
 import numpy as np
@@ -35,11 +33,11 @@ from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Ranges, Source
 from lakebed.transforms.output import Skipped
 
-_LENGTH = struct.Struct("<Q")
 _MOST_JSON = 1 << 30
 _SECONDS = 60  # limit of processor time per answer
 _MEMORY = 16 << 30
 _IDLE_SECONDS = 20.0
+_LAST_SECONDS = 5.0  # seconds to wait for a process to exit
 _MOST_FAILURES = 32  # number of failures after which the rest of a block is skipped
 
 _PROGRAM = (
@@ -148,12 +146,14 @@ class Reader:
             except (EOFError, OSError) as error:
                 if isinstance(error, IngestionError):
                     raise
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    popen.wait(_LAST_SECONDS)
                 self.close()
-                if is_new or attempt:
+                if popen.returncode or is_new or attempt:
                     raise IngestionError(
                         f"{self._shown} is damaged: the library that reads it crashed, or did not finish"
                     ) from None
-            # The process ended because it was idle, or because the library crashed: try again in a new process.
+            # The process ended because it was idle: try again in a new process.
         raise AssertionError("two attempts")
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -249,12 +249,11 @@ def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
 def _send(stream: IO[bytes] | None, head: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
     if stream is None:
         raise EOFError
-    told = [[array.dtype.str, list(array.shape)] for array in arrays]
-    data = json.dumps({**head, "arrays of bytes": told}).encode()
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
+    rest = io.BytesIO()
     for array in arrays:
-        stream.write(np.ascontiguousarray(array).tobytes())
+        np.save(rest, array, allow_pickle=False)
+    stream.write(json.dumps([head, len(arrays), rest.tell()]).encode() + b"\n")
+    stream.write(rest.getbuffer())
     stream.flush()
 
 
@@ -266,28 +265,15 @@ def _receive(stream: IO[bytes] | None) -> tuple[dict[str, Any], list[Any]]:
     EOFError
         If the other process has ended.
     """
-    if stream is None:
+    line = b"" if stream is None else stream.readline(_MOST_JSON)
+    if stream is None or not line.endswith(b"\n"):
         raise EOFError
-    (size,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    if size > _MOST_JSON:
+    head, count, size = json.loads(line)
+    rest = stream.read(size)
+    if len(rest) < size:
         raise EOFError
-    found = json.loads(_exactly(stream, size))
-    arrays = []
-    for name, shape in found["arrays of bytes"]:
-        dtype = np.dtype(name)
-        arrays.append(np.frombuffer(_exactly(stream, dtype.itemsize * prod(shape)), dtype).reshape(shape))
-    return found, arrays
-
-
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    parts = []
-    while size:
-        part = stream.read(min(size, 1 << 24))
-        if not part:
-            raise EOFError
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+    arrays = io.BytesIO(rest)
+    return head, [np.load(arrays, allow_pickle=False) for _ in range(count)]
 
 
 # -- the process -------------------------------------------------------------------------------------------------
@@ -296,15 +282,13 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 def serve(module: str, file: str | None, size: int, seconds: int) -> None:
     """Answer requests until the stream ends."""
     of_format = import_module(module)
-    requests = os.fdopen(os.dup(0), "rb", buffering=0)
+    requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print to standard output, which carries the answers
     _limit_memory()
-    raw: Any = (
-        file
-        if file is not None
-        else io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
-    )
+    raw: Any = file
+    if file is None:
+        raw = io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
     answered = getattr(of_format, "answered", _answered)
     found: Any = None
     while True:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lakebed.errors import IngestionError
 from lakebed.importers.arrays.stored import BESIDE, Array, Stored, sampled_bytes, size_of, stored_of, text_of
 from lakebed.importers.core.columns import tensor_name
-from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
+from lakebed.importers.core.plan import Plan, Problem, TensorPlan, as_json, tensor
 from lakebed.importers.core.source import Source
 
 ALONE = "array"
@@ -337,21 +337,4 @@ def _document(value: Any) -> Any:
 
 def attributes_of(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """Return attributes as JSON."""
-    return {str(name): attribute(value) for name, value in attributes.items()}
-
-
-def attribute(value: Any) -> Any:
-    """Return an attribute as JSON; its text if JSON cannot hold it."""
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, np.generic):
-        return attribute(value.item())
-    if isinstance(value, np.ndarray) and value.nbytes <= _MOST_IN_INFO:
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [attribute(one) for one in value]
-    if isinstance(value, Mapping):
-        return attributes_of(value)
-    return str(value)
+    return {str(name): as_json(value, _MOST_IN_INFO) for name, value in attributes.items()}

@@ -11,7 +11,7 @@ opens any file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Unpack
 
@@ -20,8 +20,6 @@ from lakebed.importers.arrays.array_reader import blocks, new_reader
 from lakebed.importers.arrays.arrays import (
     ALONE,
     ArrayOptions,
-    Block,
-    Context,
     Found,
     Sliced,
     attributes_of,
@@ -39,7 +37,7 @@ _MOST_BYTES = 1 << 20
 
 def recognise(source: Source) -> str | None:
     """Describe a table or an array."""
-    if not source.is_folder or source.is_object:
+    if not source.is_folder:
         return None
     if _TABLE in source.files:
         return "a bcolz table"
@@ -55,9 +53,7 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     return planned(source, new_reader(source, __name__).found(), found, **options)
 
 
-def rows(item: Block, context: Context) -> Iterator[Any]:
-    """Yield some rows of all columns."""
-    return blocks(item, context, __name__)
+rows = partial(blocks, module=__name__)
 
 
 def _check(source: Source) -> None:

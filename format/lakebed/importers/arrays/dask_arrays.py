@@ -15,7 +15,7 @@ import numpy as np
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays.arrays import ALONE, ArrayOptions, Block, Context, Found, Sliced, made, planned
 from lakebed.importers.core.packages import foreign
-from lakebed.importers.core.plan import Plan
+from lakebed.importers.core.plan import Plan, several
 from lakebed.importers.core.source import Source
 from lakebed.transforms.output import Skipped
 
@@ -41,9 +41,7 @@ class _Array(Sliced):
 def recognise(source: Source) -> str | None:
     """Describe the source for messages, such as "3 arrays of Dask"; None if it is not one."""
     found = _arrays(source.data) if source.is_object else {}
-    if not found:
-        return None
-    return f"{len(found)} arrays of Dask" if len(found) > 1 else "an array of Dask"
+    return several(list(found), "an array of Dask", "arrays of Dask") if found else None
 
 
 def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:

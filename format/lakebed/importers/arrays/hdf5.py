@@ -6,17 +6,16 @@ Links to other files, external storage, and virtual datasets of other files are 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Unpack
 
 from lakebed.importers.arrays.array_reader import blocks, new_reader
 from lakebed.importers.arrays.arrays import (
     ArrayOptions,
-    Block,
-    Context,
     Found,
     Sliced,
-    attribute,
+    attributes_of,
     planned,
     with_stored,
 )
@@ -38,9 +37,7 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     return planned(source, with_stored(new_reader(source, __name__).found()), "an HDF5 file", **options)
 
 
-def rows(item: Block, context: Context) -> Iterator[Any]:
-    """Yield some rows of all arrays."""
-    return blocks(item, context, __name__)
+rows = partial(blocks, module=__name__)
 
 
 # -- in the process of array_reader -------------------------------------------------------------------------------
@@ -140,7 +137,7 @@ def _attributes(one: Any) -> dict[str, Any]:
     found = {}
     for name in one.attrs:
         try:
-            found[str(name)] = attribute(one.attrs[name])
+            found |= attributes_of({name: one.attrs[name]})
         except (OSError, TypeError, ValueError, RuntimeError) as error:
             found[str(name)] = f"cannot be read: {error}"
     return found

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Unpack
 
 from lakebed.errors import IngestionError
@@ -13,8 +14,6 @@ from lakebed.importers.arrays.array_reader import blocks, new_reader
 from lakebed.importers.arrays.arrays import (
     ALONE,
     ArrayOptions,
-    Block,
-    Context,
     Found,
     Sliced,
     attributes_of,
@@ -51,9 +50,7 @@ def plan(source: Source, **options: Unpack[ArrayOptions]) -> Plan:
     return planned(source, with_stored(new_reader(source, __name__).found()), "a Zarr folder", **options)
 
 
-def rows(item: Block, context: Context) -> Iterator[Any]:
-    """Yield some rows of all arrays."""
-    return blocks(item, context, __name__)
+rows = partial(blocks, module=__name__)
 
 
 def _check_inside(source: Source) -> None:

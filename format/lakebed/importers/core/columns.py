@@ -25,7 +25,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypedDict
 
@@ -41,9 +41,11 @@ from lakebed.importers.core.described_columns import (
     described_column,
     described_columns,
     innermost,
+    is_binary,
     is_list,
     is_number,
 )
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.core.source import Source
 from lakebed.importers.folders.pictures import form_of
@@ -148,22 +150,10 @@ class Column:
     described: Described | None = None
 
 
-@contextmanager
-def reading(where: str) -> Iterator[None]:
-    """Convert the various errors that Arrow raises for damaged data to `IngestionError`.
-
-    Raises
-    ------
-    IngestionError
-        If the file is not a table, or is damaged.
-    """
-    try:
-        yield
-    except LakebedError:
-        raise
-    except (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise IngestionError(f"{where} is not a table that Arrow knows, or is damaged: {reason}") from error
+def reading(where: str) -> AbstractContextManager[None]:
+    """Return a context that converts the various errors that Arrow raises for damaged data to `IngestionError`."""
+    errors = (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
+    return damaged(f"{where} is not a table that Arrow knows, or is damaged", *errors)
 
 
 def check_rows(count: int, nbytes: int, where: str) -> None:
@@ -358,6 +348,25 @@ def tensor_name(column: str, taken: set[str]) -> str:
     return name
 
 
+def numbered(names: Sequence[str]) -> list[str]:
+    """Return unique names of columns: the second column of a name gets ``_2``, and so on."""
+    said, found = frozenset(names), dict[str, None]()
+    for name in names:
+        count, one = 1, name
+        while one in found or (count > 1 and one in said):
+            count += 1
+            one = f"{name}_{count}"
+        found[one] = None
+    return list(found)
+
+
+def doubles(names: Sequence[str]) -> Iterator[Problem]:
+    """Yield problems for names that :func:`numbered` changes."""
+    for name, said in zip(numbered(names), names, strict=True):
+        if name != said:
+            yield Problem(name, f"another column is called {said!r}, too: this one is {name!r}", 0)
+
+
 def renamed(column: str, name: str) -> Problem:
     """Return the report that the tensor of a column has another name than the column."""
     return Problem(column, f"the column is tensor {name!r}, which ds[{column!r}] finds, too", 0)
@@ -449,17 +458,13 @@ def _tensor_of(
     if field.name in wishes.documents:
         return "json", tensor(name, "json", chunk_compression=_CHUNKS)
     is_file = pa.types.is_struct(kind) and {one.name for one in kind} == {"bytes", "path"}
-    said = (
-        wishes.media.get(field.name)
-        or _FEATURES.get(str(feature.get("_type")))
-        or ("image" if is_file else None)
-    )
+    supposed = _FEATURES.get(str(feature.get("_type"))) or ("image" if is_file else None)
+    said = wishes.media.get(field.name) or supposed
     if said is not None:
         return _media_of(name, said, kind, values, table, problems)
     if feature.get("_type") == "ClassLabel" and pa.types.is_integer(kind):
-        return "class", tensor(
-            name, "class_label", class_names=[str(one) for one in feature.get("names") or ()]
-        )
+        names = [str(one) for one in feature.get("names") or ()]
+        return "class", tensor(name, "class_label", class_names=names)
     if field.name in wishes.labels or (pa.types.is_dictionary(kind) and is_text(kind.value_type)):
         return "label", tensor(name, "class_label")
     if pa.types.is_dictionary(kind):
@@ -475,7 +480,7 @@ def _tensor_of(
         return "arrow", tensor(name, dtype=f"int{kind.bit_width}", info={"logical_type": str(kind)}, **bare)
     if is_number(kind):
         return "arrow", tensor(name, dtype=numpy_dtype(kind).name, **bare)
-    if _is_binary(kind):
+    if is_binary(kind):
         return "arrow", tensor(name, dtype="uint8", chunk_compression=_CHUNKS)
     inner, _ = innermost(kind)
     if is_number(inner):
@@ -491,7 +496,7 @@ def _media_of(
     is_struct = pa.types.is_struct(kind)
     if htype not in _MEDIA:
         raise IngestionError(f"column {name!r} cannot become {htype!r}; choose one of {', '.join(_MEDIA)}")
-    if not (is_text(kind) or _is_binary(kind) or is_struct):
+    if not (is_text(kind) or is_binary(kind) or is_struct):
         raise IngestionError(f"column {name!r} of {kind} holds neither files nor paths")
     given = values.to_pylist() if values is not None else []
     found: dict[str, tuple[int, int]] = {}
@@ -503,10 +508,8 @@ def _media_of(
                 found[file.compression] = count + 1, nbytes + len(file.buffer)
         except (LakebedError, OSError, ValueError):
             continue  # the error is reported when the row of this file is made
-    is_stored = _is_binary(kind) or (
-        is_struct
-        and (values is None or any(one is not None and one.get("bytes") is not None for one in given))
-    )
+    has_bytes = is_struct and any(one is not None and one.get("bytes") is not None for one in given)
+    is_stored = is_binary(kind) or has_bytes or (is_struct and values is None)
     is_link = table.wishes.link and not is_stored
     form = form_of_files(name, htype, found, table.wishes.compression, None if is_link else problems)
     return "link" if is_link else "file", media(name, htype, compression=form, link=is_link)
@@ -538,14 +541,6 @@ def form_of_files(
     chosen = compression or max(found, key=lambda kind: found[kind], default=supposed or SUPPOSED[htype])
     if len(found) > 1 and problems is not None:
         told = ", ".join(sorted(kind.upper() for kind in found))
-        reason = (
-            f"files are of several kinds ({told}), of which a tensor holds one: {chosen.upper()} is stored"
-        )
-        problems.append(Problem(name, reason, 0))
+        why = f"files are of several kinds ({told}), of which a tensor holds one: {chosen.upper()} is stored"
+        problems.append(Problem(name, why, 0))
     return chosen
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    )

@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
@@ -92,13 +93,23 @@ class Kind(NamedTuple):
 def kind_of(data: bytes) -> Kind:
     """Return the kind of a value; ``bytes`` if it is uncertain."""
     if is_text(data):
-        return Kind("json" if _is_json(data) else "text")
+        is_json = data.lstrip()[:1] in (b"{", b"[") and reads(partial(document, strict=True), data)
+        return Kind("json" if is_json else "text")
     if data.startswith(_NPY):
-        return Kind("array" if _is_array(data) else "bytes")
+        return Kind("array" if reads(_array, data) else "bytes")
     if _PICKLE.match(data):
         return Kind("pickle")
     found = _file_kind(data)
     return Kind("bytes") if found is None else Kind(_OF_FILES[found], found)
+
+
+def reads(read: Callable[[bytes], Any], data: bytes) -> bool:
+    """Return whether a function reads bytes without an `IngestionError`."""
+    try:
+        read(data)
+    except IngestionError:
+        return False
+    return True
 
 
 def is_text(data: bytes) -> bool:
@@ -170,55 +181,6 @@ class Looked:
         return found
 
 
-def content_of(
-    name: str,
-    looked: Looked,
-    problems: list[Problem],
-    *,
-    wish: str | None = None,
-    compression: str | None = None,
-    supposed: str | None = None,
-    texts: bool = True,
-) -> Content:
-    """Return a kind for a column of bytes that stores all inspected values without loss.
-
-    Parameters
-    ----------
-    name
-        Name of the column, for messages.
-    problems
-        List to which conversions, and reasons for storing bytes, are added.
-    wish
-        The kind that the user requests.
-    compression
-        Kind of file that the user requests for images.
-    supposed
-        Kind of file to assume if no file was inspected.
-    texts
-        Whether the kind may be text or JSON if the user requests no kind.
-
-    Raises
-    ------
-    IngestionError
-        If `wish` is not one of :data:`KINDS`.
-    """
-    if wish is not None and wish not in KINDS:
-        raise IngestionError(f"{name} cannot be {wish!r}: kinds are {', '.join(KINDS)}")
-    kind, why = (wish, "") if wish is not None else _kind(looked, texts=texts)
-    if why:
-        problems.append(Problem(name, f"{why}: they are stored as bytes (kinds={name}=... changes that)", 0))
-    form = None
-    if kind in FILES:
-        found = {
-            str(one.compression): (count, looked.nbytes[one])
-            for one, count in looked.kinds.items()
-            if one.name == kind and one.compression
-        }
-        wished = compression if kind == "image" else None
-        form = form_of_files(name, kind, found, wished, problems, supposed or SUPPOSED[kind])
-    return Content(kind, form, looked.most > 1)
-
-
 @dataclass
 class Planning:
     """A plan of columns of bytes while it is made.
@@ -279,16 +241,41 @@ class Planning:
         supposed: str | None = None,
         texts: bool = True,
     ) -> Content:
-        """Return the kind of a column, as :func:`content_of` does; the user's option for it takes precedence."""
-        return content_of(
-            name,
-            looked,
-            self.problems,
-            wish=wish or self.kinds.get(name),
-            compression=self.compression,
-            supposed=supposed,
-            texts=texts,
-        )
+        """Return a kind for a column of bytes that stores all inspected values without loss.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        wish
+            The kind that is stored; by default the kind that the user requests.
+        supposed
+            Kind of file to assume if no file was inspected.
+        texts
+            Whether the kind may be text or JSON if no kind is requested.
+
+        Raises
+        ------
+        IngestionError
+            If the requested kind is not one of :data:`KINDS`.
+        """
+        wish = wish or self.kinds.get(name)
+        if wish is not None and wish not in KINDS:
+            raise IngestionError(f"{name} cannot be {wish!r}: kinds are {', '.join(KINDS)}")
+        kind, why = (wish, "") if wish is not None else _kind(looked, texts=texts)
+        if why:
+            told = f"{why}: they are stored as bytes (kinds={name}=... changes that)"
+            self.problems.append(Problem(name, told, 0))
+        if kind not in FILES:
+            return Content(kind, None, looked.most > 1)
+        found = {
+            str(one.compression): (count, looked.nbytes[one])
+            for one, count in looked.kinds.items()
+            if one.name == kind and one.compression
+        }
+        wished = self.compression if kind == "image" else None
+        form = form_of_files(name, kind, found, wished, self.problems, supposed or SUPPOSED[kind])
+        return Content(kind, form, looked.most > 1)
 
 
 def tensor_of(
@@ -326,8 +313,8 @@ def value_of(data: bytes, content: Content) -> Any:
     return _file(data, content)
 
 
-def decoded(data: bytes) -> str:
-    """Decode a text.
+def decoded(data: bytes, name: str = "it", encoding: str = "utf-8") -> str:
+    """Decode a text; the encoding ``utf-8-sig`` skips a mark at its beginning.
 
     Raises
     ------
@@ -335,9 +322,9 @@ def decoded(data: bytes) -> str:
         If the bytes are not UTF-8.
     """
     try:
-        return data.decode()
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise IngestionError(f"it is not text in UTF-8: {error}") from error
+        raise IngestionError(f"{name} is not text in UTF-8: {error}") from error
 
 
 def document(data: bytes, *, strict: bool = False) -> Any:
@@ -385,24 +372,6 @@ def _array(data: bytes) -> NDArray[Any]:
     if found.dtype.kind not in "biufc":
         raise IngestionError(f"it is an array of {found.dtype}, not an array of numbers")
     return found.astype(found.dtype.newbyteorder("="), copy=False)
-
-
-def _is_array(data: bytes) -> bool:
-    try:
-        _array(data)
-    except IngestionError:
-        return False
-    return True
-
-
-def _is_json(data: bytes) -> bool:
-    if data.lstrip()[:1] not in (b"{", b"["):
-        return False
-    try:
-        document(data, strict=True)
-    except IngestionError:
-        return False
-    return True
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -41,6 +41,13 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
+def is_binary(kind: pa.DataType) -> bool:
+    """Return whether a type is bytes of any length."""
+    return any(
+        of(kind) for of in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    )
+
+
 def innermost(kind: pa.DataType) -> tuple[pa.DataType, int]:
     """Return the innermost type of nested lists, and their depth."""
     depth = 0
@@ -65,8 +72,9 @@ def described_column(
     """Return (conversion, plan of the tensor) of a column; None if its type contradicts the description."""
     kind, depth = innermost(field.type)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    is_file = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_struct(kind)
+    is_file = is_binary(kind) or pa.types.is_struct(kind)
     items = int(said.is_sequence)
+    is_array = said.storing is Storing.ARRAY and not said.is_file
     how = None
     if pa.types.is_null(kind) and not depth:
         how = "plain"
@@ -78,12 +86,7 @@ def described_column(
         how = "parsed"
     elif said.storing is Storing.POLYGON and _is_numeric(kind) and depth == 3 + items:
         how = "items"
-    elif (
-        said.storing is Storing.ARRAY
-        and not said.is_file
-        and _is_numeric(kind)
-        and items <= depth <= _MOST_AXES
-    ):
+    elif is_array and _is_numeric(kind) and items <= depth <= _MOST_AXES:
         how = "arrays" if depth else "plain"
     if how is None:
         return None
@@ -141,7 +144,7 @@ def _items(values: Any, said: Described, file: Callable[[Any], Any]) -> list[Any
         return [str(one) for one in values.to_pylist()]
     if said.storing in (Storing.JSON, Storing.LIST):
         return [_parsed(one) for one in values]
-    if pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_struct(kind) or is_binary(kind):
         return [_file(one, said, file) for one in values]
     if said.storing is Storing.POLYGON and said.is_sequence:
         return [[_array(part.values, said) for part in one.values] for one in values]

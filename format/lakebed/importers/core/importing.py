@@ -25,7 +25,7 @@ from lakebed.errors import (
     SkippedRowError,
     TransformError,
 )
-from lakebed.importers.core.collecting import NO_SEARCH, aside
+from lakebed.importers.core.collecting import aside, no_search
 from lakebed.importers.core.making import Items, Making
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor, told_first
 from lakebed.importers.core.registry import importer_of, recognised
@@ -36,6 +36,7 @@ from lakebed.importers.core.upserting import upserted
 from lakebed.importers.folders.pictures import LOSSLESS, Pictures
 from lakebed.runtime.options import checked_options, options_of
 from lakebed.runtime.plugins import Format
+from lakebed.storage.address import path_of, scheme_of
 from lakebed.transforms.function import transform
 from lakebed.transforms.report import TransformReport
 from lakebed.writing.names import any_name
@@ -155,17 +156,9 @@ def import_from(
         options.setdefault("compression", LOSSLESS)
     options = checked_options(importer.name, options_of(importer.plan), options)
     wanted = chosen(split)
+    lossless = options.get("compression") == LOSSLESS
     how = _How(
-        append,
-        overwrite,
-        strict,
-        workers,
-        scheduler,
-        checkpoint,
-        commit,
-        dest_creds,
-        progressbar,
-        options.get("compression") == LOSSLESS,
+        append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar, lossless
     )
     is_part = append or separate or bool(split)
     report = _copied(importer, source, None if dry_run else dest, how, options, is_part=is_part)
@@ -226,10 +219,8 @@ def _planned(
     """
     only = [name for name, share in wanted.items() if share is None]
     of_splits = getattr(importer.functions, "plan_splits", None)
-    with NO_SEARCH:
-        planned = (
-            importer.plan(source, **options) if of_splits is None else of_splits(source, only, **options)
-        )
+    with no_search():
+        planned = of_splits(source, only, **options) if of_splits else importer.plan(source, **options)
     planned.problems += [
         Problem(name, reason, 0) for name, reason in source.left_out.items() if not source.is_own(name)
     ]
@@ -319,7 +310,7 @@ def _copied(
             "parts of a dataset, and ds.extend appends its rows to another"
         )
     if dest is not None:
-        _check_two_places(source, os.fspath(dest))
+        check_two_places(source, os.fspath(dest))
     done = copied(
         source, dest, overwrite=how.overwrite, creds=how.creds, progressbar=how.progressbar, **options
     )
@@ -337,8 +328,19 @@ def _copied(
     return report
 
 
-def _check_two_places(source: Source, dest: str) -> None:
-    if source.is_local and os.path.realpath(dest) == os.path.realpath(source.address):
+def check_two_places(source: Source, dest: str) -> None:
+    """Refuse to import a source into itself.
+
+    Raises
+    ------
+    SamePathException
+        If the destination is the source.
+    """
+    one, other = (
+        os.path.realpath(path_of(place)) if scheme_of(place) == "file" else place.rstrip("/")
+        for place in (source.address, dest)
+    )
+    if one == other and not source.is_object:
         raise SamePathException(f"source and destination of the import are both {dest!r}")
 
 
@@ -430,7 +432,7 @@ class _Import:
         if isinstance(dest, Dataset):
             ds, there = dest, True
         else:
-            _check_two_places(self._source, os.fspath(dest))
+            check_two_places(self._source, os.fspath(dest))
             there = not how.overwrite and exists(dest, creds=how.creds)
             if there:
                 ds = load(dest, read_only=False, creds=how.creds)
@@ -461,9 +463,8 @@ class _Import:
                 "about": describe(plan) if describe is not None else plan.about,
             }
             earlier = ds.info.get(INFO) or []
-            if (
-                "cursor" in record["about"] or plan.upsert is not None
-            ):  # this import is repeated regularly: keep only its last record
+            if "cursor" in record["about"] or plan.upsert is not None:
+                # This import is repeated regularly: keep only its last record.
                 earlier = [one for one in earlier if one.get("identity") != record["identity"]]
             ds.info[INFO] = [*earlier, record]
         return ds, not there
@@ -510,15 +511,16 @@ class _Import:
         if not count:
             return
         how, functions = self._how, self._importer.functions
-        planned = {one.name for one in self._tensors}
+        missing: tuple[str, ...] = ()
+        if self._plan.upsert is None:
+            # Not if an import by key replaces rows: tensors that others have added keep their values in these rows.
+            planned = {one.name for one in self._tensors}
+            missing = tuple(name for name in ds.tensors if name not in planned)
         making = Making(
             self._importer,
             self._plan.context,
             self._splits,
-            # An import by key replaces rows; tensors that others have added keep their values in these rows.
-            ()
-            if self._plan.upsert is not None
-            else tuple(name for name in ds.tensors if name not in planned),
+            missing,
             Pictures.of(self._tensors, lossless=how.lossless),
         )
         scheduler = how.scheduler or str(getattr(functions, "SCHEDULER", "threaded"))

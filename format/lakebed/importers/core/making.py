@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lakebed.codecs.sample import Sample
+from lakebed.errors import LakebedError
 from lakebed.importers.core.plan import columns_of_rows, kept
 from lakebed.importers.core.splits import Splits
 from lakebed.importers.folders.pictures import Pictures
 from lakebed.runtime.plugins import Format
-from lakebed.transforms.output import RowsOfItems, Skipped
+from lakebed.transforms.output import RowsOfItems, Skipped, held_bytes
+
+_HELD_BYTES = 1 << 25
+"""Bytes of rows that were made one by one, above which they are written before more are made."""
+_EXPECTED = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
+"""Errors of files that are missing or damaged."""
 
 
 class Items(Sequence[tuple[int, Any]]):
@@ -68,10 +74,9 @@ class Making:
         """Yield the rows of an item, one at a time."""
         number, item = entry
         splits, empty = self.splits, dict.fromkeys(self.missing)
-        drawn: Callable[[int], str] | None = _drawn(splits, number) if splits.names else None
-        at = 0
+        drawn = splits.of(number)
         for row in self.importer.functions.rows(item, self.context):
-            if type(row) is not dict and not isinstance(row, Mapping):
+            if not isinstance(row, Mapping):
                 yield row
                 continue
             told = list(self.pictures.look(row, partial(str, item)))
@@ -79,30 +84,27 @@ class Making:
             if lost:
                 yield from lost
                 continue
-            if drawn is None:
-                yield from told
-                yield {**row, **empty} if empty else row
-                continue
-            split = drawn(at)
-            at += 1
-            if splits.only in (None, split):
-                yield from told
-                yield {**row, **empty} if splits.only else {**row, **empty, splits.tensor: split}
+            made = {**row, **empty}
+            if splits.names:
+                split = next(drawn)
+                if splits.only is None:
+                    made[splits.tensor] = split
+                elif split != splits.only:
+                    continue
+            yield from told
+            yield made
 
     def columns(self, entries: Sequence[tuple[int, Any]]) -> Iterator[Any]:
         """Yield the rows of items as columns."""
         for number, item in entries:
             found: Any = self.importer.functions.rows(item, self.context)
-            at = 0
+            drawn = self.splits.of(number)
             for columns in [found] if isinstance(found, Mapping) else found:
                 if not isinstance(columns, Mapping):
                     yield columns
                     continue
-                columns, rows, changes = yield from self._looked_at(columns, partial(_row_of, item))
-                of = self.splits.of(number, at + len(rows))[at:] if self.splits.names else None
-                at += len(rows)
-                made, rows = self._completed(columns, rows, of)
-                yield from (change for row in rows for change in changes.get(row, ())) if changes else ()
+                place = partial("{}, row {:,} of it".format, item)
+                made, rows = yield from self._completed(columns, place, lambda _: next(drawn))  # noqa: B023 - called before the next item
                 if rows:
                     yield made
 
@@ -111,84 +113,94 @@ class Making:
         for found in self._made([item for _, item in entries]):
             if isinstance(found, Skipped):
                 yield found
-                continue
-            which, columns = found
-            columns, rows, changes = yield from self._looked_at(columns, partial(_item_at, entries, which))
-            splits = self.splits
-            of = [splits.of(entries[which[row]][0], 1)[0] for row in rows] if splits.names else None
-            made, rows = self._completed(columns, rows, of)
-            yield from (change for row in rows for change in changes.get(row, ())) if changes else ()
-            if rows:
-                yield RowsOfItems(made, [which[row] for row in rows], entries)
+            else:
+                yield from self._of_items(entries, *found)
+
+    def _of_items(
+        self, entries: Sequence[tuple[int, Any]], which: Sequence[int], columns: Columns
+    ) -> Iterator[Any]:
+        """Yield columns, each row of which was made from one item."""
+        of = [entries[at] for at in which]
+        made, rows = yield from self._completed(
+            columns, lambda row: str(of[row]), lambda row: next(self.splits.of(of[row][0]))
+        )
+        if rows:
+            yield RowsOfItems(made, [which[row] for row in rows], entries)
 
     def _completed(
-        self, columns: Columns, rows: Sequence[int], of: Sequence[str] | None
-    ) -> tuple[Columns, Sequence[int]]:
-        """Add missing tensors and the splits to columns; keep only rows of the wanted split."""
-        made = {**columns, **{name: [None] * len(rows) for name in self.missing}}
-        if of is not None and self.splits.only is None:
-            made[self.splits.tensor] = of
-        elif of is not None:
-            here = [at for at, split in enumerate(of) if split == self.splits.only]
-            return kept(made, here), [rows[at] for at in here]
-        return made, rows
+        self, columns: Columns, place: Callable[[int], str], split_of: Callable[[int], str]
+    ) -> Generator[Skipped, None, tuple[Columns, Sequence[int]]]:
+        """Add missing tensors and the splits to columns, without rows of other splits and of pictures that are lost.
 
-    def _looked_at(
-        self, columns: Columns, place: Callable[[int], str]
-    ) -> Generator[Skipped, None, tuple[Columns, Sequence[int], dict[int, list[Skipped]]]]:
-        """Inspect the pictures of columns; yield reports of rows to leave out.
-
-        Return the columns without these rows, the numbers of the remaining rows, and the changes in their pictures.
+        Yield reports of rows that are lost or changed; return the columns, and the numbers of their rows.
         """
-        pictures = self.pictures
+        pictures, splits = self.pictures, self.splits
         count = len(next(iter(columns.values())))
         out: set[int] = set()
         changes: dict[int, list[Skipped]] = {}
         for name in pictures.kinds.keys() & columns.keys():
-            values, suffixes, may_lose = columns[name], pictures.suffixes(name), not pictures.lossless
-            for row, value in enumerate(values if isinstance(values, list) else ()):
-                path = value.unread_path if type(value) is Sample else None
-                if path is not None and path.endswith(suffixes):
-                    value.may_lose = may_lose  # fast path for most files
-                    continue
+            for row, value in enumerate(columns[name] if isinstance(columns[name], list) else ()):
                 for told in pictures.look({name: value}, partial(place, row)):
                     if told.is_change:
                         changes.setdefault(row, []).append(told)
                         continue
                     yield told
                     out.add(row)
-        if not out:
-            return columns, range(count), changes
         rows = [row for row in range(count) if row not in out]
-        return kept(columns, rows), rows, changes
+        more: dict[str, list[Any]] = {name: [None] * count for name in self.missing}
+        if splits.names:
+            of = {row: split_of(row) for row in rows}
+            if splits.only is None:
+                more[splits.tensor] = [of.get(row) for row in range(count)]
+            rows = [row for row in rows if splits.only in (None, of[row])]
+        yield from (change for row in rows for change in changes.get(row, ()))
+        made = {**columns, **more}
+        return made if len(rows) == count else kept(made, rows), rows
 
     def _made(self, items: Sequence[Any]) -> Iterator[Any]:
         """Let the importer make the rows of several items together; if that fails, make each remaining row alone.
 
         So an item that the importer cannot handle costs only its own row.
         """
+        functions = self.importer.functions
         done: set[int] = set()
         told: set[str] = set()
-        for found in _tried(self.importer.functions.many(items, self.context)):
-            if isinstance(found, Exception):  # an item that also fails alone reports its own error
-                for at, item in enumerate(items):
-                    if at not in done:
-                        yield from self._alone(at, item, told)
-                return
+        for found in _tried(functions.many(items, self.context)) if hasattr(functions, "many") else ():
+            if isinstance(found, Exception):
+                break  # an item that also fails alone reports its own error
             if isinstance(found, Skipped):
                 told.add(found.where)
             else:
                 done.update(found[0])
             yield found
+        else:
+            if hasattr(functions, "many"):
+                return
+        yield from self._alone({at: item for at, item in enumerate(items) if at not in done}, told)
 
-    def _alone(self, at: int, item: Any, told: set[str]) -> Iterator[Any]:
-        for row in _tried(self.importer.functions.rows(item, self.context)):
-            if isinstance(row, Exception):
-                yield Skipped(str(item), f"unexpected {type(row).__name__}: {row}")
-            elif not isinstance(row, Skipped):
-                yield [at], columns_of_rows([row])
-            elif row.where not in told:
-                yield row
+    def _alone(self, items: Mapping[int, Any], told: AbstractSet[str]) -> Iterator[Any]:
+        """Make the rows of items one by one; yield them as columns, and reports of items that `told` lacks."""
+        which: list[int] = []
+        rows: list[Mapping[str, Any]] = []
+        nbytes = 0
+        make = self.importer.functions.rows
+        for at, item in items.items():
+            for row in _tried(make(item, self.context)):
+                if isinstance(row, _EXPECTED):
+                    yield Skipped(str(item), str(row) or type(row).__name__)
+                elif isinstance(row, Exception):
+                    yield Skipped(str(item), f"unexpected {type(row).__name__}: {row}")
+                elif not isinstance(row, Skipped):
+                    which.append(at)
+                    rows.append(row)
+                    nbytes += sum(map(held_bytes, row.values()))
+                elif row.where not in told:
+                    yield row
+            if nbytes > _HELD_BYTES:
+                yield which, columns_of_rows(rows)
+                which, rows, nbytes = [], [], 0
+        if rows:
+            yield which, columns_of_rows(rows)
 
 
 def _tried(rows: Iterable[Any]) -> Iterator[Any]:
@@ -197,23 +209,3 @@ def _tried(rows: Iterable[Any]) -> Iterator[Any]:
         yield from rows
     except Exception as error:  # noqa: BLE001 - reported with the item
         yield error
-
-
-def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
-    """Return a function that returns the split of a row of an item, from the row's number in the item."""
-    known: list[str] = []
-
-    def of(at: int) -> str:
-        if at >= len(known):
-            known[:] = splits.of(number, max(1, 8 * at))
-        return known[at]
-
-    return of
-
-
-def _row_of(item: Any, row: int) -> str:
-    return f"{item}, row {row:,} of it"
-
-
-def _item_at(entries: Sequence[tuple[int, Any]], which: Sequence[int], row: int) -> str:
-    return str(entries[which[row]])

@@ -6,15 +6,18 @@ An importer is a module with these functions::
     plan(source, *, ...) -> Plan          its keyword arguments are the options of the format; help comes from its
                                           docstring
     rows(item, context) -> rows           turns an item of the plan into rows {tensor: value}, with Skipped in place of
-                                          rows that cannot be made; workers call it in any thread or process
+                                          rows that cannot be made; an error leaves the item out; workers call it in
+                                          any thread or process
     describe(plan) -> dict                optional: facts for the info of the dataset; ``plan.about`` if it is missing
 
 Optional names of the module:
 
 ``BATCHED = True``
     ``rows`` returns columns {tensor: values}, or an iterator of them.
-``BATCH = n`` and ``many(items, context)``
-    ``many`` gets up to n items; each item becomes one row or none. It yields Skipped, and pairs (positions of items in
+``BATCH = n``
+    Each item becomes one row or none, and the rows of up to n items are written together.
+``many(items, context)``
+    Called with these items, instead of ``rows`` with each of them. It yields Skipped, and pairs (positions of items in
     the batch, columns of their rows).
 ``SCHEDULER``
     ``"processed"`` if Python code makes the rows; the default is ``"threaded"``.
@@ -35,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -43,6 +47,8 @@ import pyarrow as pa
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.links.link import link as link_to
+
+_MOST_DEPTH = 32
 
 
 @dataclass(frozen=True)
@@ -290,6 +296,11 @@ class Media:
         return self.source.media(name)
 
 
+def several(names: Sequence[str], one: str, many: str) -> str:
+    """Describe files: `one` for a single file, otherwise their number and `many`."""
+    return f"{len(names):,} {many}" if len(names) > 1 else one
+
+
 def told_first(problems: Sequence[Problem]) -> str:
     """Describe the first problem, and count the others; return "" if there are none."""
     if not problems:
@@ -312,3 +323,26 @@ def _taken(values: Any, rows: list[int]) -> Any:
 def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return rows of the same tensors as columns."""
     return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def as_json(value: Any, most: float = inf, depth: int = _MOST_DEPTH) -> Any:
+    """Return a value of another library as JSON; its text if JSON cannot hold it.
+
+    Parameters
+    ----------
+    most
+        Bytes of an array above which its text, which NumPy shortens, is returned.
+    depth
+        Number of lists and objects inside of each other; deeper ones become text.
+    """
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray | np.generic) and value.nbytes <= most:
+        value = value.tolist()
+    if depth and isinstance(value, list | tuple):
+        return [as_json(one, most, depth - 1) for one in value]
+    if depth and isinstance(value, Mapping):
+        return {str(key): as_json(one, most, depth - 1) for key, one in value.items()}
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

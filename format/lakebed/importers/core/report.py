@@ -149,9 +149,8 @@ class ImportReport:
             self.reasons["others"] = self.reasons.get("others", 0) + untold
 
     def _note(self, where: str, reason: str, rows: int = 1) -> None:
-        reason = (
-            _WRAPPED.sub("", reason).removesuffix(_ADVICE).removeprefix(f"sample {self.source}/{where}: ")
-        )
+        reason = _WRAPPED.sub("", reason).removesuffix(_ADVICE)
+        reason = reason.removeprefix(f"sample {self.source}/{where}: ")
         kind = _NAMES.sub("...", reason.replace(where, "...").partition(";")[0])[:100]
         self.reasons[kind] = self.reasons.get(kind, 0) + rows
         if len(self.left_out) < _REMEMBERED:
@@ -160,9 +159,7 @@ class ImportReport:
     def record(self) -> dict[str, Any]:
         """Return the part of the report that is stored in the info of the dataset."""
         names = ("format", "source", "found", "written", "skipped", "reasons", "left_out", "changes")
-        found = {name: getattr(self, name) for name in names} | (
-            {"merged": self.merged} if self.merged else {}
-        )
+        found = {name: getattr(self, name) for name in (*names, *(["merged"] if self.merged else []))}
         return {**found, "problems": [asdict(problem) for problem in self.problems[:_REMEMBERED]]}
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from lakebed.errors import (
     IngestionError,
@@ -36,6 +36,9 @@ from lakebed.storage.url import open_storage, parse
 if TYPE_CHECKING:
     from lakebed.codecs.sample import Sample
     from lakebed.storage.base import Storage
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 # Largest file, in bytes, that is read whole as text or JSON.
 MAX_DOCUMENT_BYTES = 4 << 30
@@ -244,10 +247,7 @@ class Source:
     @cached_property
     def folders(self) -> dict[str, list[str]]:
         """Names of files by folder; "" is the root."""
-        found: dict[str, list[str]] = {}
-        for name in self.files:
-            found.setdefault(name.rpartition("/")[0], []).append(name)
-        return found
+        return grouped(self.files, lambda name: name.rpartition("/")[0])
 
     def with_suffix(self, *suffixes: str) -> list[str]:
         """Return the names of all files with one of these suffixes: lower case, with the dot."""
@@ -319,9 +319,7 @@ class Source:
         IngestionError
             If the file is larger than `most` bytes.
         """
-        size = self.files.get(name or self.name, 0)
-        if size > most:
-            raise IngestionError(f"{name or self.name} of {size:,} bytes is larger than the allowed {most:,}")
+        check_size(name or self.name, self.files.get(name or self.name, 0), most)
         return self.read(name)
 
     def json(self, name: str, most: int = MAX_DOCUMENT_BYTES) -> dict[str, Any]:
@@ -523,10 +521,6 @@ class Ranges(io.RawIOBase):
         self._at = max(0, base + offset)
         return self._at
 
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
     def readinto(self, buffer: Any) -> int:
         """Read the next bytes, up to the size of the buffer."""
         count = min(len(buffer), max(0, self._size - self._at))
@@ -536,6 +530,18 @@ class Ranges(io.RawIOBase):
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
+
+
+def check_size(what: str, nbytes: int, most: int) -> None:
+    """Refuse data that is read whole into memory, if it is too large.
+
+    Raises
+    ------
+    IngestionError
+        If it has more than `most` bytes.
+    """
+    if nbytes > most:
+        raise IngestionError(f"{what} of {nbytes:,} bytes is larger than the allowed {most:,}")
 
 
 def suffix_of(name: str) -> str:
@@ -575,6 +581,14 @@ def stem_of(name: str) -> str:
     """Return the last part of a name without its suffix."""
     last = name.rpartition("/")[2]
     return last[: len(last) - len(suffix_of(last))]
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items, such as names of files, by the key that a function gives them."""
+    found: dict[K, list[T]] = {}
+    for one in items:
+        found.setdefault(key(one), []).append(one)
+    return found
 
 
 def kinds_of(names: Iterable[str], kinds: Mapping[str, str]) -> dict[str, int]:

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 from typing import TypeVar
 
 import numpy as np
 
 from lakebed.errors import InvalidInputError
 from lakebed.importers.core.plan import Plan
-from lakebed.importers.core.source import stem_of
+from lakebed.importers.core.source import grouped, stem_of
 
 TENSOR = "split"
 
-SPLITS: Mapping[str, str] = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "test": "test",
-    "testing": "test",
-}
+_WORDS = {"train": "train training", "val": "val valid validation dev", "test": "test testing"}
+SPLITS: Mapping[str, str] = {word: split for split, words in _WORDS.items() for word in words.split()}
 """Words in names of files and folders -> the split that they name."""
 
-_ORDER = {"train": 0, "val": 1, "test": 2}
+_ORDER = {split: at for at, split in enumerate(_WORDS)}
 
 _TOLERANCE = 1e-6  # largest difference between 1 and the sum of shares
 
@@ -54,10 +47,7 @@ def in_order(by_split: Mapping[str, T]) -> list[tuple[str, T]]:
 
 def by_split(names: Iterable[T], split: Callable[[T], str]) -> dict[str, list[T]]:
     """Group names, such as those of files, by the split that `split` returns, in the order of the splits."""
-    found: dict[str, list[T]] = {}
-    for name in names:
-        found.setdefault(split(name), []).append(name)
-    return dict(in_order(found))
+    return dict(in_order(grouped(names, split)))
 
 
 def ranges_of(
@@ -107,13 +97,14 @@ class Splits:
     only: str | None = None
     tensor: str = TENSOR
 
-    def of(self, item: int, rows: int) -> list[str]:
-        """Return the split of each of the first rows of an item."""
+    def of(self, item: int) -> Iterator[str]:
+        """Yield the splits of the rows of an item, without end."""
         if self.ends:
-            return [self.names[bisect_right(self.ends, item)]] * rows
-        draws = np.random.default_rng([self.seed, item]).random(rows)
-        found = np.searchsorted(np.cumsum(self.shares), draws, side="right")
-        return [self.names[min(index, len(self.names) - 1)] for index in found]
+            yield from repeat(self.names[bisect_right(self.ends, item)])
+        ends = list(accumulate(self.shares[:-1]))
+        draw = np.random.default_rng([self.seed, item]).random
+        while True:
+            yield self.names[bisect_right(ends, draw())]
 
 
 def chosen(text: str | Sequence[str] | Mapping[str, float] | None) -> dict[str, float | None]:

@@ -15,7 +15,7 @@ numbers, arrays, bytes               tensors of that dtype; bytes are uint8
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from lakebed.htypes.registry import FILE_KINDS
 from lakebed.importers.core.columns import tensor_name
-from lakebed.importers.core.plan import TensorPlan, media, tensor
+from lakebed.importers.core.plan import TensorPlan, as_json, media, tensor
 from lakebed.links.link import link
 from lakebed.links.read import read
 
@@ -77,7 +77,7 @@ class Column:
             values: Any = [column[row] for row in range(start, stop)]
         else:
             values = column[start:stop]
-        return [plain(one) for one in values] if self.how in ("json", "documents") else list(values)
+        return [as_json(one) for one in values] if self.how in ("json", "documents") else list(values)
 
     def made(self, values: list[Any]) -> list[Any]:
         """Return raw values as values of the tensor."""
@@ -184,21 +184,6 @@ def _named(called: str) -> str | None:
     return None
 
 
-def plain(value: Any) -> Any:
-    """Return a value of the package deeplake as JSON."""
-    if hasattr(value, "to_dict"):
-        value = value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
 def metadata_of(one: Any) -> dict[str, Any]:
     """Return the metadata of a dataset or a column, which are not mappings, as JSON."""
-    return {str(key): plain(one.metadata[key]) for key in one.metadata.keys()}  # noqa: SIM118
+    return {str(key): as_json(one.metadata[key]) for key in one.metadata.keys()}  # noqa: SIM118

@@ -37,7 +37,7 @@ class _Context(NamedTuple):
 
 def recognise(source: Source) -> str | None:
     """Return the format of a dataset."""
-    if not source.is_folder or source.is_object:
+    if not source.is_folder:
         return None
     if any(name in source.files for name in _OF_3):
         return "a Deep Lake 3 dataset"

@@ -34,7 +34,7 @@ from lakebed.importers.core.plan import (
     columns_of_rows,
     tensor,
 )
-from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.source import Source, grouped, stem_of
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.detection.coco_annotations import (
     Kind,
@@ -70,7 +70,7 @@ _KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
 _NONE: tuple[int, Sequence[int]] = (0, ())
 """File number and annotation numbers for a picture that has no annotations."""
 _WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
-"""Exceptions that skip one picture instead of failing the import."""
+"""Exceptions of pictures that cannot be read together; each is then read alone, and reports its own error."""
 
 
 class _Row(NamedTuple):
@@ -226,17 +226,13 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
     def tell(reason: str, is_left_out: bool) -> None:
         told.append(Skipped(item.file, reason, int(is_left_out)))
 
-    try:
-        record = context.files[item.record[0]].elements("images", [item.record[1]])[0]
-        row = dict.fromkeys(context.tensors)
-        for kind, reader in context.readers.items():
-            number, numbers = item.annotations.get(kind, _NONE)
-            found = context.files[number].elements("annotations", numbers) if len(numbers) else []
-            row.update(values_of(found, reader, _size(record), context.panoptic, tell))
-        made = context.finished(row, item, record)
-    except _WRONG as error:
-        yield _skipped(item, error)
-        return
+    record = context.files[item.record[0]].elements("images", [item.record[1]])[0]
+    row = dict.fromkeys(context.tensors)
+    for kind, reader in context.readers.items():
+        number, numbers = item.annotations.get(kind, _NONE)
+        found = context.files[number].elements("annotations", numbers) if len(numbers) else []
+        row.update(values_of(found, reader, _size(record), context.panoptic, tell))
+    made = context.finished(row, item, record)
     yield from told
     yield made
 
@@ -249,15 +245,8 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
         which: list[int] = []
         annotated = _annotated(items[start:stop], records[start:stop], context)
         for at, (row, record) in enumerate(zip(annotated, records[start:stop], strict=True), start):
-            found: Iterator[Any]
-            if row is None or record is None:
-                found = rows(items[at], context)
-            else:
-                try:
-                    found = iter([context.finished(row, items[at], record)])
-                except _WRONG as error:
-                    found = iter([_skipped(items[at], error)])
-            for one in found:
+            is_odd = row is None or record is None
+            for one in rows(items[at], context) if is_odd else [context.finished(row, items[at], record)]:
                 if isinstance(one, Skipped):
                     yield one
                 else:
@@ -268,10 +257,6 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
 
 
 # -- pictures together -------------------------------------------------------------------------------------------
-
-
-def _skipped(item: _Row, error: Exception) -> Skipped:
-    return Skipped(item.file, str(error) or type(error).__name__)
 
 
 def _size(record: Mapping[str, Any]) -> tuple[int, int]:
@@ -320,10 +305,7 @@ def _annotated(
 
 def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
     """Return each number with its positions in the list."""
-    found: dict[int, list[int]] = {}
-    for place, number in enumerate(numbers):
-        found.setdefault(number, []).append(place)
-    return list(found.items())
+    return list(grouped(range(len(numbers)), numbers.__getitem__).items())
 
 
 def _runs(
@@ -388,9 +370,7 @@ class _Planner:
         self._held_bytes = 0
         self._untold = 0
         self._is_part = False
-        self._by_name: dict[str, list[str]] = {}
-        for name in pictures.files:
-            self._by_name.setdefault(name.rpartition("/")[2], []).append(name)
+        self._by_name = grouped(pictures.files, lambda name: name.rpartition("/")[2])
 
     def chosen(self, files: Sequence[str], only: Sequence[str]) -> Sequence[str]:
         """Return the annotation files of some groups; all files if no groups are given.

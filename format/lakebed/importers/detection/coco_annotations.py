@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -71,7 +71,7 @@ class Kind:
     name: str
     prefix: str = ""
     count: int = 0
-    keys: dict[str, dict[str, int]] = field(default_factory=dict)
+    keys: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     looked: int = 0
     has_rle: bool = False
     has_polygons: bool = False
@@ -79,11 +79,6 @@ class Kind:
     segments_looked: int = 0
     categories: list[dict[str, Any]] = field(default_factory=list)
     filled: set[str] = field(default_factory=set)
-
-    def add(self, key: str, of: str, count: int = 1) -> None:
-        """Count values of a kind."""
-        known = self.keys.setdefault(key, {})
-        known[of] = known.get(of, 0) + count
 
 
 @dataclass(frozen=True)
@@ -135,11 +130,10 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
             if key == "segmentation":
                 kind.has_rle |= of == _OBJECT and _has_mask(file, number, most)
                 kind.has_polygons |= of in _LISTS
-                kind.keys.setdefault(key, {})
-            elif key == "segments_info":
-                kind.keys.setdefault(key, {})
+            if key in ("segmentation", "segments_info"):
+                kind.keys[key] = Counter()
             else:
-                kind.add(key, _LISTS.get(of) or _KINDS.get(of, "other"), count)
+                kind.keys[key][_LISTS.get(of) or _KINDS.get(of, "other")] += count
     kind.filled |= {key for key in _MAY_BE_EMPTY if key not in kind.filled and _is_filled(file, key)}
     is_list = np.isin(array.kinds_of("segments_info"), list(_LISTS))
     for one in _elements(file, np.flatnonzero(is_list[array.numbers[:most]])):
@@ -147,7 +141,7 @@ def look(kind: Kind, file: JsonFile, most: int) -> None:
         for segment in one["segments_info"]:
             for key, value in segment.items() if isinstance(segment, dict) else ():
                 kind.segments[key] = None
-                kind.add(key, _kind_of(value))
+                kind.keys[key][_kind_of(value)] += 1
 
 
 def _elements(file: JsonFile, numbers: Ints) -> Iterator[dict[str, Any]]:
@@ -251,10 +245,10 @@ def tensors_of(
 def _arguments_of(key: str, kind: Kind, labels: Mapping[int, str], real: str) -> dict[str, Any] | None:
     """Return the arguments of the tensor of a key; None if its values fit no tensor."""
     looked = kind.segments_looked if kind.segments else kind.looked
-    of = kind.keys.get(key, {})
+    of = kind.keys.get(key, Counter())
 
     def mostly(*kinds: str, share: float = shares.MOSTLY) -> bool:
-        return shares.mostly(sum(of.get(one, 0) for one in kinds), looked, share)
+        return shares.mostly(sum(of[one] for one in kinds), looked, share)
 
     if key == "bbox" and mostly("ints", "floats"):
         return {"htype": "bbox", "dtype": real, "coords": {"type": "pixel", "mode": "LTWH"}}
@@ -619,8 +613,6 @@ class _Columns:
 
     def _polygons(self, key: str, column: tuple[NDArray[np.float64], Ints, Ints]) -> list[Any]:
         values, sizes, counts = column
-        # Numbers without an inner list, [x, y, ...] instead of [[x, y, ...]], are not polygons.
-        self.odd |= np.isin(self._kinds, list(b"IF")) & (counts > 0)
         self._mark_odd(sizes == 0, counts)
         with np.errstate(over="ignore"):
             points = values.astype(self._reader.dtypes[key]).reshape(-1, 2)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
-from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.source import Source, check_size, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.detection.markup import new_parser, parse_xml, parsing, plain
 from lakebed.importers.detection.masks import mask_of
@@ -36,7 +36,6 @@ from lakebed.importers.detection.objects import (
     number_of,
     plain_number,
     plan_of,
-    row_of,
 )
 from lakebed.transforms.output import Skipped
 
@@ -87,8 +86,6 @@ class _Known(NamedTuple):
 
 def recognise(source: Source) -> str | None:
     """Name the files of CVAT among the first XML files; None if none of them is from CVAT."""
-    if source.is_object:
-        return None
     names = [name for name in source.with_suffix(".xml")[:5] if _looks_like_cvat(source, name)]
     return f"CVAT annotations: {', '.join(names)}" if names else None
 
@@ -151,23 +148,19 @@ def plan(source: Source, *, images: str | None = None, **options: Unpack[ImageOp
 def rows(item: _Row, context: Context) -> Iterator[Any]:
     """Make the row of an image; damaged shapes are left out and counted."""
     known: _Known = context.known
-
-    def fill(row: dict[str, Any], objects: Objects) -> None:
-        found = _Shapes(objects)
-        for piece in item.pieces:
-            element = _element_of(known.annotations, piece)
-            if piece.track is None:
-                row["annotation"] = {key: plain_number(value) for key, value in element.attrib.items()}
-                found.size = element.get("height"), element.get("width")
-                for at, child in enumerate(element, 1):
-                    found.take(child, {}, f"{piece.file} image {item.name} element {at} ({child.tag[:40]})")
-            else:
-                found.size = known.sizes.get(piece.file, found.size)
-                of = f"track {piece.track.get('id')} ({element.tag})"
-                found.take(element, piece.track, f"{piece.file} {item.name} {of}")
-        row.update(found.values())
-
-    return row_of(item, item.image or item.name, item.image, context, fill)
+    row, found = context.begun(item.image, item.image or item.name), _Shapes()
+    for piece in item.pieces:
+        element = _element_of(known.annotations, piece)
+        if piece.track is None:
+            row["annotation"] = {key: plain_number(value) for key, value in element.attrib.items()}
+            found.size = element.get("height"), element.get("width")
+            for at, child in enumerate(element, 1):
+                found.take(child, {}, f"{piece.file} image {item.name} element {at} ({child.tag[:40]})")
+        else:
+            found.size = known.sizes.get(piece.file, found.size)
+            of = f"track {piece.track.get('id')} ({element.tag})"
+            found.take(element, piece.track, f"{piece.file} {item.name} {of}")
+    yield from context.finished({**row, **found.values()}, found.objects)
 
 
 # -- the first pass ----------------------------------------------------------------------------------------------
@@ -265,8 +258,7 @@ def _element_of(source: Source, piece: _Piece) -> Element:
         If the element is too large, or the file has changed and is not XML any more.
     """
     size = piece.stop - piece.start
-    if size > _MOST_ELEMENT_BYTES:
-        raise IngestionError(f"an element of {piece.file} is too large: it has {size:,} bytes")
+    check_size(f"an element of {piece.file}", size, _MOST_ELEMENT_BYTES)
     with source.open(piece.file) as file:
         file.seek(piece.start)
         return parse_xml(file.read(size), piece.file, piece.encoding)
@@ -375,15 +367,15 @@ class _Scan:
 class _Shapes:
     """The shapes and tags of an image."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+    def __init__(self) -> None:
+        self.objects = Objects()
         self._tags: list[tuple[str, dict[str, Any]]] = []
         self._masks: list[tuple[int, NDArray[np.bool_]]] = []
         self.size: _Size = (None, None)
 
     def take(self, element: Element, track: Mapping[str, str], where: str) -> None:
         """Add a shape or a tag."""
-        objects = self._objects
+        objects = self.objects
         if element.tag == "tag":
             if element.get("label", "").strip():
                 self._tags.append((element.attrib["label"], _attributes(element, {"label"})))
@@ -398,7 +390,7 @@ class _Shapes:
     def values(self) -> dict[str, Any]:
         """Return the values of the row."""
         return {
-            **self._objects.values(),
+            **self.objects.values(),
             "image_labels": [label for label, _ in self._tags],
             "image_label_attributes": [attributes for _, attributes in self._tags],
             "rle_mask": np.stack([mask for _, mask in self._masks], axis=-1) if self._masks else None,

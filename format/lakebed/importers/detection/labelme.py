@@ -11,13 +11,14 @@ cannot be read has no row, because its objects are unknown.
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.core.contents import document
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import ranges_of
@@ -31,7 +32,6 @@ from lakebed.importers.detection.objects import (
     each,
     number_of,
     plan_of,
-    row_of,
 )
 
 _MOST_BYTES = 1 << 29
@@ -70,8 +70,6 @@ class _Seen(NamedTuple):
 
 def recognise(source: Source) -> str | None:
     """Count the JSON files; None if the first files are not of LabelMe."""
-    if source.is_object:
-        return None
     names = source.with_suffix(".json")
     is_known = any(_looks_like_labelme(source, name) for name in names[:3])
     return f"{len(names):,} LabelMe annotations" if is_known else None
@@ -116,10 +114,8 @@ def plan(source: Source, *, classes: Sequence[str] = (), **options: Unpack[Image
 
 def rows(item: _Row, context: Context) -> Iterator[Any]:
     """Make the row of an image; damaged shapes are left out and counted."""
-
-    def fill(row: dict[str, Any], objects: Objects) -> None:
-        if item.annotation is None:
-            return
+    row, objects = context.begun(item.image, str(item.image or item.annotation)), Objects()
+    if item.annotation is not None:
         content = _content(context.media.source, item.annotation)
         if item.image is None:
             row["images"] = lakebed.read(_decoded(content, item.annotation))
@@ -127,8 +123,7 @@ def rows(item: _Row, context: Context) -> Iterator[Any]:
             objects.add(f"{item.annotation} shape {at}", _object, shape)
         rest = {key: value for key, value in content.items() if key not in ("shapes", "imageData")}
         row.update(objects.values(), annotation=rest)
-
-    return row_of(item, str(item.image or item.annotation), item.image, context, fill)
+    yield from context.finished(row, objects)
 
 
 # -- files -------------------------------------------------------------------------------------------------------
@@ -207,11 +202,7 @@ def _look(source: Source, name: str, images: Images) -> _Seen | None:
 
 
 def _content(source: Source, name: str) -> dict[str, Any]:
-    data = source.document(name, _MOST_BYTES)
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise IngestionError(f"{name} is not JSON: {error}") from error
+    content = document(source.document(name, _MOST_BYTES))
     return content if isinstance(content, dict) else {}
 
 
@@ -223,10 +214,8 @@ def _shapes(content: dict[str, Any], name: str) -> list[Any]:
 
 
 def _decoded(content: dict[str, Any], name: str) -> bytes:
-    try:
+    with damaged(f"imageData of {name} is not an image", KeyError, TypeError, ValueError):
         return base64.b64decode(content["imageData"], validate=False)
-    except (KeyError, TypeError, ValueError) as error:
-        raise IngestionError(f"imageData of {name} is not an image: {error}") from error
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------

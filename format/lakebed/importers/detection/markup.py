@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
 from lakebed.errors import IngestionError
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.detection.objects import plain_number
 
 _MOST_DEPTH = 64
@@ -90,15 +90,9 @@ def parse_xml(data: bytes, name: str, encoding: str | None = None) -> Element:
     return root[0]
 
 
-@contextmanager
-def parsing(name: str) -> Iterator[None]:
-    """Convert the errors of a parser to errors of lakebed."""
-    try:
-        yield
-    except IngestionError:
-        raise
-    except (expat.ExpatError, ValueError, LookupError) as error:
-        raise IngestionError(f"{name} is not XML: {error}") from error
+def parsing(name: str) -> AbstractContextManager[None]:
+    """Return a context that converts the errors of a parser to errors of lakebed."""
+    return damaged(f"{name} is not XML", expat.ExpatError, ValueError, LookupError)
 
 
 def plain(element: Element) -> Any:

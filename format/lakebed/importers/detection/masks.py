@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import FormatError, ModuleNotInstalledException
+from lakebed.errors import FormatError
+from lakebed.importers.core.packages import module
 
 _MOST_PIXELS = 1 << 29
 _PACKED = re.compile(rb"(?:[P-o]{0,5}[0-O])*")
@@ -99,10 +100,6 @@ def pycocotools() -> Any:
     ModuleNotInstalledException
         If pycocotools is missing.
     """
-    try:
-        from pycocotools import mask
-    except ModuleNotFoundError as error:
-        raise ModuleNotInstalledException(
-            "masks whose run lengths are text need the package 'pycocotools': pip install 'lakebed[coco]'"
-        ) from error
-    return mask
+    return module(
+        "pycocotools.mask", "masks whose run lengths are text need the package 'pycocotools'", "coco"
+    )

@@ -21,7 +21,7 @@ import numpy as np
 
 from lakebed.errors import LakebedError
 from lakebed.importers.core.plan import ImageOptions, Media, Plan, Problem, TensorPlan, tensor
-from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.source import Source, grouped, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order
 from lakebed.importers.folders.pictures import images_of, planned_images
 from lakebed.transforms.output import Skipped
@@ -169,6 +169,16 @@ class Context:
     tensors: tuple[str, ...]
     known: Any = None
 
+    def begun(self, image: str | None, file: str) -> dict[str, Any]:
+        """Return the row of an image, which may be missing or inside another file; `file` names the row."""
+        row: dict[str, Any] = {"file": file}
+        return row if image is None else {**row, "images": self.media.value(image)}
+
+    def finished(self, row: Mapping[str, Any], objects: Objects) -> Iterator[Any]:
+        """Yield the reports of damaged objects, and the row."""
+        yield from objects.told
+        yield {name: row.get(name) for name in self.tensors}
+
 
 def plan_of(
     name: str,
@@ -231,37 +241,6 @@ def plan_of(
         classes={"labels": list(classes)},
         about=about,
     )
-
-
-def row_of(
-    item: Any,
-    file: str,
-    image: str | None,
-    context: Context,
-    fill: Callable[[dict[str, Any], Objects], object],
-) -> Iterator[Any]:
-    """Make the row of an image; damaged objects are left out and counted.
-
-    Parameters
-    ----------
-    file
-        Name for the tensor ``file``.
-    image
-        Name of the image; None if it is missing, or is inside another file.
-    fill
-        Function that puts the values of the image into the row, and adds its objects to the `Objects`.
-    """
-    row: dict[str, Any] = {"file": file}
-    objects = Objects()
-    try:
-        if image is not None:
-            row["images"] = context.media.value(image)
-        fill(row, objects)
-    except (LakebedError, OSError, ValueError) as error:
-        yield Skipped(str(item), f"{error}")
-        return
-    yield from objects.told
-    yield {name: row.get(name) for name in context.tensors}
 
 
 # -- files -------------------------------------------------------------------------------------------------------
@@ -342,9 +321,7 @@ class Images:
         self._source = source
         self.names = images_of(source)
         self._known = set(self.names)
-        self._by_stem: dict[str, list[str]] = {}
-        for name in self.names:
-            self._by_stem.setdefault(stem_of(name), []).append(name)
+        self._by_stem = grouped(self.names, stem_of)
 
     def named(self, name: str, folders: Iterable[str] = ("",)) -> str | None:
         """Return the image of a name, relative to one of the folders; otherwise the only image of that file name."""

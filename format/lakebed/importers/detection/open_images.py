@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Unpack
 
 from lakebed.errors import IngestionError
+from lakebed.importers.core.contents import decoded
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.shares import mostly
-from lakebed.importers.core.source import Source, stem_of
+from lakebed.importers.core.source import Source, check_size, stem_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.detection.objects import (
     Context,
@@ -35,7 +36,6 @@ from lakebed.importers.detection.objects import (
     number_of,
     plain_number,
     plan_of,
-    row_of,
 )
 from lakebed.transforms.output import Skipped
 
@@ -160,26 +160,24 @@ def plan(source: Source, *, classes: str | None = None, **options: Unpack[ImageO
 def rows(item: _Row, context: Context) -> Iterator[Any]:
     """Make the row of an image; damaged lines are left out and counted."""
     known: _Known = context.known
-
-    def fill(row: dict[str, Any], objects: Objects) -> None:
-        labels: list[tuple[str, dict[str, Any]]] = []
-        for lines in item.lines:
-            table = known.tables[lines.file]
-            for at, line in _read(context.media.source, table, lines):
-                where = f"{table.name} line {at} (image {stem_of(item.image)})"
-                if table.has_boxes:
-                    objects.add(where, _object, line, table, known.names)
-                    continue
-                try:
-                    labels.append(_label(_values(line, table), known.names))
-                except ValueError as error:
-                    objects.told.append(Skipped(where, f"no label: {error}"))
-        if item.lines:
-            row.update(objects.values())
-            row["image_labels"] = [label for label, _ in labels]
-            row["image_label_attributes"] = [attributes for _, attributes in labels]
-
-    return row_of(item, item.image, item.image, context, fill)
+    row, objects = context.begun(item.image, item.image), Objects()
+    labels: list[tuple[str, dict[str, Any]]] = []
+    for lines in item.lines:
+        table = known.tables[lines.file]
+        for at, line in _read(context.media.source, table, lines):
+            where = f"{table.name} line {at} (image {stem_of(item.image)})"
+            if table.has_boxes:
+                objects.add(where, _object, line, table, known.names)
+                continue
+            try:
+                labels.append(_label(_values(line, table), known.names))
+            except ValueError as error:
+                objects.told.append(Skipped(where, f"no label: {error}"))
+    if item.lines:
+        row.update(objects.values())
+        row["image_labels"] = [label for label, _ in labels]
+        row["image_label_attributes"] = [attributes for _, attributes in labels]
+    yield from context.finished(row, objects)
 
 
 # -- files -------------------------------------------------------------------------------------------------------
@@ -218,10 +216,7 @@ def _names(
 
 def _described(source: Source, name: str, shown: str, problems: list[Problem]) -> dict[str, str]:
     """Return (id -> name) of the classes in a file if most of its lines are an id and a name; report other lines."""
-    try:
-        text = source.document(name).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise IngestionError(f"{shown} cannot be read: {error}") from error
+    text = decoded(source.document(name), shown, "utf-8-sig")
     pairs = {at: _cells(line) for at, line in enumerate(text.split("\n"), 1) if line.strip()}
     told = "class" in stem_of(shown)
     if pairs and next(iter(pairs.values()))[:2] == ["LabelName", "DisplayName"]:
@@ -332,10 +327,7 @@ def _hierarchy(source: Source, problems: list[Problem]) -> Any:
 
 def _read(source: Source, table: _Table, lines: _Lines) -> list[tuple[int, str]]:
     """Return lines with their numbers."""
-    if lines.stop - lines.start > _DOCUMENT_BYTES:
-        raise IngestionError(
-            f"an image has {lines.stop - lines.start:,} bytes of lines in {table.name}, which is too much"
-        )
+    check_size(f"the part of {table.name} for an image", lines.stop - lines.start, _DOCUMENT_BYTES)
     with source.open(table.name) as file:
         file.seek(lines.start)
         text = file.read(lines.stop - lines.start).decode("utf-8", "replace")

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import ImageOptions, Plan, Problem, tensor
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.importers.core.splits import ranges_of
@@ -36,7 +37,6 @@ from lakebed.importers.detection.objects import (
     each,
     number_of,
     plan_of,
-    row_of,
 )
 
 _CLASSES = (
@@ -126,19 +126,17 @@ def plan(
 def rows(item: _Row, context: Context) -> Iterator[Any]:
     """Make the row of an image; damaged objects are left out and counted."""
     source = context.media.source
-
-    def fill(row: dict[str, Any], objects: Objects) -> None:
-        if item.annotation is not None:
-            root = _document(source, item.annotation)
-            for at, one in enumerate(root.findall("object"), 1):
-                objects.add(f"{item.annotation} object {at}", _object, one)
-            row.update(objects.values(), annotation=_rest_of(root, ("object",)))
-        if item.masks is not None:
-            row["masks"] = _mask(source, item.masks, context.known)
-        if item.instances is not None:
-            row["instances"] = _mask(source, item.instances, None)
-
-    return row_of(item, item.image, item.image, context, fill)
+    row, objects = context.begun(item.image, item.image), Objects()
+    if item.annotation is not None:
+        root = _document(source, item.annotation)
+        for at, one in enumerate(root.findall("object"), 1):
+            objects.add(f"{item.annotation} object {at}", _object, one)
+        row.update(objects.values(), annotation=_rest_of(root, ("object",)))
+    if item.masks is not None:
+        row["masks"] = _mask(source, item.masks, context.known)
+    if item.instances is not None:
+        row["instances"] = _mask(source, item.instances, None)
+    yield from context.finished(row, objects)
 
 
 # -- files -------------------------------------------------------------------------------------------------------
@@ -320,11 +318,12 @@ def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[A
     """
     from PIL import Image
 
-    try:
-        with Image.open(io.BytesIO(source.document(name))) as image:
-            pixels = np.asarray(image if image.mode in ("P", "L") else image.convert("RGB"))
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise IngestionError(f"the mask {name} cannot be read: {error}") from error
+    errors = (OSError, SyntaxError, Image.DecompressionBombError)
+    with (
+        damaged(f"the mask {name} cannot be read", *errors),
+        Image.open(io.BytesIO(source.document(name))) as image,
+    ):
+        pixels = np.asarray(image if image.mode in ("P", "L") else image.convert("RGB"))
     dtype = np.uint8 if colors is not None else np.uint32
     if pixels.ndim == 2:
         return pixels.astype(dtype)

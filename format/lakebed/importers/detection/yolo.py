@@ -29,7 +29,14 @@ from lakebed.importers.core.plan import ImageOptions, Media, Plan, TensorPlan, t
 from lakebed.importers.core.shares import few
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import ranges_of
-from lakebed.importers.detection.yolo_layout import LabelFiles, Layout, description_of, layout_of, text_of
+from lakebed.importers.detection.yolo_layout import (
+    LabelFiles,
+    Layout,
+    description_of,
+    kpt_shape_of,
+    layout_of,
+    text_of,
+)
 from lakebed.importers.folders.passed_over import beside_set
 from lakebed.importers.folders.pictures import images_of, planned_images
 from lakebed.transforms.output import Skipped
@@ -124,8 +131,6 @@ class Context:
 
 def recognise(source: Source) -> str | None:
     """Count the images, and name the description; None if the source has no labels."""
-    if source.is_object:
-        return None
     if source.is_file:
         is_small = source.suffix in (".yaml", ".yml") and source.files[source.name] < 1 << 20
         head = source.read() if is_small else b""
@@ -219,16 +224,10 @@ def plan(
 
 def rows(item: Labelled, context: Context) -> Iterator[Any]:
     """Make the row of an image; damaged lines of its label file are left out and counted."""
-    objects, told = _Objects(), []
-    try:
-        image = context.media.value(item.image)
-        if item.labels is not None:
-            told = _read_labels(context.reader, item.labels, objects)
-    except (LakebedError, OSError, ValueError) as error:
-        yield Skipped(item.image, f"{error}")
-        return
-    yield from told
-    made: dict[str, Any] = {"images": image, "file": item.image}
+    objects = _Objects()
+    made: dict[str, Any] = {"images": context.media.value(item.image), "file": item.image}
+    if item.labels is not None:
+        yield from _read_labels(context.reader, item.labels, objects)
     if item.labels is not None or context.empty:
         made.update(_values(context.reader, objects, context.dtype))
     yield {name: made.get(part) for part, name in context.tensors.items()}
@@ -318,13 +317,8 @@ def _looks_like_labels(source: Source, name: str) -> bool:
 
 
 def _shape_of(text: str) -> tuple[int, int]:
-    try:
-        points, numbers = (int(part) for part in text.replace("x", ",").split(","))
-    except ValueError:
-        raise IngestionError(f"kpt_shape must be points,numbers, such as 17,3, not {text!r}") from None
-    if points < 1 or numbers not in (2, 3):
-        raise IngestionError(f"kpt_shape must be points,2 or points,3, not {text!r}")
-    return points, numbers
+    parts = text.replace("x", ",").split(",")
+    return kpt_shape_of([int(part) if part.strip().isdecimal() else part for part in parts], "kpt_shape")
 
 
 # -- lines -------------------------------------------------------------------------------------------------------

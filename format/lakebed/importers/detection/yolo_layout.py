@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakebed.errors import IngestionError, ModuleNotInstalledException
-from lakebed.importers.core.plan import Problem
+from lakebed.errors import IngestionError
+from lakebed.importers.core.contents import decoded
+from lakebed.importers.core.packages import damaged, module
+from lakebed.importers.core.plan import Problem, as_json
 from lakebed.importers.core.source import Source, stem_of, suffix_of
 from lakebed.importers.detection.objects import IMAGE_FOLDERS, by_folder
 from lakebed.importers.folders.pictures import IMAGE_KINDS, images_of
@@ -214,9 +216,10 @@ def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
     count = entries.get("nc")
     if told.names is not None and type(count) is int and count != len(told.names):
         told.problems.append(Problem(name, f"nc is {count}, and there are {len(told.names)} names", 0))
-    told.kpt_shape = _kpt_shape(entries.get("kpt_shape"), name)
+    if entries.get("kpt_shape") is not None:
+        told.kpt_shape = kpt_shape_of(entries["kpt_shape"], f"kpt_shape in {name}")
     known = {"train", "val", "test", "names", "path"}
-    told.about = {str(key): _plain(value) for key, value in entries.items() if key not in known}
+    told.about = {str(key): as_json(value) for key, value in entries.items() if key not in known}
     if isinstance(names, Mapping):
         told.about["names"] = {str(key): str(value) for key, value in names.items()}
     found = {key: entries.get(key) for key in _KEYS}
@@ -249,27 +252,9 @@ def yaml_of(raw: bytes, name: str) -> Any:
     ModuleNotInstalledException
         If pyyaml is missing.
     """
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise ModuleNotInstalledException(
-            f"{name} needs the package 'pyyaml': pip install 'lakebed[yolo]'"
-        ) from error
-    try:
+    yaml = module("yaml", f"{name} needs the package 'pyyaml'", "yolo")
+    with damaged(f"{name} cannot be read", yaml.YAMLError, RecursionError, ValueError):
         return yaml.safe_load(text_of(raw, name))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise IngestionError(f"{name} cannot be read: {error}") from error
-
-
-def _plain(value: Any, depth: int = 0) -> Any:
-    """Return a value of YAML as JSON."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if depth < 8 and isinstance(value, list) and len(value) <= _MOST_CLASSES:
-        return [_plain(one, depth + 1) for one in value]
-    if depth < 8 and isinstance(value, Mapping):
-        return {str(key): _plain(one, depth + 1) for key, one in value.items()}
-    return str(value)[:1000]
 
 
 def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:
@@ -305,20 +290,20 @@ def _distinct(names: list[str], where: str, problems: list[Problem]) -> list[str
     return names
 
 
-def _kpt_shape(value: Any, name: str) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    sides = value if isinstance(value, list | tuple) else [value]
-    if (
-        len(sides) != 2
-        or any(type(one) is not int for one in sides)
-        or sides[1] not in (2, 3)
-        or sides[0] < 1
-    ):
-        raise IngestionError(f"kpt_shape in {name} must be [points, 2 or 3], not {value!r}")
+def kpt_shape_of(value: Any, where: str) -> tuple[int, int]:
+    """Return the number of points, and of numbers for each point.
+
+    Raises
+    ------
+    IngestionError
+        If the value is no such pair, or too large.
+    """
+    sides = value if isinstance(value, list) else []
+    if [type(one) for one in sides] != [int, int] or sides[1] not in (2, 3) or sides[0] < 1:
+        raise IngestionError(f"{where} must be [points, 2 or 3], such as 17,3, not {value!r}")
     if sides[0] > _MOST_CLASSES:
-        raise IngestionError(f"kpt_shape in {name} is too large: {value!r}")
-    return int(sides[0]), int(sides[1])
+        raise IngestionError(f"{where} is too large: {value!r}")
+    return sides[0], sides[1]
 
 
 def _document(source: Source, name: str, shown: str, most: int = _DOCUMENT_BYTES) -> bytes:
@@ -328,17 +313,8 @@ def _document(source: Source, name: str, shown: str, most: int = _DOCUMENT_BYTES
 
 
 def text_of(raw: bytes, name: str) -> str:
-    """Return the text of a file.
-
-    Raises
-    ------
-    IngestionError
-        If it is not UTF-8.
-    """
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise IngestionError(f"{name} is not text: {error}") from error
+    """Return the text of a file; see :func:`decoded`."""
+    return decoded(raw, name, "utf-8-sig")
 
 
 # -- images of splits --------------------------------------------------------------------------------------------

@@ -23,16 +23,15 @@ from typing import Any, Literal, NamedTuple
 from lakebed.codecs.images import is_stack, stack
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays.numpy_files import loaded
-from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, columns_of_rows, media, tensor
-from lakebed.importers.core.source import Source, kinds_of, suffix_of
+from lakebed.importers.core.plan import Media, Plan, Problem, TensorPlan, media, tensor
+from lakebed.importers.core.source import Source, grouped, kinds_of, suffix_of
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.folders.passed_over import passed_over
 from lakebed.importers.folders.pictures import IMAGE_KINDS, kind_of_images
 from lakebed.transforms.output import Skipped
 
 BATCH = 1024
-"""Number of rows that are made together, as long as their texts and arrays fit into `_READ_BYTES`."""
-_READ_BYTES = 1 << 25
+"""Maximum number of rows that are written together."""
 
 _FILES: Mapping[str, Mapping[str, str]] = {
     "image": IMAGE_KINDS,
@@ -77,7 +76,7 @@ _LOOKED_AT = 64
 """Number of files whose headers decide the usual number of axes."""
 
 _WRONG = (LakebedError, OSError, ValueError)
-"""Exceptions that skip one row instead of failing the import."""
+"""Exceptions of files that cannot be inspected; the error is reported when the row is made."""
 
 
 class _Row(NamedTuple):
@@ -185,42 +184,16 @@ def plan(
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
     """Make the row of a stem."""
     row: dict[str, Any] = dict.fromkeys(context.tensors.values())
-    name = item.files[0]
-    try:
-        for name, htype in zip(item.files, item.htypes, strict=True):
-            value = row[context.tensors[htype]] = _value(name, htype, context.media)
-            usual = context.axes.get(htype, 0)
-            if usual and len(value.shape) != usual:
-                yield Skipped(name, _of_other_axes(htype, len(value.shape), usual))
-                return
-    except _WRONG as error:
-        yield Skipped(name, f"{error}")
-        return
+    for name, htype in zip(item.files, item.htypes, strict=True):
+        value = row[context.tensors[htype]] = _value(name, htype, context.media)
+        usual = context.axes.get(htype, 0)
+        if usual and len(value.shape) != usual:
+            yield Skipped(item.files[0], _of_other_axes(htype, len(value.shape), usual))
+            return
     if context.labels is not None:
         row[context.labels] = item.label or None
     row["file"] = item.files[0]
     yield row
-
-
-def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
-    """Make the rows of stems, as columns."""
-    made: list[dict[str, Any]] = []
-    which: list[int] = []
-    held = 0
-    for at, item in enumerate(items):
-        for row in rows(item, context):
-            if isinstance(row, Skipped):
-                yield row
-                continue
-            made.append(row)
-            which.append(at)
-            read = (name for name, htype in zip(item.files, item.htypes, strict=True) if htype not in _FILES)
-            held += sum(context.media.source.files[name] for name in read)
-        if held > _READ_BYTES:
-            yield which, columns_of_rows(made)
-            made, which, held = [], [], 0
-    if made:
-        yield which, columns_of_rows(made)
 
 
 # -- files -------------------------------------------------------------------------------------------------------
@@ -358,11 +331,8 @@ def _stem(name: str) -> str:
 
 def _rows_of(htypes: Mapping[str, str], *, splits: bool) -> dict[str, list[_Row]]:
     """Return the rows of each split."""
-    by_stem: dict[str, list[str]] = {}
-    for name in htypes:
-        by_stem.setdefault(_stem(name), []).append(name)
     found: dict[str, list[_Row]] = {}
-    for stem, files in by_stem.items():
+    for stem, files in grouped(htypes, _stem).items():
         first, slash, rest = stem.partition("/")
         split = SPLITS.get(first.lower(), "") if splits and slash else ""
         label = (rest if split else stem).rpartition("/")[0]
@@ -380,9 +350,7 @@ def _tensors(
     source: Source, htypes: Mapping[str, str], compression: str | None, problems: list[Problem], *, link: bool
 ) -> tuple[list[TensorPlan], dict[str, str]]:
     """Return a tensor for each htype of the files, and (htype -> name of its tensor)."""
-    files: dict[str, list[str]] = {}
-    for name, htype in htypes.items():
-        files.setdefault(htype, []).append(name)
+    files = grouped(htypes, htypes.__getitem__)
     tensors: list[TensorPlan] = []
     names = {htype: name for htype, name in _NAMES.items() if htype in files}
     for htype, name in names.items():

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lakebed.importers.core.plan import Problem
-from lakebed.importers.core.source import Source, suffix_of
+from lakebed.importers.core.source import Source, grouped, suffix_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 
-_BY_ITSELF: Mapping[str, str] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".csv.gz": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".npz": "numpy",
-    ".arrow": "dataframe",
-    ".feather": "dataframe",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-    ".tar": "webdataset",
-    ".tfrecord": "tfrecord",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
+_SUFFIXES: Mapping[str, Sequence[str]] = {
+    "csv": (".csv", ".tsv", ".csv.gz"),
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "numpy": (".npz",),
+    "dataframe": (".arrow", ".feather"),
+    "hdf5": (".h5", ".hdf5"),
+    "webdataset": (".tar",),
+    "tfrecord": (".tfrecord",),
+    "xlsx": (".xlsx", ".xlsm"),
 }
+_BY_ITSELF = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes}
 """Suffix -> format, for tables and shards: they hold many rows each and are imported separately."""
 _TOGETHER = ("csv", "parquet", "jsonl", "webdataset", "tfrecord")
 """Formats that import a folder of files at once."""
@@ -49,9 +43,7 @@ def passed_over(source: Source, names: Iterable[str], why: str = "of an unknown 
     why
         Description of files of no known format.
     """
-    kinds: dict[str, list[str]] = {}
-    for name in names:
-        kinds.setdefault(_BY_ITSELF.get(suffix_of(name)) or suffix_of(name), []).append(name)
+    kinds = grouped(names, lambda name: _BY_ITSELF.get(suffix_of(name)) or suffix_of(name))
     for kind, of in sorted(kinds.items()):
         first, is_table = of[0], kind in _BY_ITSELF.values()
         what = "of rows" if is_table else why

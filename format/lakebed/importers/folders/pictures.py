@@ -20,24 +20,11 @@ from lakebed.importers.core.source import Source, suffix_of
 from lakebed.transforms.output import Skipped
 
 IMAGE_KINDS: Mapping[str, str] = {
-    ".jpg": "jpeg",
-    ".jpeg": "jpeg",
-    ".jpe": "jpeg",
-    ".jfif": "jpeg",
-    ".png": "png",
-    ".gif": "gif",
-    ".bmp": "bmp",
-    ".dib": "dib",
-    ".tif": "tiff",
-    ".tiff": "tiff",
-    ".webp": "webp",
-    ".jp2": "jpeg2000",
-    ".j2k": "jpeg2000",
-    ".ppm": "ppm",
-    ".pgm": "ppm",
-    ".tga": "tga",
-    ".ico": "ico",
-    ".pcx": "pcx",
+    **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "jpeg"),
+    **dict.fromkeys((".tif", ".tiff"), "tiff"),
+    **dict.fromkeys((".jp2", ".j2k"), "jpeg2000"),
+    **dict.fromkeys((".ppm", ".pgm"), "ppm"),
+    **{f".{kind}": kind for kind in ("png", "gif", "bmp", "dib", "webp", "tga", "ico", "pcx")},
 }
 """Kind of an image by the suffix of its file."""
 
@@ -181,14 +168,6 @@ class Pictures:
             and one.arguments.get("sample_compression")
         }
         return cls(kinds, lossless)
-
-    def suffixes(self, name: str) -> tuple[str, ...]:
-        """Return the suffixes of files that a tensor stores without inspecting them."""
-        kind = self.kinds[name]
-        if kind in _SEVERAL:
-            return ()
-        known = [suffix for suffix, of in IMAGE_KINDS.items() if of == kind]
-        return (*known, *map(str.upper, known))
 
     def look(self, row: Mapping[str, Any], where: Callable[[], str]) -> Iterator[Skipped]:
         """Inspect the pictures of a row: report changes in them, or that the row is left out."""

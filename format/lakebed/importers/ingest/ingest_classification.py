@@ -20,14 +20,13 @@ from lakebed.errors import (
     InvalidPathException,
     KaggleDatasetAlreadyDownloadedError,
     KaggleMissingCredentialsError,
-    SamePathException,
 )
+from lakebed.importers.core.importing import check_two_places
 from lakebed.importers.core.plan import Media, Problem
 from lakebed.importers.core.registry import importer_of
 from lakebed.importers.core.source import Source, suffix_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS, images_of
 from lakebed.importers.ingest.ingest import Path, images_as, ingested, is_link, shuffled
-from lakebed.storage.address import scheme_of
 from lakebed.transforms.function import compute
 
 _SHOWN = 3
@@ -104,7 +103,8 @@ def ingest_classification(
     """
     del token, connect_kwargs, indra
     source = Source.of(src)
-    _check_places(source, dest)
+    if not isinstance(dest, Dataset):
+        check_two_places(source, os.fspath(dest))
     if source.is_file:
         if source.suffix not in (".csv", ".tsv"):
             raise InvalidFileExtension(f"{source.shown} is neither a CSV file nor a folder")
@@ -133,18 +133,6 @@ def ingest_classification(
     if summary:
         ds.summary()
     return ds
-
-
-def _check_places(source: Source, dest: Path | Dataset) -> None:
-    if isinstance(dest, Dataset):
-        return
-    goal = os.fspath(dest)
-    if scheme_of(goal) == "file":
-        goal = os.path.abspath(os.path.expanduser(goal.removeprefix("file://")))
-    if goal.rstrip("/") == source.address.rstrip("/"):
-        raise SamePathException(
-            f"{source.shown} is the source and the destination: choose another place for the dataset"
-        )
 
 
 def _images(source: Source) -> list[_Image]:
@@ -260,7 +248,8 @@ def ingest_kaggle(
     """
     del indra
     folder = os.path.abspath(os.path.expanduser(os.fspath(src)))
-    _check_places(Source(folder), dest)
+    if not isinstance(dest, Dataset):
+        check_two_places(Source(folder), os.fspath(dest))
     is_there = os.path.isdir(folder) and bool(os.listdir(folder))
     if is_there and not exist_ok:
         raise KaggleDatasetAlreadyDownloadedError(

@@ -39,7 +39,7 @@ from lakebed.importers.core.contents import (
     value_of,
 )
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor, told_first
-from lakebed.importers.core.source import Source
+from lakebed.importers.core.source import Source, check_size
 from lakebed.importers.core.splits import in_order, ranges_of, split_of
 from lakebed.importers.key_values import key_scans
 from lakebed.importers.key_values.key_scans import (
@@ -374,10 +374,7 @@ def _entries(
 
 
 def _made(store: Store, value: Any, column: _Column) -> Iterator[tuple[str, Any]]:
-    if value.size > MOST_VALUE_BYTES:
-        raise IngestionError(
-            f"a value of {value.size:,} bytes is longer than the allowed {MOST_VALUE_BYTES:,}"
-        )
+    check_size("a value", value.size, MOST_VALUE_BYTES)
     data = store.read(value)
     if "label" not in column.tensors:
         yield column.tensors["value"], value_of(data, column.content)

@@ -11,7 +11,7 @@ from typing import Literal, Unpack
 from lakebed.errors import IngestionError
 from lakebed.importers.core.contents import KindOptions
 from lakebed.importers.core.packages import check_installed
-from lakebed.importers.core.plan import Plan
+from lakebed.importers.core.plan import Plan, several
 from lakebed.importers.core.source import Source
 from lakebed.importers.key_values.key_values import made, planned
 from lakebed.importers.key_values.leveldb_tables import Folder
@@ -61,7 +61,7 @@ rows = made
 
 
 def _shown(folders: Sequence[str]) -> str:
-    return f"{len(folders):,} LevelDB databases" if len(folders) > 1 else "a LevelDB database"
+    return several(folders, "a LevelDB database", "LevelDB databases")
 
 
 def _folders(source: Source) -> list[str]:

@@ -27,7 +27,7 @@ from itertools import groupby
 from typing import NamedTuple, Self
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.source import Source
+from lakebed.importers.core.source import Source, check_size
 from lakebed.importers.key_values.key_scans import Database
 from lakebed.importers.shards.open_files import OpenFiles
 from lakebed.importers.shards.snappy import unsnapped, varint
@@ -179,10 +179,7 @@ class Folder:
     def _logged(self, start: bytes | None, stop: bytes | None, damage: list[str]) -> list[_Change]:
         """Return the changes that are in logs and in no table yet, in order."""
         total = sum(self._files[name] for name in self._logs)
-        if total > _MOST_LOG_BYTES:
-            raise IngestionError(
-                f"logs of {total:,} bytes are larger than the allowed {_MOST_LOG_BYTES:,}: compact the database"
-            )
+        check_size("a log, which compacting the database makes smaller,", total, _MOST_LOG_BYTES)
         found: dict[bytes, _Change] = {}
         for name in self._logs:
             lost: list[str] = []

@@ -23,7 +23,7 @@ from lakebed.errors import IngestionError
 from lakebed.importers.arrays.array_reader import Reader
 from lakebed.importers.core.contents import KindOptions
 from lakebed.importers.core.packages import check_installed
-from lakebed.importers.core.plan import Plan
+from lakebed.importers.core.plan import Plan, several
 from lakebed.importers.core.source import Source
 from lakebed.importers.key_values.key_scans import Database
 from lakebed.importers.key_values.key_values import MOST_VALUE_BYTES, made, planned
@@ -39,8 +39,6 @@ _DATABASE_BYTES = 48  # size of the entry that names another database in the mai
 
 def recognise(source: Source) -> str | None:
     """Describe the files for messages, such as "2 LMDB files"; None if the source has none, or has other files too."""
-    if source.is_object:
-        return None
     names = _files(source)
     others = [
         name
@@ -88,7 +86,7 @@ rows = made
 
 
 def _shown(names: Sequence[str]) -> str:
-    return f"{len(names):,} LMDB files" if len(names) > 1 else "an LMDB file"
+    return several(names, "an LMDB file", "LMDB files")
 
 
 def _files(source: Source) -> list[str]:

@@ -29,8 +29,9 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError, LakebedError
+from lakebed.errors import IngestionError
 from lakebed.importers.core.contents import PICKLED, Content, KindOptions, Planning
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Plan, Problem, told_first
 from lakebed.importers.core.source import Source
 from lakebed.importers.shards.litdata_objects import MAX_DEPTH, nested
@@ -46,11 +47,11 @@ from lakebed.importers.shards.sample_shards import (
     index_of,
     inside,
     looked_at,
-    lost_by,
     parts_of,
     plan_of,
     rows_of,
     samples,
+    shards_of,
     split_of,
     unpacked,
 )
@@ -188,11 +189,8 @@ def _indexes(
         found, chunks = index.get("config"), index.get("chunks")
         told: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
         formats = told.get("data_format")
-        if (
-            not isinstance(chunks, list)
-            or not isinstance(formats, list)
-            or not 0 < len(formats) <= _MAX_VALUES
-        ):
+        is_index = isinstance(chunks, list) and isinstance(formats, list)
+        if not is_index or not 0 < len(formats) <= _MAX_VALUES:
             problems.append(Problem(where, "it is not an index of LitData", 0))
             continue
         if config and any(told.get(key) != config.get(key) for key in ("data_format", "data_spec")):
@@ -217,20 +215,20 @@ def _shards(
     whole = str(config.get("compression") or "").partition(":")[0]
     if config.get("compression_level") not in (None, "", "chunk"):
         whole = ""
-    for number, told in enumerate(chunks):
-        try:
-            filename = told.get("filename") if isinstance(told, Mapping) else None
-            if not isinstance(filename, str):
-                raise IngestionError("it names no file")
-            name = source.find(inside(folder, filename))
-            count = count_of(told.get("chunk_size"), "the number of samples")
-            size, compression = source.files[name], ""
-            if whole and f".{whole}" in filename:
-                size = count_of(told.get("chunk_bytes"), "the number of bytes") + 4 * (count + 2)
-                compression = whole
-            yield checked(Shard(name, count, size, compression), source, problems)
-        except LakebedError as error:
-            problems.append(Problem(f"{where}: chunk {number:,}", str(error), lost_by(told, "chunk_size")))
+
+    def read(told: Any) -> Shard:
+        filename = told.get("filename") if isinstance(told, Mapping) else None
+        if not isinstance(filename, str):
+            raise IngestionError("it names no file")
+        name = source.find(inside(folder, filename))
+        count = count_of(told.get("chunk_size"), "the number of samples")
+        size, compression = source.files[name], ""
+        if whole and f".{whole}" in filename:
+            size = count_of(told.get("chunk_bytes"), "the number of bytes") + 4 * (count + 2)
+            compression = whole
+        return checked(Shard(name, count, size, compression), source, problems)
+
+    return shards_of(chunks, "chunk", "chunk_size", folder, problems, read)
 
 
 def _names(told: Any, count: int) -> list[str]:
@@ -241,11 +239,10 @@ def _names(told: Any, count: int) -> list[str]:
     IngestionError
         If the tree does not have `count` values.
     """
-    try:
+    errors = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
+    with damaged("the index has no tree of values", *errors):
         spec = json.loads(told)[1] if isinstance(told, str) else None
         found = list(_leaves(spec, "", MAX_DEPTH))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise IngestionError(f"the index has no tree of values: {error}") from error
     if len(found) != count:
         raise IngestionError(f"the index has a tree of {len(found):,} values, but {count:,} formats")
     names: list[str] = []

@@ -54,11 +54,7 @@ def _tagged(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         dtype = np.dtype({2: "<i8", 3: "<f8", 4: "?"}[tag])
         return np.frombuffer(data, dtype, count, at).tolist(), at + count * dtype.itemsize
     if tag == 1:
-        texts = []
-        for _ in range(count):
-            text, at = _text(data, at)
-            texts.append(text)
-        return texts, at
+        return _texts(data, at, count)
     if tag == 5:
         found = {}
         for _ in range(count):
@@ -90,10 +86,7 @@ def _records(data: bytes, at: int, count: int) -> tuple[list[dict[str, Any]], in
     at += 4
     if width * max(count, 1) > len(data) - at:
         raise ValueError(f"{count:,} objects of {width:,} values are cut short")
-    keys = []
-    for _ in range(width):
-        key, at = _text(data, at)
-        keys.append(key)
+    keys, at = _texts(data, at, width)
     found = []
     for _ in range(count):
         row: dict[str, Any] = {}
@@ -103,6 +96,14 @@ def _records(data: bytes, at: int, count: int) -> tuple[list[dict[str, Any]], in
                 raise ValueError(f"a value has the unknown tag {tag}")
             row[key], at = _scalar(_IN_RECORDS[tag], data, at + 1)
         found.append(row)
+    return found, at
+
+
+def _texts(data: bytes, at: int, count: int) -> tuple[list[str], int]:
+    found = []
+    for _ in range(count):
+        text, at = _text(data, at)
+        found.append(text)
     return found, at
 
 

@@ -34,11 +34,11 @@ from lakebed.importers.shards.sample_shards import (
     index_of,
     inside,
     looked_at,
-    lost_by,
     parts_of,
     plan_of,
     rows_of,
     samples,
+    shards_of,
     split_of,
 )
 from lakebed.importers.shards.sample_values import tensor_for
@@ -152,19 +152,12 @@ def _found_in(source: Source, *, splits: bool) -> _Found:
             found.problems.append(Problem(where, reason, 0))
             continue
         _note_descriptions(index, found)
-        here: list[Shard] = []
-        for number, told in enumerate(shards):
-            try:
-                shard = _shard(told, folder, source, found)
-            except FAILURES as error:
-                problem = Problem(f"{where}: shard {number:,}", str(error), lost_by(told, "samples"))
-                found.problems.append(problem)
-                continue
-            if shard.name not in taken:
-                taken.add(shard.name)
-                here.append(shard)
-        if here:
-            found.shards.setdefault(split_of(folder) if splits and folder else "", []).extend(here)
+        read = partial(_shard, folder=folder, source=source, found=found)
+        here = {one.name: one for one in shards_of(shards, "shard", "samples", folder, found.problems, read)}
+        new = [shard for name, shard in here.items() if name not in taken]
+        taken |= here.keys()
+        if new:
+            found.shards.setdefault(split_of(folder) if splits and folder else "", []).extend(new)
     return found
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,8 +23,9 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import Planning
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Plan, Problem
-from lakebed.importers.core.source import Source
+from lakebed.importers.core.source import Source, check_size
 from lakebed.importers.core.splits import SPLITS, in_order, ranges_of
 from lakebed.importers.shards.snappy import unsnapped
 from lakebed.transforms.output import Skipped
@@ -44,9 +44,8 @@ _MAX_UNPACKED_BYTES = 1 << 30  # limit of the decompressed size of a shard; writ
 # Bytes that a worker reads at a time; it reads hashed and compressed shards as a whole.
 _ITEM_BYTES = 32 << 20
 _BLOCK_BYTES = 1 << 20
-_MOST_COUNTED = (
-    1 << 20
-)  # limit of lost samples per shard that are reported one by one, because an index may claim any number
+# Limit of lost samples per shard that are reported one by one, because an index may claim any number.
+_MOST_COUNTED = 1 << 20
 _LOOKED_AT = 8  # number of samples of a shard that decide the kinds of columns
 _SHARDS_LOOKED_AT = 4
 
@@ -113,14 +112,10 @@ def first_index(source: Source) -> tuple[dict[str, Any], str]:
 
 def index_of(source: Source, folder: str) -> dict[str, Any] | None:
     """Return the index of a folder; None if it is not a JSON object, or too large."""
-    name = inside(folder, INDEX)
-    if source.files.get(name, _MAX_INDEX_BYTES + 1) > _MAX_INDEX_BYTES:
-        return None
     try:
-        found = json.loads(source.read(name))
-    except (ValueError, RecursionError):
+        return source.json(inside(folder, INDEX), _MAX_INDEX_BYTES)
+    except IngestionError:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def split_of(folder: str) -> str:
@@ -153,10 +148,30 @@ def count_of(told: Any, what: str) -> int:
     return told
 
 
-def lost_by(told: Any, key: str) -> int:
-    """Return the number of samples in an unreadable shard; 0 if the index does not contain the number."""
-    count = told.get(key) if isinstance(told, Mapping) else None
-    return count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
+def shards_of(
+    entries: Sequence[Any],
+    what: str,
+    count: str,
+    folder: str,
+    problems: list[Problem],
+    read: Callable[[Any], Shard],
+) -> Iterator[Shard]:
+    """Yield the shards of the entries of an index; report entries that cannot be read.
+
+    Parameters
+    ----------
+    what, count
+        Name of an entry, and its key for the number of samples.
+    read
+        Function that returns the shard of an entry.
+    """
+    for number, told in enumerate(entries):
+        try:
+            yield read(told)
+        except FAILURES as error:
+            samples = told.get(count) if isinstance(told, Mapping) else None
+            lost = samples if isinstance(samples, int) and 0 <= samples < 1 << 32 else 0
+            problems.append(Problem(f"{inside(folder, INDEX)}: {what} {number:,}", str(error), lost))
 
 
 def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
@@ -172,10 +187,7 @@ def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
         if shard.compression not in _COMPRESSIONS:
             known = ", ".join(_COMPRESSIONS)
             raise IngestionError(f"the compression {shard.compression!r} is unknown: {known} are known")
-        if max(size, shard.nbytes) > _MAX_UNPACKED_BYTES:
-            raise IngestionError(
-                f"the compressed shard has {shard.nbytes:,} bytes, more than the allowed {_MAX_UNPACKED_BYTES:,}"
-            )
+        check_size("the compressed shard", max(size, shard.nbytes), _MAX_UNPACKED_BYTES)
     elif size != shard.nbytes:
         problems.append(Problem(shard.name, f"it has {size:,} bytes, and {shard.nbytes:,} in the index", 0))
         shard = shard._replace(nbytes=size)
@@ -344,16 +356,16 @@ def unpacked(packed: bytes, compression: str, limit: int) -> bytes:
 
     if compression == "snappy":  # these files are a single block, but PyArrow's stream reader expects frames
         return unsnapped(packed, limit)
-    try:
-        out = io.BytesIO()
-        with pa.CompressedInputStream(pa.BufferReader(packed), _COMPRESSIONS[compression]) as stream:
-            while block := stream.read(_BLOCK_BYTES):
-                out.write(block)
-                if out.tell() > limit:
-                    raise IngestionError(f"it unpacks to more than the {limit:,} bytes in the index")
-        return out.getvalue()
-    except (pa.ArrowException, OSError) as error:
-        raise IngestionError(f"it cannot be unpacked: {error}") from error
+    out = io.BytesIO()
+    with (
+        damaged("it cannot be unpacked", pa.ArrowException, OSError),
+        pa.CompressedInputStream(pa.BufferReader(packed), _COMPRESSIONS[compression]) as stream,
+    ):
+        while block := stream.read(_BLOCK_BYTES):
+            out.write(block)
+            if out.tell() > limit:
+                raise IngestionError(f"it unpacks to more than the {limit:,} bytes in the index")
+    return out.getvalue()
 
 
 def _read(file: BinaryIO, start: int, count: int, size: int) -> bytes:

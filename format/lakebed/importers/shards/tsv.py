@@ -17,7 +17,7 @@ import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.core.contents import Content, KindOptions, Planning
 from lakebed.importers.core.plan import Plan, Problem, tensor
-from lakebed.importers.core.source import Source
+from lakebed.importers.core.source import Source, check_size
 from lakebed.importers.core.splits import ranges_of
 from lakebed.importers.shards.open_files import OpenFiles
 from lakebed.importers.shards.tsv_columns import Field, Role, field_of, magic, values_of
@@ -90,8 +90,6 @@ class _Context:
 
 def recognise(source: Source) -> str | None:
     """Describe the TSV files with an index, or with media, for messages; None if the source has none."""
-    if source.is_object:
-        return None
     if source.is_file:
         if source.suffix in (".yaml", ".yml"):
             found = is_description(source, source.name)
@@ -225,16 +223,39 @@ def _items(
             if file is not None and _count(offsets, file) != length:
                 told = f"it has {_count(offsets, file):,} lines instead of {length:,}: rows without a line are null"
                 problems.append(Problem(file, told, 0))
-    if sequence is not None:
-        yield from _in_sequence(tables, by_role, roles, sequence, offsets, problems)
+    for where, shard, line, rows in _orders(tables, lengths, sequence, problems):
+        sizes = np.zeros(len(rows), np.int64)
+        for number in np.unique(shard):
+            of = shard == number
+            sizes[of] = np.diff(offsets[str(shards[number])])[line[of]]
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        for start, stop in _runs(bounds, by_rows=link and sequence is None):
+            part = slice(start, stop)
+            lines = [
+                _places(by_role.get(role), shard[part], line[part], rows[part], offsets) for role in roles
+            ]
+            yield _Item(where, int(line[start] if sequence is None else rows[start]), tuple(lines))
+
+
+def _orders(
+    tables: Tables, lengths: Sequence[int], sequence: Offsets | None, problems: list[Problem]
+) -> Iterator[tuple[str, Offsets, Offsets, Offsets]]:
+    """Yield shard, line and number of rows, with the name of the file that orders them: each shard, or the sequence."""
+    if sequence is None:
+        begins = np.cumsum([0, *lengths])
+        for number, file in enumerate(tables.tables[0].shards):
+            if file is not None:
+                line = np.arange(lengths[number])
+                yield file, np.full(len(line), number), line, line + begins[number]
         return
-    done = 0
-    for shard, file in enumerate(shards):
-        if file is not None:
-            for start, stop in _runs(offsets[file], by_rows=link):
-                lines = tuple(_run(by_role.get(role), shard, start, stop, done, offsets) for role in roles)
-                yield _Item(file, start, lines)
-            done += lengths[shard]
+    shard, line = sequence[:, 0], sequence[:, 1]
+    there = (shard >= 0) & (shard < len(lengths)) & (line >= 0)
+    there[there] = line[there] < np.array(lengths, np.int64)[shard[there]]
+    if not there.all():
+        many, first = int((~there).sum()), int(np.argmin(there)) + 1
+        told = f"it names {many:,} lines that are missing, the first in its line {first:,}"
+        problems.append(Problem(str(tables.sequence), told, many))
+    yield str(tables.sequence), shard[there], line[there], np.flatnonzero(there)
 
 
 def _count(offsets: Mapping[str, Offsets], file: str | None) -> int:
@@ -253,55 +274,6 @@ def _runs(offsets: Offsets, *, by_rows: bool) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _run(
-    table: Table | None, shard: int, start: int, stop: int, before: int, offsets: Mapping[str, Offsets]
-) -> _Lines:
-    """Return the places of some lines of a shard in the file of a role."""
-    file = None if table is None else table.shards[0 if table.by_row else shard]
-    missing = np.full(stop - start, -1, np.int64)
-    if file is None or table is None:
-        return _Lines((None,), None, missing, missing)
-    if table.by_row:
-        start, stop = start + before, stop + before
-    at = offsets[file][start : stop + 1]
-    starts, stops = at[:-1], at[1:]
-    if len(starts) < len(missing):
-        missing = missing[len(starts) :]
-        starts, stops = np.concatenate([starts, missing]), np.concatenate([stops, missing])
-    return _Lines((file,), None, starts, stops)
-
-
-def _in_sequence(
-    tables: Tables,
-    by_role: Mapping[str, Table],
-    roles: Sequence[str],
-    sequence: Offsets,
-    offsets: Mapping[str, Offsets],
-    problems: list[Problem],
-) -> Iterator[_Item]:
-    """Yield rows in the order of a list of shards and lines."""
-    shards = tables.tables[0].shards
-    lengths = np.array([_count(offsets, file) for file in shards], np.int64)
-    shard, line = sequence[:, 0], sequence[:, 1]
-    there = (shard >= 0) & (shard < len(shards)) & (line >= 0)
-    there[there] = line[there] < lengths[shard[there]]
-    if not there.all():
-        many, first = int((~there).sum()), int(np.argmin(there)) + 1
-        told = f"it names {many:,} lines that are missing, the first in its line {first:,}"
-        problems.append(Problem(str(tables.sequence), told, many))
-    numbers = np.flatnonzero(there)
-    sizes = np.zeros(len(numbers), np.int64)
-    for number, file in enumerate(shards):
-        if file is not None:
-            of = shard[numbers] == number
-            sizes[of] = np.diff(offsets[file])[line[numbers][of]]
-    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    for start, stop in _runs(bounds, by_rows=False):
-        taken = numbers[start:stop]
-        lines = tuple(_places(by_role.get(role), shard[taken], line[taken], taken, offsets) for role in roles)
-        yield _Item(str(tables.sequence), int(taken[0]), lines)
-
-
 def _places(
     table: Table | None, shard: Offsets, line: Offsets, rows: Offsets, offsets: Mapping[str, Offsets]
 ) -> _Lines:
@@ -317,7 +289,7 @@ def _places(
         if name is not None:
             of = np.flatnonzero((file == number) & (line < _count(offsets, name)))
             starts[of], stops[of] = offsets[name][line[of]], offsets[name][line[of] + 1]
-    return _Lines(files, file.astype(np.int64), starts, stops)
+    return _Lines(files, file.astype(np.int64) if len(files) > 1 else None, starts, stops)
 
 
 # -- values of lines ----------------------------------------------------------------------------------------------
@@ -337,10 +309,7 @@ def _take(
     if place is None:
         return key
     name, start, stop = place
-    if stop - start > _MOST_LINE_BYTES:
-        raise IngestionError(
-            f"the line of {stop - start:,} bytes is longer than the allowed {_MOST_LINE_BYTES:,}"
-        )
+    check_size("the line", stop - start, _MOST_LINE_BYTES)
     media = [field for field in role.fields if field.how == "media"]
     is_last = stop == context.source.files[name]
     is_short = bool(

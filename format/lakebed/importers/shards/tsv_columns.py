@@ -30,6 +30,7 @@ from lakebed.importers.core.contents import (
     Planning,
     document,
     kind_of,
+    reads,
     tensor_of,
     value_of,
 )
@@ -196,7 +197,7 @@ def field_of(
             labels = planning.free("labels")
             planning.tensors.append(tensor(labels, "class_label", class_names=list(classes) or None))
             return Field(at, "number" if numbers >= known else "name", (labels,), Content("text"))
-    if role == "hw" and values and 2 * sum(map(_is_size, values)) > len(values):
+    if role == "hw" and values and 2 * sum(reads(_size, value) for value in values) > len(values):
         size = planning.free("hw")
         planning.tensors.append(tensor(size, dtype="int64"))
         return Field(at, "size", (size,), Content("text"))
@@ -233,11 +234,3 @@ def _parsed(value: bytes) -> Any:
 
 def _is_number(value: bytes) -> bool:
     return value.isdigit() and len(value) < 10
-
-
-def _is_size(value: bytes) -> bool:
-    try:
-        _size(value)
-    except IngestionError:
-        return False
-    return True

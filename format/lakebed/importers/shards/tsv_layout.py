@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, NotFoundError
 from lakebed.importers.core.contents import document
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, by_split
@@ -157,10 +158,8 @@ def sequence_of(source: Source, tables: Tables) -> NDArray[np.int64] | None:
         return None
     data = source.document(name)
     columns = len(data.partition(b"\n")[0].split())
-    try:
+    with damaged(f"{name} is not a list of numbers of lines", ValueError, OverflowError):
         numbers = _numbers(data)
-    except (ValueError, OverflowError) as error:
-        raise IngestionError(f"{name} is not a list of numbers of lines: {error}") from error
     shards = len(tables.tables[0].shards)
     if columns not in (1, 2) or len(numbers) % columns or (columns == 1 and shards > 1):
         raise IngestionError(f"{name} must have a line number, or a shard and a line number, for each row")
@@ -188,10 +187,8 @@ def class_names(source: Source, name: str) -> list[str]:
         entries = document(data)
         entries = entries.get("label_to_idx", entries) if isinstance(entries, Mapping) else entries
         if isinstance(entries, Mapping):
-            try:
+            with damaged(f"{name} does not give numbers to classes", TypeError, ValueError):
                 found = [str(key) for key, _ in sorted(entries.items(), key=lambda pair: int(pair[1]))]
-            except (TypeError, ValueError) as error:
-                raise IngestionError(f"{name} does not give numbers to classes: {error}") from error
         else:
             found = [str(one) for one in entries] if isinstance(entries, list) else []
     else:
@@ -222,9 +219,8 @@ def _plain(source: Source, name: str | None, problems: list[Problem]) -> list[Ta
         folder, slash, last = stem.rpartition("/")
         base, dot, role = last.partition(".")
         base = f"{folder}{slash}{base}"
-        is_role = dot and (
-            role in (*_IMAGES, _LINELIST, _LABELMAP) or base in plain or _is_shared(base, known)
-        )
+        is_known = role in (*_IMAGES, _LINELIST, _LABELMAP)
+        is_role = dot and (is_known or base in plain or _is_shared(base, known))
         base, role = (base, role) if is_role else (stem, "")
         bases.setdefault(base, {})[IMAGES if role in _IMAGES else role] = one
     if name is not None:
@@ -303,11 +299,8 @@ def _listed(source: Source, name: str, of: str | None = None) -> list[str]:
     if source.files[name] <= _MOST_LIST_BYTES:
         text = source.document(name).decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if (
-        not lines
-        or len(lines) > _MOST_SHARDS
-        or not all(re.fullmatch(r"[^\t]+\.tsv", line) for line in lines)
-    ):
+    are_files = all(re.fullmatch(r"[^\t]+\.tsv", line) for line in lines)
+    if not lines or len(lines) > _MOST_SHARDS or not are_files:
         if of is None:
             return []
         raise IngestionError(f"{name} should list TSV files, as {of} does")
@@ -332,9 +325,7 @@ def _beside(source: Source, given: str, name: str) -> str:
 
 
 def _entries(source: Source, name: str) -> Mapping[str, Any]:
-    if source.files[name] > _MOST_LIST_BYTES:
-        raise IngestionError(f"{name} is too large for a description")
-    entries = yaml_of(source.document(name), name)
+    entries = yaml_of(source.document(name, _MOST_LIST_BYTES), name)
     if not isinstance(entries, Mapping):
         raise IngestionError(f"{name} is not a mapping of img, label, hw and linelist")
     return {str(key): value for key, value in entries.items()}
@@ -412,9 +403,8 @@ def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:
         file.seek(last)
         if b"\n" in file.read(size - last)[:-1]:
             return "it ends before the file"
-        for at in (
-            np.unique(np.linspace(1, len(offsets) - 1, _PROBES).astype(int)) if len(offsets) > 1 else ()
-        ):
+        probes = np.linspace(1, len(offsets) - 1, _PROBES).astype(int)
+        for at in np.unique(probes) if len(offsets) > 1 else ():
             file.seek(int(offsets[at]) - 1)
             if file.read(1) != b"\n":
                 return f"its offset {offsets[at]:,} is not the beginning of a line"

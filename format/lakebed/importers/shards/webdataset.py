@@ -27,11 +27,11 @@ from lakebed.documents.json_style import load
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.importers.arrays.numpy_files import loaded
-from lakebed.importers.core.columns import tensor_name
+from lakebed.importers.core.columns import numbered, tensor_name
 from lakebed.importers.core.contents import PICKLED, decoded, document
 from lakebed.importers.core.described_columns import file_value, nested_value
 from lakebed.importers.core.plan import Plan, Problem, Stretch, TensorPlan, media, tensor
-from lakebed.importers.core.source import Source
+from lakebed.importers.core.source import Source, check_size
 from lakebed.importers.core.splits import SPLITS, by_split, ranges_of
 from lakebed.importers.folders.pictures import IMAGE_KINDS
 from lakebed.transforms.output import Skipped
@@ -85,8 +85,6 @@ class _Scan:
 
 def recognise(source: Source) -> str | None:
     """Describe the source for messages, such as "WebDataset of 12 shards"; None if the first one holds no samples."""
-    if source.is_object:
-        return None
     shards = source.with_suffix(*_UNPACKED)
     others = [name for name in source.files if source.suffix_of(name) not in (*_UNPACKED, *_BESIDE)]
     if not shards or others:
@@ -273,10 +271,7 @@ def _scan(source: Source, shard: str, scan: _Scan) -> list[Stretch]:
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    if member.size > _MAX_MEMBER_BYTES:
-        raise IngestionError(
-            f"the file of {member.size:,} bytes is larger than the allowed {_MAX_MEMBER_BYTES:,}"
-        )
+    check_size("the file", member.size, _MAX_MEMBER_BYTES)
     file = tar.extractfile(member)
     data = b"" if file is None else file.read()
     if len(data) != member.size:
@@ -329,17 +324,12 @@ def _expanded(pattern: str) -> Iterator[str]:
 
 def _named(suffixes: Mapping[str, int]) -> dict[str, str]:
     """Return the name of the tensor of each suffix."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for suffix in sorted(suffixes):
-        name = base = re.sub(r"\W+", "_", suffix, flags=re.ASCII).strip("_") or "content"
-        if not base[0].isalpha() or hasattr(lakebed.Dataset, base):
-            name = base = f"field_{base}"
-        count = 1
-        while name in found.values():
-            count += 1
-            name = f"{base}_{count}"
-        found[suffix] = name
-    return found
+        name = re.sub(r"\W+", "_", suffix, flags=re.ASCII).strip("_") or "content"
+        is_free = name[0].isalpha() and not hasattr(lakebed.Dataset, name)
+        names[suffix] = name if is_free else f"field_{name}"
+    return dict(zip(names, numbered(list(names.values())), strict=True))
 
 
 def _told(

@@ -17,8 +17,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 import pyarrow as pa
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.columns import FIRST_ROWS, FileOptions, Table, Wishes, reading, table_of
-from lakebed.importers.core.plan import Plan, Problem
+from lakebed.importers.core.columns import (
+    FIRST_ROWS,
+    FileOptions,
+    Table,
+    Wishes,
+    doubles,
+    numbered,
+    reading,
+    table_of,
+)
+from lakebed.importers.core.packages import damaged
+from lakebed.importers.core.plan import Plan, Problem, several
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import by_split, ranges_of, split_of_stem
 from lakebed.transforms.output import Skipped
@@ -169,9 +179,7 @@ class _Context(NamedTuple):
 def recognise(source: Source) -> str | None:
     """Describe the source for messages, such as "3 tables of text"; None if it holds no such files."""
     names = source.mainly(*_SUFFIXES)
-    if not names:
-        return None
-    return f"{len(names):,} tables of text" if len(names) > 1 else "a table of text"
+    return several(names, "a table of text", "tables of text") if names else None
 
 
 def plan(
@@ -380,12 +388,8 @@ def _hinted(name: str, style: _Style) -> Iterator[None]:
         yield
     except (pa.ArrowInvalid, UnicodeError) as error:
         is_encoding = "UTF8" in str(error) or isinstance(error, UnicodeError)
-        hint = (
-            f"; if it is of another encoding than {style.encoding}, name it (--encoding)"
-            if is_encoding
-            else ""
-        )
-        raise IngestionError(f"{name}: {error}{hint}") from error
+        hint = f"; if it is of another encoding than {style.encoding}, name it (--encoding)"
+        raise IngestionError(f"{name}: {error}{hint if is_encoding else ''}") from error
 
 
 def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
@@ -405,29 +409,8 @@ def _header(source: Source, name: str, style: _Style) -> tuple[list[str], int]:
         quotechar=style.quote or None,
         quoting=csv.QUOTE_MINIMAL if style.quote else csv.QUOTE_NONE,
     )
-    try:
+    with damaged(f"{name}: the first line names no columns", csv.Error):
         return next((line for line in lines if line), []), 1 if said else 0
-    except csv.Error as error:
-        raise IngestionError(f"{name}: the first line names no columns: {error}") from error
-
-
-def numbered(names: Sequence[str]) -> list[str]:
-    """Return unique names of columns: the second column of a name gets ``_2``, and so on."""
-    said, found = frozenset(names), dict[str, None]()
-    for name in names:
-        count, one = 1, name
-        while one in found or (count > 1 and one in said):
-            count += 1
-            one = f"{name}_{count}"
-        found[one] = None
-    return list(found)
-
-
-def doubles(names: Sequence[str]) -> Iterator[Problem]:
-    """Yield problems for names that :func:`numbered` changes."""
-    for name, said in zip(numbered(names), names, strict=True):
-        if name != said:
-            yield Problem(name, f"another column is called {said!r}, too: this one is {name!r}", 0)
 
 
 def _check_names(columns: Mapping[str, Any], names: Sequence[str], file: str) -> None:

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError, LakebedError
+from lakebed.errors import IngestionError
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.source import Source
 from lakebed.native import json_arrays
 from lakebed.native.json_arrays import ArrayScanner, JsonTextError
@@ -147,10 +148,8 @@ class JsonFile:
 
     def between(self, starts: Ints, ends: Ints) -> list[Any]:
         """Return the values between positions, None for negative positions; see :meth:`elements` for errors."""
-        try:
+        with damaged(f"{self.path} is not UTF-8, or has changed", ValueError):
             return json_arrays.values(self.text, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
-        except ValueError as error:
-            raise IngestionError(f"{self.path} is not UTF-8, or has changed: {error}") from error
 
     def columns(
         self, name: str, numbers: Ints, keys: Sequence[str], kinds: bytes
@@ -195,29 +194,22 @@ def open_json(
         If the file is not a JSON object, or not UTF-8.
     """
     called = name or source.name
-    try:
+    with damaged(f"{called} cannot be read", OSError):
         if held_bytes + source.files[called] <= HELD_BYTES:
             return _indexed(JsonFile(called, held=source.read(name)), called, wanted)
         path = source.path(name)
         if path is not None:
             return _indexed(JsonFile(path, _state(os.stat(path))), called, wanted)  # noqa: PTH116
         return _indexed_copy(source, name, called, wanted)
-    except OSError as error:
-        if isinstance(error, LakebedError):
-            raise
-        raise IngestionError(f"{called} cannot be read: {error}") from error
 
 
 def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> tuple[JsonFile, Found]:
     """Index a file; see :func:`open_json` for errors."""
-    try:
-        return file, _gone_through(file, wanted)
-    except JsonTextError as error:
-        raise IngestionError(f"{name} is not JSON at byte {error.at:,}: {error.what}") from error
-    except ValueError as error:
-        if isinstance(error, LakebedError):
-            raise
-        raise IngestionError(f"{name} is not JSON in UTF-8: {error}") from error
+    with damaged(f"{name} is not JSON in UTF-8", ValueError):
+        try:
+            return file, _gone_through(file, wanted)
+        except JsonTextError as error:
+            raise IngestionError(f"{name} is not JSON at byte {error.at:,}: {error.what}") from error
 
 
 def _gone_through(file: JsonFile, wanted: Mapping[str, Sequence[str]]) -> Found:

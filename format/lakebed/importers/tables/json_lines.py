@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lakebed.errors import IngestionError
 from lakebed.importers.core.columns import FIRST_ROWS, ColumnOptions, Table, Wishes, table_of
-from lakebed.importers.core.plan import Plan, Problem, Stretch
+from lakebed.importers.core.plan import Plan, Problem, Stretch, several
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import in_order, ranges_of, split_of_stem
 from lakebed.transforms.output import Skipped
@@ -54,8 +54,7 @@ def recognise(source: Source) -> str | None:
         return "a table of JSON" if is_json else None
     if source.with_suffix(*_SUFFIXES):
         names = source.mainly(*_SUFFIXES)
-        told = f"{len(names):,} files of JSON lines" if len(names) > 1 else "JSON lines"
-        return told if names else None
+        return several(names, "JSON lines", "files of JSON lines") if names else None
     names = source.mainly(".json")
     # A folder of files with one object each holds documents; the importer ``folder`` reads it, with a row per file.
     is_table = names and (_is_list(source, names[0]) or _is_lines(source, names[0]))

@@ -18,7 +18,7 @@ from lakebed.importers.core.columns import (
     reading,
     table_of,
 )
-from lakebed.importers.core.plan import Plan, Problem
+from lakebed.importers.core.plan import Plan, Problem, several
 from lakebed.importers.core.source import Source
 from lakebed.importers.core.splits import SPLITS, ranges_of
 from lakebed.transforms.output import Skipped
@@ -52,9 +52,7 @@ class _Group(NamedTuple):
 def recognise(source: Source) -> str | None:
     """Describe the source for messages, such as "3 Parquet files"; None if it has none."""
     names = source.mainly(*_SUFFIXES)
-    if not names:
-        return None
-    return f"{len(names):,} Parquet files" if len(names) > 1 else "a Parquet file"
+    return several(names, "a Parquet file", "Parquet files") if names else None
 
 
 def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:

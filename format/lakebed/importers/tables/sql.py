@@ -179,11 +179,8 @@ def resumed(
     for record in reversed(records):
         about = record.get("about") or {}
         is_same = record.get("source") == source.shown and asked.items() <= about.items()
-        if (
-            is_same
-            and str(about.get("cursor")).lower() == cursor.lower()
-            and about.get("highest") is not None
-        ):
+        is_continued = str(about.get("cursor")).lower() == cursor.lower()
+        if is_same and is_continued and about.get("highest") is not None:
             return {**options, "since": about["highest"]}
     return options
 
@@ -331,9 +328,8 @@ def _connection(driver: str, place: str) -> Any:
         connect = import_module("adbc_driver_manager.dbapi").connect
         opened = connect(library, entrypoint="duckdb_adbc_init", db_kwargs=options, autocommit=True)
         with opened.cursor() as cursor:
-            cursor.execute(
-                "SET arrow_lossless_conversion = true"
-            )  # JSON and large integers get types of their own
+            # JSON and large integers get types of their own.
+            cursor.execute("SET arrow_lossless_conversion = true")
         return opened
     if driver == "bigquery":
         project, _, dataset = rest.partition("/")
@@ -374,13 +370,7 @@ def _of_sqlite(cursor: Any, statement: str, source: Source) -> pa.Schema:
 
 def _affinity(declared: str) -> pa.DataType:
     """Return the type of values that a declared type of SQLite prefers (https://sqlite.org/datatype3.html, 3.1)."""
-    words = {
-        "INT": pa.int64(),
-        "CHAR": pa.string(),
-        "CLOB": pa.string(),
-        "TEXT": pa.string(),
-        "BLOB": pa.binary(),
-    }
+    words = {"INT": pa.int64(), **dict.fromkeys(("CHAR", "CLOB", "TEXT"), pa.string()), "BLOB": pa.binary()}
     words |= dict.fromkeys(("REAL", "FLOA", "DOUB"), pa.float64())
     return next((kind for word, kind in words.items() if word in declared.upper()), pa.int64())
 

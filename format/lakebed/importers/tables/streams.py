@@ -131,9 +131,8 @@ def column_of(name: str, schema: pa.Schema) -> str:
     IngestionError
         If the rows have no such column, or several.
     """
-    found = [one for one in schema.names if one == name] or [
-        one for one in schema.names if one.lower() == name.lower()
-    ]
+    found = [one for one in schema.names if one == name]
+    found = found or [one for one in schema.names if one.lower() == name.lower()]
     if len(found) != 1:
         raise IngestionError(
             f"the rows have no column {name!r}, or several; columns: {', '.join(schema.names)}"
@@ -169,9 +168,8 @@ def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _is_exact(kind: pa.DataType) -> bool:
     """Return whether numbers become text."""
-    return bool(pa.types.is_decimal(kind)) or (
-        isinstance(kind, pa.OpaqueType) and kind.type_name == "numeric"
-    )
+    is_numeric = isinstance(kind, pa.OpaqueType) and kind.type_name == "numeric"
+    return is_numeric or bool(pa.types.is_decimal(kind))
 
 
 def _note(values: pa.Array, stream: Stream) -> None:

@@ -17,12 +17,11 @@ from xml.etree.ElementTree import ParseError
 import pyarrow as pa
 
 from lakebed.errors import IngestionError
-from lakebed.importers.core.columns import FileOptions, Wishes
-from lakebed.importers.core.packages import check_installed
+from lakebed.importers.core.columns import FileOptions, Wishes, doubles, numbered
+from lakebed.importers.core.packages import check_installed, damaged
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source
 from lakebed.importers.tables import dataframe
-from lakebed.importers.tables.delimited import doubles, numbered
 
 BATCHED = True
 
@@ -98,29 +97,27 @@ def _read(source: Source, sheet: str | None, problems: list[Problem]) -> tuple[s
     import openpyxl
     from openpyxl.utils.exceptions import InvalidFileException
 
-    try:
-        with source.open() as file, warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", UserWarning
-            )  # warnings about styles and input rules, which are not read
-            has_formulas = _has_formulas(file, source)
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            there = [one.title for one in book.worksheets]
-            if sheet is not None and sheet not in there:
-                raise IngestionError(f"{source.shown} has no sheet {sheet!r}; sheets: {', '.join(there)}")
-            formulas = openpyxl.load_workbook(file, read_only=True) if has_formulas else book
-            for name in there if sheet is None else [sheet]:
-                lines = list(_lines(book[name], formulas[name] if has_formulas else None, problems))
-                if lines:
-                    others = [repr(one) for one in there if one != name]
-                    if sheet is None and others:
-                        told = f"sheets that are not imported: {', '.join(others)} (--sheet NAME takes one)"
-                        problems.append(Problem(source.name, told, 0))
-                    return name, lines
-    except (*_DAMAGE, InvalidFileException) as error:
-        if isinstance(error, IngestionError):
-            raise
-        raise IngestionError(f"{source.shown} is not an Excel workbook, or is damaged: {error}") from error
+    with (
+        damaged(f"{source.shown} is not an Excel workbook, or is damaged", *_DAMAGE, InvalidFileException),
+        source.open() as file,
+        warnings.catch_warnings(),
+    ):
+        # Styles and input rules, about which the package warns, are not read.
+        warnings.simplefilter("ignore", UserWarning)
+        has_formulas = _has_formulas(file, source)
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        there = [one.title for one in book.worksheets]
+        if sheet is not None and sheet not in there:
+            raise IngestionError(f"{source.shown} has no sheet {sheet!r}; sheets: {', '.join(there)}")
+        formulas = openpyxl.load_workbook(file, read_only=True) if has_formulas else book
+        for name in there if sheet is None else [sheet]:
+            lines = list(_lines(book[name], formulas[name] if has_formulas else None, problems))
+            if lines:
+                others = [repr(one) for one in there if one != name]
+                if sheet is None and others:
+                    told = f"sheets that are not imported: {', '.join(others)} (--sheet NAME takes one)"
+                    problems.append(Problem(source.name, told, 0))
+                return name, lines
     raise IngestionError(f"{source.shown} holds nothing to import: its sheets are empty")
 
 

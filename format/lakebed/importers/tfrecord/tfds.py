@@ -7,7 +7,6 @@ label.labels.txt     names of the classes of the feature ``label``, one a line; 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,10 +102,9 @@ def _text(source: Source, name: str) -> str:
 
 def _document(source: Source, name: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(_text(source, name))
-    except (ValueError, RecursionError):
+        return source.json(name, _MAX_BYTES)
+    except LakebedError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _walk(

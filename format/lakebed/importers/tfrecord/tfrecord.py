@@ -6,7 +6,7 @@ classes of the TensorFlow Object Detection API become ``boxes`` and ``labels``.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
@@ -130,8 +130,8 @@ class _Seen:
 class _Look:
     """Statistics of the inspected records."""
 
-    features: dict[str, _Seen] = field(default_factory=dict)
-    lists: dict[str, _Seen] = field(default_factory=dict)
+    features: defaultdict[str, _Seen] = field(default_factory=lambda: defaultdict(_Seen))
+    lists: defaultdict[str, _Seen] = field(default_factory=lambda: defaultdict(_Seen))
     records: int = 0
     others: int = 0
 
@@ -146,16 +146,15 @@ class _Look:
             return
         self.records += 1
         for name, feature in example.features.items():
-            self.features.setdefault(name, _Seen()).add(feature)
+            self.features[name].add(feature)
         for name, steps in example.lists.items():
-            seen = self.lists.setdefault(name, _Seen())
             for feature in steps:
-                seen.add(feature)
+                self.lists[name].add(feature)
 
 
 def recognise(source: Source) -> str | None:
     """Describe the files for messages; None if the first one holds no records."""
-    if source.is_object or not only_files(source):
+    if not only_files(source):
         return None
     names = files_of(source)
     first = next((name for name in names if source.files[name]), None)
@@ -474,10 +473,8 @@ def _list(name: str, steps: Sequence[Feature], column: _Column) -> Any:
 def _values_of_objects(one: _Objects, example: Example) -> dict[str, Any]:
     """Return boxes and labels of a record."""
     sides = [example.features.get(f"{one.prefix}bbox/{side}", Feature("", ())) for side in _SIDES]
-    if (
-        any(len(side.values) and side.kind != "float" for side in sides)
-        or len({len(side.values) for side in sides}) > 1
-    ):
+    are_floats = all(side.kind == "float" for side in sides if len(side.values))
+    if not are_floats or len({len(side.values) for side in sides}) > 1:
         raise IngestionError(f"{one.prefix}bbox has sides of several lengths or kinds")
     boxes = np.stack([np.asarray(side.values, np.float32) for side in sides], axis=1)
     found: dict[str, Any] = {one.boxes: boxes}

@@ -170,10 +170,8 @@ def records_of(
             if len(data) < length or len(tail) < _TAIL:
                 raise IngestionError(f"the file ends inside the record at byte {at:,}")
             if masked_crc32c(data) != int.from_bytes(tail, "little"):
-                yield (
-                    at,
-                    IngestionError("the record does not match its checksum: some of its bytes are damaged"),
-                )
+                error = "the record does not match its checksum: some of its bytes are damaged"
+                yield at, IngestionError(error)
             else:
                 yield at, data
             at += _HEAD + length + _TAIL
