@@ -531,4 +531,10 @@ def check_options(options: dict[str, Any]) -> None:
         raise InvalidInputError(f"access_method is 'stream', 'download' or 'local', not {method!r}")
     unknown = options.keys() - _IGNORED
     if unknown:
-        raise UnsupportedParameterException(f"unexpected argument {min(unknown)!r}")
+        from difflib import get_close_matches
+
+        words = ", ".join(
+            map(repr, get_close_matches(min(unknown), ("read_only", "overwrite", "creds", *_IGNORED), 1))
+        )
+        hint = f"; did you mean {words}?" if words else ""
+        raise UnsupportedParameterException(f"unexpected argument {min(unknown)!r}{hint}")
