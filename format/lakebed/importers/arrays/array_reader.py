@@ -143,7 +143,7 @@ class Reader:
                 _send(popen.stdin, request)
                 return self._answer(popen)
             except (EOFError, OSError) as error:
-                if isinstance(error, IngestionError):
+                if isinstance(error, LakebedError):
                     raise
                 self.close()
                 if is_new or attempt:

@@ -280,8 +280,7 @@ def _samples(
 ) -> Iterator[bytes | IngestionError]:
     """Yield samples of a chunk with any kind of compression."""
     if not shard.compression:
-        with source.open(shard.name) as file:
-            head = file.read(_HEAD.size)
+        head = source.start_of(shard.name, _HEAD.size)
         if head.startswith(b"ARROW1"):
             raise IngestionError("it is an Arrow file of another version of LitData, which cannot be read")
         if head.startswith(_MAGIC):
