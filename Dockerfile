@@ -13,7 +13,7 @@ COPY format/pyproject.toml format/
 COPY scripts/image.py ./
 RUN python image.py requirements > requirements.txt \
     && pip --python /opt/connector/bin/python install --no-cache-dir -r requirements.txt
-COPY pyproject.toml README.md LICENSE NOTICE setup.py ./
+COPY pyproject.toml LICENSE NOTICE setup.py ./
 COPY docs docs
 COPY ext ext
 COPY format format

@@ -166,6 +166,11 @@ release-check: .venv/.dev wheels workflows recipe registry docs test-image ## al
 	for version in 3.11 3.12 3.13 3.14; do
 		compgen -G "dist/lakebed-*-cp$${version/./}-*.whl" >/dev/null || missed+=("wheels for Python $$version: none were built")
 	done
+	if ((EUID == 0)) && command -v debootstrap >/dev/null; then
+		scripts/debian.sh
+	else
+		missed+=("a Debian without a compiler: needs root and debootstrap")
+	fi
 	if host=$$(scripts/docker.sh find); then
 		export DOCKER_HOST=$$host
 		$(RELEASE)/bin/syft -q scan docker:$(IMAGE) -o cyclonedx-json=dist/image.cdx.json

@@ -44,8 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args = files[start:] + files[:start]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests into one order, since processes collect them in different ones."""
+    """Put the tests into one order, since processes collect them in different ones.
+
+    First: then pytest brings tests together that share a fixture of a module with the same parameter.
+    """
     items.sort(key=lambda item: item.nodeid)
 
 

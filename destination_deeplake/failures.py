@@ -149,6 +149,8 @@ def _classified(error: BaseException) -> tuple[FailureType, str, str]:
         return failure_type, text, f"{kind}: {error}"
     if isinstance(error, MemoryError):
         return FailureType.TRANSIENT, "Out of memory; give the connector more.", kind
+    if isinstance(error, ImportError):  # names packages, and no record
+        return FailureType.SYSTEM, f"The installation is not complete: {error}", f"{kind}: {error}"
     return FailureType.SYSTEM, UNEXPECTED, kind
 
 

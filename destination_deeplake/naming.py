@@ -59,7 +59,7 @@ _FORMAT_FILES = frozenset(
     sequence_index creds_index pad_index chunk_set commit_diff tensor_meta.json tensor_info.json vdb_indexes
     """.split()
 )
-"""Names that the dataset format uses inside a dataset folder (FORMAT.md 1.2, 1.3)."""
+"""Names that the dataset format uses inside a dataset folder (format.md 1.2, 1.3)."""
 
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)", re.IGNORECASE)
 
@@ -96,7 +96,7 @@ _DATASET_ATTRIBUTES = frozenset(
 """Attributes of an open Deep Lake 3.9.52 dataset, without dunder names; not allowed as names of tensors."""
 
 _HIDDEN_COMPANION = re.compile(r"_.+_(null|id|shape|info|downsampled_\d+)", re.IGNORECASE | re.DOTALL)
-"""Names of companions of other tensors (FORMAT.md section 8, and our null masks)."""
+"""Names of companions of other tensors (format.md 8, and our null masks)."""
 
 _META_PARENTS = frozenset(
     meta[1:].rpartition("_")[0] for meta in META_COLUMNS if _HIDDEN_COMPANION.fullmatch(meta)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,10 @@ import pytest
 from integration_tests.connector import Connection, write_json
 from integration_tests.messages import Json, Message, configure, read
 from integration_tests.sockets.carrier import CARRIERS, Carrier
-from unit_tests.once import made_once
+from integration_tests.stores import servers
+from integration_tests.stores.servers import Server
+from unit_tests.once import made
+from unit_tests.proofs.kill import Nursery
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKER = ROOT / ".cache/venvs/faker/bin/source-faker"
@@ -31,61 +36,47 @@ class Recording:
         return list(read(self.lines))
 
 
-# Both commands of a source in one process: its packages take seconds to import.
-_BOTH = """
-import os, runpy, sys
-
-executable, config, catalog, discovered, said = sys.argv[1:]
-
-def call(place, *arguments):
-    sys.argv = [executable, arguments[0], "--config", config, *arguments[1:]]
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT), 1)
-    try:
-        runpy.run_path(executable, run_name="__main__")
-    except SystemExit as end:
-        if end.code:
-            raise
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-
-call(discovered, "discover")
-print(flush=True)
-input()
-call(said, "read", "--catalog", catalog)
-"""
-
-
 def record(executable: Path, config: Json, folder: Path, **options: Json) -> None:
     """Discover and read a real source: write ``source-catalog.json``, configured, and ``said`` into the folder."""
     config_path = write_json(folder / "source.json", config)
-    catalog_path, discovered, said = (folder / name for name in ("source-catalog.json", "discovered", "said"))
-    places = map(str, (executable, config_path, catalog_path, discovered, said))
-    line = [str(executable.with_name("python")), "-c", _BOTH, *places]
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=nowhere) as source:
-        assert source.stdout is not None
-        assert source.stdout.readline(), f"{executable.name} discovers nothing"
-        found = next(m for m in read(discovered.read_bytes()) if m["type"] == "CATALOG")
-        catalog = configure(found["catalog"]["streams"], **options)
-        for configured in catalog["streams"]:
-            if "incremental" in configured["stream"]["supported_sync_modes"]:
-                configured["sync_mode"] = "incremental"
-                configured["cursor_field"] = configured["stream"].get("default_cursor_field", [])
-        write_json(catalog_path, catalog)
-        source.communicate(b"\n")
-    assert source.returncode == 0
+
+    def call(command: str, *arguments: str | Path) -> bytes:
+        line = [executable, command, "--config", config_path, *arguments]
+        return subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+
+    found = next(m for m in read(call("discover")) if m["type"] == "CATALOG")
+    catalog = configure(found["catalog"]["streams"], **options)
+    for configured in catalog["streams"]:
+        if "incremental" in configured["stream"]["supported_sync_modes"]:
+            configured["sync_mode"] = "incremental"
+            configured["cursor_field"] = configured["stream"].get("default_cursor_field", [])
+    catalog_path = write_json(folder / "source-catalog.json", catalog)
+    (folder / "said").write_bytes(call("read", "--catalog", catalog_path))
 
 
-def recording(factory: pytest.TempPathFactory, executable: Path, config: Json, **options: Json) -> Recording:
-    """Return what a source says; it is asked once in a run."""
+def recording(executable: Path, config: Json, **options: Json) -> Recording:
+    """Return what a source says; it is asked once after it was installed, since its packages take seconds to import."""
     if not executable.exists():
         pytest.skip(f"{executable.name} is not installed; `make test` installs it")
-    folder = made_once(factory, executable.name, lambda new: record(executable, config, new, **options))
+    asked = json.dumps([config, options, executable.stat().st_mtime_ns]).encode()
+    name = f"{executable.name}-{hashlib.sha256(asked).hexdigest()[:16]}"
+    folder = made(ROOT / ".cache/recordings" / name, lambda new: record(executable, config, new, **options))
     catalog = json.loads((folder / "source-catalog.json").read_bytes())
     return Recording(catalog, (folder / "said").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """A process that has imported the connector and forks for each sync that is killed."""
+    with Nursery("integration_tests.paced:work") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[Server]:
+    """Return S3 as moto speaks it: one server for all tests of a process."""
+    with servers.moto() as server:
+        yield server
 
 
 @pytest.fixture
@@ -108,14 +99,14 @@ def carrier(request: pytest.FixtureRequest) -> Carrier:
 
 
 @pytest.fixture(scope="session")
-def faker(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def faker() -> Recording:
     """users, products and purchases of source-faker, with incremental states."""
     config = {"count": 1500, "seed": 42, "parallelism": 1, "records_per_slice": 100}
-    return recording(tmp_path_factory, FAKER, config, generation_id=3, sync_id=17)
+    return recording(FAKER, config, generation_id=3, sync_id=17)
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def smoke() -> Recording:
     """All scenarios of source-smoke-test."""
     config = {"all_fast_streams": True, "all_slow_streams": True}
-    return recording(tmp_path_factory, SMOKE, config, generation_id=1, sync_id=2)
+    return recording(SMOKE, config, generation_id=1, sync_id=2)

@@ -5,28 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 from integration_tests.connector import Connection
 from integration_tests.messages import Message, parse
+from unit_tests.proofs.kill import Nursery
 
 PIECE, PAUSE = 6_000, 0.01
 """Bytes that are written at once, and the seconds before the next."""
-PACED = Path(__file__).with_name("paced.py")
 
 
 @dataclass
 class Attempt:
-    """One running sync: fed by a thread, its answers collected by another."""
+    """One running sync, in a worker of `paced`: fed by a thread, its answers collected by another."""
 
-    command: list[str | os.PathLike[str]]
+    nursery: Nursery
+    arguments: list[Any]
     messages: bytes
     answers: list[bytes] = field(default_factory=list)
     ended: bool = False
@@ -36,40 +34,37 @@ class Attempt:
 
     def run(self, wait: Callable[[Attempt], None] | None) -> int:
         """Start, call `wait`, then kill; without `wait`, let it end. Returns the exit status."""
-        with subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **self.environ},
-        ) as process:
-            threads = [
-                threading.Thread(target=self._feed, args=[process]),
-                threading.Thread(target=self._collect, args=[process]),
-            ]
-            for thread in threads:
-                thread.start()
-            if wait is not None:
-                wait(self)
-                process.send_signal(signal.SIGKILL)
+        (given, feeding), (hearing, answers) = os.pipe(), os.pipe()
+        threads = [
+            threading.Thread(target=self._feed, args=[feeding]),
+            threading.Thread(target=self._collect, args=[hearing]),
+        ]
+        for thread in threads:
+            thread.start()
+        # The worker opens its ends by these names; ours would keep the threads waiting when it is gone.
+        ends = [f"/proc/{os.getpid()}/fd/{end}" for end in (given, answers)]
+        try:
+            order = [*self.arguments, dict(self.environ), *ends]
+            return self.nursery.run(order, None if wait is None else lambda: wait(self)).status
+        finally:
+            os.close(given)
+            os.close(answers)
             for thread in threads:
                 thread.join()
-        return process.returncode
 
-    def _feed(self, process: subprocess.Popen[bytes]) -> None:
+    def _feed(self, feeding: int) -> None:
         """Write piece by piece: one large block would be one publish."""
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:
+        with contextlib.suppress(BrokenPipeError), open(feeding, "wb", buffering=0) as pipe:
             for start in range(0, len(self.messages), PIECE):
-                process.stdin.write(self.messages[start : start + PIECE])
-                process.stdin.flush()
+                pipe.write(self.messages[start : start + PIECE])
                 time.sleep(PAUSE)
 
-    def _collect(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            with self.heard:
-                self.answers.append(line)
-                self.heard.notify_all()
+    def _collect(self, hearing: int) -> None:
+        with open(hearing, "rb") as pipe:
+            for line in pipe:
+                with self.heard:
+                    self.answers.append(line)
+                    self.heard.notify_all()
         with self.heard:
             self.ended = True
             self.heard.notify_all()
@@ -91,12 +86,10 @@ class Attempt:
         return found
 
 
-def paced(
-    connection: Connection, catalog: Message, publish_bytes: int, at_once: int = 0
-) -> list[str | os.PathLike[str]]:
-    """Command line of the sync with a publish every `publish_bytes`; see `paced.py` for `at_once`."""
+def paced(connection: Connection, catalog: Message, publish_bytes: int, at_once: int = 0) -> list[Any]:
+    """Arguments of a sync with a publish every `publish_bytes`; see `paced.py` for `at_once`."""
     _, _, _, config, _, catalog_path = connection.command(catalog)
-    return [sys.executable, PACED, str(publish_bytes), str(at_once), config, catalog_path]
+    return [publish_bytes, at_once, str(config), str(catalog_path)]
 
 
 def moments(seed: int, answers: int, ends: float = 0.0) -> Iterator[Callable[[Attempt], None]]:

@@ -7,6 +7,7 @@ Both ways give the same plain values as `oracle`: text as `str`, integers and ti
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -23,26 +24,32 @@ META = ("_airbyte_raw_id", "_airbyte_extracted_at", "_airbyte_meta", "_airbyte_g
 MARKER = "version_control_info.json"
 
 
+_folders: dict[tuple[Path, StreamName], Path] = {}
+"""Where streams of lakes were found: each test has a lake of its own."""
+
+
 def datasets(lake: Path) -> dict[StreamName, Path]:
     """Dataset folder of every stream, by the names kept inside the datasets."""
     found: dict[StreamName, Path] = {}
-    for marker in sorted(lake.rglob(MARKER)):
-        dataset = lakebed.load(str(marker.parent), read_only=True)
-        about = dataset.info["airbyte"]
-        name = about["namespace"] or "", about["stream"]
+    for folder in (Path(place) for place, _, files in os.walk(lake) if MARKER in files):
+        name = _name_in(lakebed.load(folder, read_only=True))
         assert name not in found, f"{name} has two datasets"
-        found[name] = marker.parent
+        found[name] = folder
+    _folders.update(((lake, name), folder) for name, folder in found.items())
     return found
+
+
+def _name_in(dataset: lakebed.Dataset) -> StreamName:
+    about = dataset.info["airbyte"]
+    return about["namespace"] or "", about["stream"]
 
 
 def open_stream(lake: Path, name: StreamName) -> lakebed.Dataset:
     """Dataset of one stream."""
-    for marker in sorted(lake.rglob(MARKER)):
-        dataset = lakebed.load(str(marker.parent), read_only=True)
-        about = dataset.info["airbyte"]
-        if (about["namespace"] or "", about["stream"]) == name:
-            return dataset
-    raise KeyError(name)
+    folder = _folders.get((lake, name)) or datasets(lake)[name]
+    dataset = lakebed.load(folder, read_only=True)
+    assert _name_in(dataset) == name
+    return dataset
 
 
 def columns(dataset: lakebed.Dataset) -> dict[str, str]:
@@ -52,7 +59,10 @@ def columns(dataset: lakebed.Dataset) -> dict[str, str]:
 
 def table(lake: Path, name: StreamName) -> pa.Table:
     """Rows of a stream as an Arrow table whose columns have the names of the source."""
-    dataset = open_stream(lake, name)
+    return _table(open_stream(lake, name))
+
+
+def _table(dataset: lakebed.Dataset) -> pa.Table:
     whole = pa.table(dataset)
     assert set(whole.column_names) == set(dataset.tensors)
     return pa.table({field: whole[tensor] for field, tensor in columns(dataset).items()})
@@ -70,8 +80,8 @@ def integers(values: pa.Array) -> NDArray[np.int64]:
 
 def rows(lake: Path, name: StreamName) -> list[dict[str, Json]]:
     """Rows of a stream, read through Arrow."""
-    found = table(lake, name)
-    about = open_stream(lake, name).info["airbyte"]["kinds"]
+    dataset = open_stream(lake, name)
+    found, about = _table(dataset), dataset.info["airbyte"]["kinds"]
     plain = {
         field: _plain(found[field], is_json=field == "_airbyte_meta" or about.get(field) == "JSON")
         for field in found.column_names
@@ -89,12 +99,12 @@ def _plain(column: pa.ChunkedArray, *, is_json: bool) -> list[Json]:
     return [None if text is None else parse(text) for text in found] if is_json else found
 
 
-def rows_by_batches(lake: Path, name: StreamName, size: int = 7) -> list[dict[str, Json]]:
+def rows_by_batches(lake: Path, name: StreamName) -> list[dict[str, Json]]:
     """Rows of a stream, read through `Dataset.batches`."""
     dataset = open_stream(lake, name)
     fields = columns(dataset)
     found = []
-    for batch in dataset.batches(size):
+    for batch in dataset.batches(max(7, len(dataset) // 30)):
         assert set(batch) == set(fields.values())
         plain = {field: list(_items(batch[tensor])) for field, tensor in fields.items()}
         found += [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]

@@ -177,15 +177,20 @@ def _date_time(value: str, column: str) -> int:
     return local - offset * 60_000_000 if column == "timestamp_tz" else local
 
 
-def expected(record: Message, schema: Json) -> Row:
-    """Row that one record must have become."""
+def kinds(schema: Json) -> dict[str, str]:
+    """Name the kind of column of each property."""
+    return {name: kind(described) for name, described in schema.get("properties", {}).items()}
+
+
+def expected(record: Message, columns: Mapping[str, str]) -> Row:
+    """Row that one record must have become, in columns of these kinds."""
     values: dict[str, Json] = {}
     nulled: set[str] = set()
-    for name, described in schema.get("properties", {}).items():
+    for name, column in columns.items():
         value: Any = record["data"].get(name)
         if value is not None:
             try:
-                value = coerce(value, kind(described))
+                value = coerce(value, column)
             except Misfit:
                 value = None
                 nulled.add(name)

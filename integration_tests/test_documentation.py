@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.stores.servers import Server, moto
+from integration_tests.stores.servers import Server
 from unit_tests.forks import Forks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,20 +39,21 @@ LONG_LINES = {
 
 # What lakebed imports when it is first used, too.
 IMPORTED = """
-import lakebed, numpy, pandas, PIL.Image, pyarrow.compute
-import lakebed.dataset.queries, lakebed.query.run, lakebed.session.changes.append, lakebed.session.schema
-import lakebed.session.table, lakebed.storage.memory, lakebed.verbs.output, lakebed.versions.publish
+import lakebed, lz4, numpy, pandas, PIL.Image, pyarrow.compute, simplejpeg
+import lakebed.api.copies, lakebed.codecs.jpeg, lakebed.codecs.lz4_block, lakebed.dataset.described
+import lakebed.dataset.display.drawing, lakebed.dataset.info, lakebed.dataset.queries, lakebed.history.commits
+import lakebed.exporters.core.exporting, lakebed.importers.arrays.numpy_files, lakebed.importers.core.importing
+import lakebed.importers.deeplake.deeplake_datasets, lakebed.importers.detection.coco
+import lakebed.importers.detection.yolo, lakebed.importers.tables.huggingface, lakebed.links.span, lakebed.query.run
+import lakebed.session.branches, lakebed.session.changes.append, lakebed.session.changes.regions
+import lakebed.session.columns, lakebed.session.process.publisher, lakebed.session.schema, lakebed.session.table
+import lakebed.storage.files.new_files, lakebed.storage.memory, lakebed.transforms.run, lakebed.upserts.at_once
+import lakebed.verbs.output, lakebed.versions.create, lakebed.versions.derive, lakebed.versions.paged
+import lakebed.versions.publish
 """
 
 BUCKET = re.compile(r"s3://([a-z0-9-]+)")
 _made: set[str] = set()
-
-
-@pytest.fixture(scope="module")
-def bucket_store() -> Iterator[Server]:
-    """A store for the pages that write to buckets."""
-    with moto() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +69,14 @@ def blocks(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_snippets_of_a_page_run_one_after_the_other(
-    page: Path, tmp_path: Path, bucket_store: Server, interpreter: Forks
+    page: Path, tmp_path: Path, moto: Server, interpreter: Forks
 ) -> None:
     snippets = "\n".join(blocks(page))
     for bucket in set(BUCKET.findall(snippets)) - _made:
-        bucket_store.make_bucket(bucket)
+        moto.make_bucket(bucket)
         _made.add(bucket)
     (tmp_path / "demo").symlink_to(ROOT / "demo")  # as in a checkout
-    environment = {**bucket_store.environment, "HOME": str(tmp_path)}
+    environment = {**moto.environment, "HOME": str(tmp_path)}
     failure = interpreter.run(snippets, tmp_path, environment)
     assert failure is None, failure
 
@@ -100,6 +101,7 @@ def test_code_fits_into_a_narrow_window() -> None:
     pages = [
         ROOT / "README.md",
         ROOT / "format/README.md",
+        ROOT / "destination_deeplake/README.md",
         *(page for page in (ROOT / "docs").rglob("*.md") if design not in page.parents),
     ]
     found = [(page.relative_to(ROOT), *line) for page in pages for line in lines_of_code(page)]

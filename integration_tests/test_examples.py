@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from integration_tests.postgres import UnavailableError, server
-from integration_tests.stores.servers import moto
+from integration_tests.stores.servers import Server
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = {path.stem for path in (ROOT / "examples").glob("*.py")} - {"made"}
@@ -58,10 +58,9 @@ def test_an_example_ends_in_a_number_or_a_picture(name: str, tmp_path: Path) -> 
         assert Image.open(tmp_path / "lake" / picture).getextrema()[0] != (0, 0)
 
 
-def test_two_ranks_see_each_row_of_a_bucket_once(tmp_path: Path) -> None:
-    with moto() as store:
-        place = f"s3://{store.new_bucket()}/photos"
-        told = last_line("stream_on_two_ranks", tmp_path, place, **store.environment)
+def test_two_ranks_see_each_row_of_a_bucket_once(tmp_path: Path, moto: Server) -> None:
+    place = f"s3://{moto.new_bucket()}/photos"
+    told = last_line("stream_on_two_ranks", tmp_path, place, **moto.environment)
     assert told == "96 rows seen, 96 of them once"
 
 

@@ -16,6 +16,7 @@ from integration_tests.connector import Connection
 from integration_tests.killing import Attempt, moments, paced
 from integration_tests.messages import Message, completed, configure, lines, record, state, stream
 from unit_tests.effort import EFFORT
+from unit_tests.proofs.kill import Nursery
 
 STREAMS = ("red", "blue")
 PROPERTIES: dict[str, Message] = {
@@ -62,12 +63,14 @@ def assert_kept(connection: Connection, name: str, acknowledged: Mapping[int, in
         assert json.loads(row["more"]) == {"n": [row["number"]]}
 
 
-def test_what_was_acknowledged_before_a_kill_is_there_exactly_once(connection: Connection) -> None:
+def test_what_was_acknowledged_before_a_kill_is_there_exactly_once(
+    connection: Connection, nursery: Nursery
+) -> None:
     kills, rows = EFFORT.sync_kills, 600
     command = paced(connection, CATALOG, publish_bytes=8_000)
 
     def attempt(number: int, wait: Callable[[Attempt], None] | None) -> tuple[int, int]:
-        trial = Attempt(command, lines(delivery(number, rows)))
+        trial = Attempt(nursery, command, lines(delivery(number, rows)))
         status = trial.run(wait)
         for name in STREAMS:
             acknowledged[name][number] = trial.acknowledged().get(name, 0)
@@ -94,7 +97,9 @@ def test_what_was_acknowledged_before_a_kill_is_there_exactly_once(connection: C
     assert partly >= kills // 6
 
 
-def test_an_overwrite_that_is_killed_shows_the_old_rows_until_one_succeeds(connection: Connection) -> None:
+def test_an_overwrite_that_is_killed_shows_the_old_rows_until_one_succeeds(
+    connection: Connection, nursery: Nursery
+) -> None:
     kills, rows = max(5, EFFORT.sync_kills // 2), 600
 
     def overwrite(number: int, wait: Callable[[Attempt], None] | None) -> tuple[int, int]:
@@ -102,7 +107,7 @@ def test_an_overwrite_that_is_killed_shows_the_old_rows_until_one_succeeds(conne
         generation = {"generation_id": number, "minimum_generation_id": number}
         catalog = configure(streams, "overwrite", **generation)
         command = paced(connection, catalog, publish_bytes=8_000)
-        trial = Attempt(command, lines([*delivery(number, rows), *completed(catalog)]))
+        trial = Attempt(nursery, command, lines([*delivery(number, rows), *completed(catalog)]))
         return trial.run(wait), len(trial.answers)
 
     def shown(name: str) -> set[int]:
@@ -148,6 +153,7 @@ def changes(first: int, last: int) -> Iterator[Message]:
 
 def run_from(
     connection: Connection,
+    nursery: Nursery,
     catalog: Message,
     span: tuple[int, int],
     wait: Callable[[Attempt], None] | None,
@@ -155,7 +161,7 @@ def run_from(
 ) -> tuple[int, int, int]:
     """Send a span of changes; return the exit status, the last one that was acknowledged, and the number of answers."""
     sent = lines([*changes(*span), *completed(catalog)])
-    trial = Attempt(paced(connection, catalog, 4_000, at_once), sent)
+    trial = Attempt(nursery, paced(connection, catalog, 4_000, at_once), sent)
     status = trial.run(wait)
     return status, trial.acknowledged().get("red", span[0] - 1), len(trial.answers)
 
@@ -171,19 +177,19 @@ def red(connection: Connection) -> dict[str, list[int]]:
     [(3, 0), pytest.param(30, 0, marks=SOAK), pytest.param(30, 8_000_000, marks=SOAK)],
 )
 def test_a_sync_by_key_that_is_killed_is_whole_after_the_next(
-    connection: Connection, kills: int, at_once: int
+    connection: Connection, nursery: Nursery, kills: int, at_once: int
 ) -> None:
     """Acknowledged changes are not sent again: each that was lost would show."""
     keyed = {"primary_key": [["key"]], "cursor_field": ["number"]}
     catalog = configure(
         [stream("red", **CHANGES)], "append_dedup", generation_id=1, minimum_generation_id=0, **keyed
     )
-    status, done, answers = run_from(connection, catalog, (1, 300), None, at_once)
+    status, done, answers = run_from(connection, nursery, catalog, (1, 300), None, at_once)
     assert (status, done) == (0, 300)
     killed = 0
     for wait in moments(kills, answers, ends=0.3):
         last = done + 300
-        status, done, _ = run_from(connection, catalog, (done + 1, last), wait, at_once)
+        status, done, _ = run_from(connection, nursery, catalog, (done + 1, last), wait, at_once)
         killed += status != 0
         rows = red(connection)
         assert len(set(rows["key"])) == len(rows["key"])
@@ -191,7 +197,7 @@ def test_a_sync_by_key_that_is_killed_is_whole_after_the_next(
         assert max(rows["number"]) <= last
         if killed >= kills:
             break
-    status, done, _ = run_from(connection, catalog, (done + 1, done + 300), None, at_once)
+    status, done, _ = run_from(connection, nursery, catalog, (done + 1, done + 300), None, at_once)
     assert status == 0
     newest = {number * 31 % KEYS: number for number in range(1, done + 1)}
     rows = red(connection)
@@ -207,7 +213,7 @@ def test_a_sync_by_key_that_is_killed_is_whole_after_the_next(
     ],
 )
 def test_a_refresh_that_is_killed_shows_the_old_generation_until_it_is_complete(
-    connection: Connection, mode: str, kills: int
+    connection: Connection, nursery: Nursery, mode: str, kills: int
 ) -> None:
     rows, answers, killed, generation = 300, 15, 0, 1
 
@@ -224,14 +230,14 @@ def test_a_refresh_that_is_killed_shows_the_old_generation_until_it_is_complete(
         assert set(shown["number"]) == set(range(1, rows + 1))
         assert mode == "append" or len(shown["number"]) == rows
 
-    status, done, _ = run_from(connection, catalog(), (1, rows), None)
+    status, done, _ = run_from(connection, nursery, catalog(), (1, rows), None)
     waits = moments(kills, answers, ends=0.3)
     while killed < kills:
         assert status == 0
         generation += 1
         done = 0
         for wait in waits:
-            status, done, _ = run_from(connection, catalog(), (done + 1, rows), wait)
+            status, done, _ = run_from(connection, nursery, catalog(), (done + 1, rows), wait)
             shown = red(connection)
             if status == 0 or killed == kills:
                 break
@@ -240,5 +246,5 @@ def test_a_refresh_that_is_killed_shows_the_old_generation_until_it_is_complete(
             is_whole(shown, shown["_airbyte_generation_id"][0])
             assert shown["_airbyte_generation_id"][0] in (generation - 1, generation)
         if status != 0:
-            status, _, _ = run_from(connection, catalog(), (done + 1, rows), None)
+            status, _, _ = run_from(connection, nursery, catalog(), (done + 1, rows), None)
         is_whole(red(connection), generation)

@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for what is built")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
+    remove_built(given.out)
     found = {version: path for version in given.versions if (path := interpreter(version))}
     if not found:
         raise SystemExit(
@@ -58,6 +59,13 @@ def main() -> None:
     for version in given.versions:
         if version not in found:
             print(f"no Python {version} here: no wheels for it")
+
+
+def remove_built(out: Path) -> None:
+    """Remove what earlier runs left in the folder, which would be checked and published with what is built now."""
+    for name in FOLDERS:
+        for old in out.glob(f"{name.replace('-', '_')}-[0-9]*"):
+            old.unlink()
 
 
 def interpreter(version: str) -> Path | None:

@@ -81,6 +81,14 @@ def test_both_have_the_same_licence() -> None:
     assert project("format")["requires-python"] == project(".")["requires-python"]
 
 
+@pytest.mark.parametrize("folder", ["format", "."])
+def test_the_page_on_the_index_has_no_link_into_the_checkout(folder: str) -> None:
+    text = (ROOT / folder / project(folder)["readme"]).read_text(encoding="utf-8")
+    assert f"pip install {project(folder)['name']}\n" in text
+    links = re.findall(r"\]\(\s*<?([^)\s>]+)|^\[.+\]: (\S+)|(?:src|href)=.?([^\s>]+)", text, re.MULTILINE)
+    assert [link for found in links for link in found if link and not link.startswith("https://")] == []
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_pin_actions_and_ask_for_no_more_than_they_need(workflow: Path) -> None:
     """A tag of an action can be moved by whoever owns it; a commit cannot."""
@@ -100,14 +108,20 @@ def test_only_a_tag_publishes() -> None:
     release = jobs(path)
     for name, job in release.items():
         asks = set(job["permissions"].items())
-        if asks - {("contents", "read")} and name != "announce":  # which needs publish
+        if (
+            asks - {("contents", "read")} and name != "announce"
+        ):  # which needs publish, and is skipped with it
             steps = [
                 step
                 for step in job["steps"]
                 if "login" in step.get("uses", "") or "attest" in step.get("uses", "")
             ]
             assert job.get("if") == push or all(step["if"] == push for step in steps), name
-    assert release["announce"]["needs"] == "publish"
+    assert release["announce"]["needs"] == ["publish", "image"]
+    assert release["image"]["needs"] == ["sources", "installed", "publish"], (
+        "the index first, which is approved"
+    )
+    assert release["image"]["if"] == "${{ !failure() && !cancelled() }}", "publish is skipped by hand"
     assert push in release["image"]["steps"][4]["with"]["push"]
     assert any("v$version" in step.get("run", "") for step in release["sources"]["steps"])
 

@@ -25,7 +25,7 @@ _PIECE = 1 << 20
 # -- chunks ------------------------------------------------------------------------------------------------------------
 
 MAX_CHUNK_DATA = (1 << 32) - 1
-"""Bytes of one chunk's data, decompressed: position rows are 32-bit, so no honest chunk holds more (FORMAT.md 5.1)."""
+"""Bytes of one chunk's data, decompressed: position rows are 32-bit, so no honest chunk holds more (format.md 5.1)."""
 
 MAX_HEADER_BYTES = 1 << 28
 """Bytes before the data of one chunk or media file: version, shape and position tables; header of an image or scan."""
@@ -75,7 +75,7 @@ MAX_POINTS = 1 << 28
 """Points of a cloud, vertices or faces of a mesh, points of all polygons of a sample."""
 
 MAX_POLYGONS = (1 << 16) - 1
-"""Polygons of one sample, and points of one polygon: their counts are 16-bit (FORMAT.md 5.3)."""
+"""Polygons of one sample, and points of one polygon: their counts are 16-bit (format.md 5.3)."""
 
 # -- documents ---------------------------------------------------------------------------------------------------------
 

@@ -77,10 +77,17 @@ class LakebedSource(source.DataSource):  # type: ignore[misc]
 
         Raises
         ------
+        InvalidInputError
+            If the number of partitions is no whole number of 1 or more.
         QueryError
             If the filter is no condition on the dataset.
         """
         partitions, condition = self.options.get("partitions"), self.options.get("filter")
+        if partitions is not None and not (partitions.isascii() and partitions.isdigit() and int(partitions)):
+            raise InvalidInputError(
+                f"format('lakebed') got the option partitions={partitions!r}: give a whole number of 1 or more, as in "
+                "option('partitions', 8), or leave it out for partitions by size"
+            )
         every, table = self._tables()
         found = _Reader(
             table, dict(every.names), schema, None if partitions is None else int(partitions), condition

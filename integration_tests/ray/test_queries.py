@@ -109,6 +109,14 @@ def slow() -> Any:
     forget("slow")
 
 
+def test_tasks_behind_the_limit_cannot_fail(nodes: Nodes, ds: lakebed.Dataset, slow: Any) -> None:
+    """The first task is the slowest; all others have failed before it."""
+    text = "SELECT * WHERE IF(n < 30 OR n IS NULL, slow(1), CAST('x' || label AS int)) >= 0 LIMIT 1"
+    assert list(ds.query(text, engine="ray").sample_indices) == [0]
+    with pytest.raises(QueryError, match="is not a valid int64"):
+        ds.query(text.replace("LIMIT 1", "LIMIT 40"), engine="ray")
+
+
 def test_a_node_that_is_killed(nodes: Nodes, ds: lakebed.Dataset, slow: Any) -> None:
     import ray
 

@@ -141,6 +141,15 @@ def test_spark_reads_every_kind_of_column(spark: Any, path: str) -> None:
 # -- without a session: Java is not needed -----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("partitions", ["x", "0", "-1", "2.5", ""])
+def test_the_number_of_partitions_is_checked(path: str, partitions: str) -> None:
+    lake = lakebed.spark.LakebedSource({"path": path, "partitions": partitions})
+    with pytest.raises(
+        InvalidInputError, match=rf"option partitions='{partitions}': give a whole number of 1 or"
+    ):
+        lake.reader(lake.schema())
+
+
 def read(path: str, **options: str) -> list[dict[str, Any]]:
     """Return the rows that partitions hand out."""
     lake = lakebed.spark.LakebedSource({"path": path, **options})

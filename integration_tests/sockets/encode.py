@@ -24,7 +24,7 @@ from typing import Any
 
 from integration_tests.messages import Json, Message, StreamName, name_of
 from integration_tests.oracle import INT64, kind
-from integration_tests.sockets.schema import ENUMS, AirbyteMessage
+from integration_tests.sockets import schema
 
 DATE = r"(\d{4})-(\d{2})-(\d{2})"
 CLOCK = r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?"
@@ -97,7 +97,7 @@ class Encoder:
 
     def encode(self, message: Message) -> bytes:
         """Encode one message."""
-        encoded = AirbyteMessage()
+        encoded = schema.AirbyteMessage()
         if message["type"] == "RECORD":
             self._fill(encoded.record, message["record"])
         else:
@@ -120,8 +120,8 @@ class Encoder:
         for change in (record.get("meta") or {}).get("changes") or []:
             encoded.meta.changes.add(
                 field=change["field"],
-                change=ENUMS["Change"].index(change["change"]),
-                reason=ENUMS["Reason"].index(change["reason"]),
+                change=schema.ENUMS["Change"].index(change["change"]),
+                reason=schema.ENUMS["Reason"].index(change["reason"]),
             )
 
     def value(self, encoded: Any, value: Json, declared: str) -> None:
@@ -144,7 +144,7 @@ class Encoder:
 
 def probe() -> bytes:
     """A message that says nothing but that the source lives."""
-    encoded = AirbyteMessage()
+    encoded = schema.AirbyteMessage()
     encoded.probe.SetInParent()
     written: bytes = encoded.SerializeToString()
     return written

@@ -14,7 +14,7 @@ from typing import Any
 
 from integration_tests.acknowledgements import scope
 from integration_tests.messages import Json, Message, StreamName, parse
-from integration_tests.sockets.schema import AirbyteMessage
+from integration_tests.sockets import schema
 from integration_tests.sockets.script import is_status, partitions_of
 
 
@@ -42,7 +42,7 @@ def decoded(data: bytes, form: str) -> list[Any]:
         return [parse(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
     found = []
     for frame in frames(data):
-        message = AirbyteMessage.FromString(frame)
+        message = schema.AirbyteMessage.FromString(frame)
         kind = message.WhichOneof("value")
         assert kind is not None, "a message without content"
         if kind == "record":
@@ -67,7 +67,7 @@ class Model:
 
     def take(self, socket: int, message: Any) -> None:
         """Take one message of a socket."""
-        if isinstance(message, AirbyteMessage().record.__class__):
+        if isinstance(message, schema.AirbyteMessage().record.__class__):
             self.stored[message.stream_namespace, message.stream_name].append(list(message.data))
             self._counts[message.partition_id] += 1
         elif message["type"] == "RECORD":

@@ -1,13 +1,15 @@
 """Airbyte's messages in Protocol Buffers, from the published table of fields; no generated code.
 
-The descriptors are built at import, so that the tests need the package `protobuf` and no compiler.
+The descriptors are built when a test first uses a class, so that only such tests need the package `protobuf`, and none
+needs a compiler.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+import pytest
 
 PACKAGE = "io.airbyte.protocol.protobuf"
 
@@ -90,7 +92,17 @@ MESSAGES = {
 }
 
 
+def __getattr__(name: str) -> Any:
+    if name in ("AirbyteMessage", "AirbyteValue"):
+        return _classes()[f"{name}Protobuf"]
+    raise AttributeError(name)
+
+
+@cache
 def _classes() -> dict[str, Any]:
+    pytest.importorskip("google.protobuf")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file = descriptor_pb2.FileDescriptorProto(name="airbyte.proto", package=PACKAGE, syntax="proto3")
     for name, values in ENUMS.items():
         enum = file.enum_type.add(name=name)
@@ -99,7 +111,7 @@ def _classes() -> dict[str, Any]:
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field in fields:
-            _add(message, field)
+            _add(message, field, descriptor_pb2.FieldDescriptorProto)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return {
@@ -108,8 +120,7 @@ def _classes() -> dict[str, Any]:
     }
 
 
-def _add(message: Any, field: Field) -> None:
-    kinds = descriptor_pb2.FieldDescriptorProto
+def _add(message: Any, field: Field, kinds: Any) -> None:
     added = message.field.add(name=field.name, number=field.number, label=kinds.LABEL_OPTIONAL)
     if field.type in MESSAGES or field.type in ENUMS:
         added.type = kinds.TYPE_MESSAGE if field.type in MESSAGES else kinds.TYPE_ENUM
@@ -127,8 +138,3 @@ def _add(message: Any, field: Field) -> None:
         added.proto3_optional = True
         added.oneof_index = len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{field.name}")
-
-
-_CLASSES = _classes()
-AirbyteMessage: Any = _CLASSES["AirbyteMessageProtobuf"]
-AirbyteValue: Any = _CLASSES["AirbyteValueProtobuf"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from integration_tests.messages import Json, Message, configure, parse, record, stream
 from integration_tests.oracle import Misfit, coerce
+from integration_tests.sockets import schema
 from integration_tests.sockets.encode import (
     Encoder,
     Misfits,
@@ -24,7 +25,6 @@ from integration_tests.sockets.encode import (
     varint,
 )
 from integration_tests.sockets.model import frames
-from integration_tests.sockets.schema import AirbyteMessage, AirbyteValue
 
 SCHEMAS: dict[str, Message] = {
     "text": {"type": ["null", "string"]},
@@ -65,9 +65,9 @@ def value_of(value: Any) -> Json:
 
 def through(value: Json, declared: str, misfits: Misfits = Misfits.NULL, nulls: Nulls = Nulls.UNSET) -> Any:
     """Encode and decode one value."""
-    encoded = AirbyteValue()
+    encoded = schema.AirbyteValue()
     Encoder({"streams": []}, misfits, nulls).value(encoded, value, declared)
-    return AirbyteValue.FromString(encoded.SerializeToString())
+    return schema.AirbyteValue.FromString(encoded.SerializeToString())
 
 
 DAYS = st.dates().map(str)
@@ -199,7 +199,7 @@ def test_values_stand_in_the_order_of_the_names() -> None:
     message["record"]["meta"] = {
         "changes": [{"field": "date", "change": "TRUNCATED", "reason": "PLATFORM_SERIALIZATION_ERROR"}]
     }
-    found = AirbyteMessage.FromString(Encoder(catalog).encode(message)).record
+    found = schema.AirbyteMessage.FromString(Encoder(catalog).encode(message)).record
     assert (found.stream_namespace, found.stream_name, found.partition_id) == ("ns", "s", "p")
     assert found.emitted_at_ms == 2**40
     values = dict(zip(sorted(SCHEMAS), map(value_of, found.data), strict=True))
@@ -212,9 +212,9 @@ def test_a_namespace_that_is_not_there_is_not_on_the_wire() -> None:
     message = record("s", {})
     message["record"]["partition_id"] = "p"
     encoder = Encoder(configure([stream("s")]))
-    assert not AirbyteMessage.FromString(encoder.encode(message)).record.HasField("stream_namespace")
+    assert not schema.AirbyteMessage.FromString(encoder.encode(message)).record.HasField("stream_namespace")
     message["record"]["namespace"] = ""
-    assert AirbyteMessage.FromString(encoder.encode(message)).record.HasField("stream_namespace")
+    assert schema.AirbyteMessage.FromString(encoder.encode(message)).record.HasField("stream_namespace")
 
 
 def test_the_bytes_are_those_of_the_table_of_fields() -> None:
@@ -232,7 +232,7 @@ def test_the_bytes_are_those_of_the_table_of_fields() -> None:
 
 def test_other_messages_keep_their_json() -> None:
     state = {"type": "STATE", "state": {"data": {"z": Decimal("1.50"), "a": [10**30, "\ud83d"]}}}
-    found = AirbyteMessage.FromString(Encoder({"streams": []}).encode(state)).airbyte_protocol_message
+    found = schema.AirbyteMessage.FromString(Encoder({"streams": []}).encode(state)).airbyte_protocol_message
     assert (
         found
         == r'{"type":"STATE","state":{"data":{"z":1.50,"a":[1000000000000000000000000000000,"\ud83d"]}}}'

@@ -20,6 +20,7 @@ from integration_tests.sockets.carrier import Carrier
 from integration_tests.sockets.script import Order
 from integration_tests.sockets.source import Behaviour
 from unit_tests.effort import EFFORT, PATIENCE
+from unit_tests.proofs.kill import Nursery
 
 NAMES = ("red", "blue")
 FIELDS: dict[str, Message] = {
@@ -94,7 +95,7 @@ def stored(connection: Connection) -> dict[tuple[str, str], Counter[Any]]:
     ],
 )
 def test_a_sync_over_sockets_that_is_killed_loses_nothing_that_it_acknowledged(
-    connection: Connection, form: str, sockets: int, mode: str, order: Order
+    connection: Connection, nursery: Nursery, form: str, sockets: int, mode: str, order: Order
 ) -> None:
     of, kills = catalog(mode), max(3, EFFORT.sync_kills // 2)
     command = paced(connection, of, publish_bytes=6_000)
@@ -104,7 +105,7 @@ def test_a_sync_over_sockets_that_is_killed_loses_nothing_that_it_acknowledged(
         carrier = Carrier(form, sockets, Behaviour(order, probes=0.05, pause=0.01), number)
         script = carrier.script(delivery(number, done, of))
         with carrier.source(of, script) as source:
-            trial = Attempt(command, b"", environ=source.environ)
+            trial = Attempt(nursery, command, b"", environ=source.environ)
             status = trial.run(wait)
         answered = list(read(line for line in trial.answers if line.endswith(b"\n")))
         assert partition_violations(script, answered, complete=status == 0) == []

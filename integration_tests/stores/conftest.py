@@ -32,23 +32,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def running_stores() -> Iterator[Callable[[str], Server]]:
+def running_stores(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Server]]:
     """Start a server when the first test asks for it; all end with the session."""
     with contextlib.ExitStack() as stack:
         started: dict[str, Server] = {}
 
         def get(name: str) -> Server:
+            if name == "moto":
+                started[name] = request.getfixturevalue("moto")
             if name not in started:
                 started[name] = stack.enter_context(_STARTS[name]())
             return started[name]
 
         yield get
-
-
-@pytest.fixture(scope="session")
-def moto(running_stores: Callable[[str], Server]) -> Server:
-    """Return S3 as moto speaks it."""
-    return running_stores("moto")
 
 
 @pytest.fixture(scope="session", params=_ALL)

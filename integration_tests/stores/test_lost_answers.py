@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import lakebed
@@ -16,10 +14,9 @@ TREE = "version_control_info.json"
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[Server]:
+def store(moto: Server) -> Server:
     """S3."""
-    with servers.moto() as server:
-        yield server
+    return moto
 
 
 @pytest.fixture(autouse=True)

@@ -39,10 +39,9 @@ LARGE = os.urandom(3_000_000)
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[Server]:
+def store(moto: Server) -> Server:
     """S3."""
-    with servers.moto() as server:
-        yield server
+    return moto
 
 
 @pytest.fixture(scope="module")

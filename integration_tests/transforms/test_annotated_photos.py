@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from PIL import Image
 
 import lakebed
-from integration_tests.stores.servers import Server, moto
+from integration_tests.stores.servers import Server
 from lakebed.errors import TransformError
 from lakebed.storage.url import open_storage, parse
 
@@ -25,21 +24,15 @@ NAMES = ["cat", "dog", "emu"]
 COUNT = 30
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[Server]:
-    with moto() as server:
-        yield server
-
-
 def photo(number: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.full((24 + number % 3, 32, 3), 8 * number % 256, np.uint8)
 
 
 @pytest.fixture
-def bucket(store: Server) -> str:
+def bucket(moto: Server) -> str:
     """A bucket with photos."""
-    name = store.new_bucket()
-    storage = open_storage(parse(f"s3://{name}", creds=store.creds))
+    name = moto.new_bucket()
+    storage = open_storage(parse(f"s3://{name}", creds=moto.creds))
     for number in range(COUNT):
         file = io.BytesIO()
         Image.fromarray(photo(number)).save(file, "JPEG", quality=95)
@@ -69,11 +62,11 @@ def annotated(number: int, sample_out: Any, bucket: str, creds_key: str, flag: s
 
 @pytest.mark.parametrize("scheduler", ["threaded", pytest.param("processed", marks=pytest.mark.soak)])
 def test_linked_photos_with_objects(
-    store: Server, bucket: str, scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    moto: Server, bucket: str, scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LAKEBED_CREDS_LAB", json.dumps(store.creds))
-    url, flag = store.url("annotated"), tmp_path / "mended"
-    ds = lakebed.empty(url, creds=store.creds)
+    monkeypatch.setenv("LAKEBED_CREDS_LAB", json.dumps(moto.creds))
+    url, flag = moto.url("annotated"), tmp_path / "mended"
+    ds = lakebed.empty(url, creds=moto.creds)
     with pytest.warns(UserWarning, match="org_id and ds_name have no meaning"):
         ds.connect(creds_key="lab", org_id="org", token="token")
     ds.add_creds_key("lab", managed=True)

@@ -7,7 +7,6 @@ leaves open, the endpoint of the store, and how many there are.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from PIL import Image
 
 import lakebed as deeplake
-from integration_tests.stores.servers import Server, copy_folder, moto
+from integration_tests.stores.servers import Server, copy_folder
 
 coco_api = pytest.importorskip("pycocotools.coco", reason="needs pycocotools: pip install pycocotools")
 
@@ -31,14 +30,8 @@ OUTLINES: list[Any] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[Server]:
-    with moto() as server:
-        yield server
-
-
 @pytest.fixture
-def coco_bucket(store: Server, tmp_path: Path) -> str:
+def coco_bucket(moto: Server, tmp_path: Path) -> str:
     """A bucket with pictures and their annotations: polygons, crowds as numbers and as text, pictures without any."""
     from pycocotools import mask
 
@@ -59,8 +52,8 @@ def coco_bucket(store: Server, tmp_path: Path) -> str:
         picture.save(folder / "train2017" / str(image["file_name"]), quality=95)
     content = {"images": images, "annotations": annotations, "categories": CATEGORIES}
     (folder / "annotations/instances_train2017.json").write_text(json.dumps(content))
-    name = store.new_bucket()
-    copy_folder(store, folder, f"s3://{name}/coco")
+    name = moto.new_bucket()
+    copy_folder(moto, folder, f"s3://{name}/coco")
     return name
 
 
@@ -97,12 +90,12 @@ def coco_2_deeplake(
 
 @pytest.mark.parametrize("scheduler", [pytest.param("threaded", marks=pytest.mark.soak), "processed"])
 def test_the_script_makes_what_coco_says(
-    store: Server, coco_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str
+    moto: Server, coco_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str
 ) -> None:
-    creds, creds_key = store.creds, "coco_creds"
+    creds, creds_key = moto.creds, "coco_creds"
     monkeypatch.setenv("LAKEBED_CREDS_COCO_CREDS", json.dumps(creds))
-    deeplake_bucket = store.new_bucket()
-    s3 = boto3.resource("s3", endpoint_url=store.endpoint, region_name="us-east-1",
+    deeplake_bucket = moto.new_bucket()
+    s3 = boto3.resource("s3", endpoint_url=moto.endpoint, region_name="us-east-1",
                         aws_access_key_id=creds["aws_access_key_id"],
                         aws_secret_access_key=creds["aws_secret_access_key"])  # fmt: skip
     local_ann_path = str(tmp_path / "anns_train.json")

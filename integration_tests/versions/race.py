@@ -1,7 +1,7 @@
-"""Processes that write and read one dataset at the same time: race.py ROLE PATH NUMBER SECONDS LOG.
+"""Processes that write and read one dataset at the same time: race.py PATH SECONDS ROLE NUMBER [ROLE NUMBER...].
 
 Every row says who wrote it, in which batch, how large that batch is, and what its text must be. A batch is one publish.
-Whatever happens is written to the log, one JSON object per line, with the machine's own monotonic time.
+Whatever happens is written to a log beside the dataset, one JSON object per line, with monotonic times.
 """
 
 from __future__ import annotations
@@ -215,20 +215,36 @@ def collect(path: str, number: int, seconds: float, log: Log) -> None:
         time.sleep(0.5)
 
 
-def main() -> None:
+def play(path: Path, seconds: float, role: str, number: str) -> None:
     """Play one role until the time is over; any error is the last line of the log."""
-    role, path, number, seconds, log_path = sys.argv[1:]
-    log = Log(Path(log_path))
-    config.LEASE_SECONDS = float(os.environ.get("LAKEBED_TEST_LEASE", config.LEASE_SECONDS))
-    warnings.simplefilter("ignore", LockedWarning)
+    log = Log(path.parent / f"{role}{number}")
     try:
         {"write": write, "read": read, "branch": branch, "collect": collect}[role](
-            path, int(number), float(seconds), log
+            str(path), int(number), seconds, log
         )
     except BaseException as error:
         log.add("error", time.monotonic(), error=repr(error), trace=traceback.format_exc())
         raise
     log.add("done", time.monotonic())
+
+
+def main() -> None:
+    """Play all roles but the first in forks of this process, which has imported what they need."""
+    path, seconds, *roles = sys.argv[1:]
+    config.LEASE_SECONDS = float(os.environ.get("LAKEBED_TEST_LEASE", config.LEASE_SECONDS))
+    warnings.simplefilter("ignore", LockedWarning)
+    role, forks = roles[:2], []
+    for at in range(2, len(roles), 2):
+        fork = os.fork()
+        if not fork:
+            role, forks = roles[at : at + 2], []
+            break
+        forks.append(fork)
+    try:
+        play(Path(path), float(seconds), *role)
+    finally:
+        for fork in forks:
+            os.waitpid(fork, 0)
 
 
 if __name__ == "__main__":

@@ -166,9 +166,8 @@ def torture(folder: Path, seconds: float, record: Record) -> None:
         # All on one branch: numbers that are multiples of the number of branches.
         writer = number * len(race.BRANCHES)
         logs[f"write{writer}"] = folder / f"write{writer}"
-        command = [sys.executable, "-m", "integration_tests.versions.race", "write", str(path), str(writer)]
-        command += [str(seconds), str(logs[f"write{writer}"])]
-        processes.append(subprocess.Popen(command, cwd=ROOT, env=environment))
+        command = [sys.executable, "-m", "integration_tests.versions.race", str(path), str(seconds)]
+        processes.append(subprocess.Popen([*command, "write", str(writer)], cwd=ROOT, env=environment))
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         process = dice.choice(processes)

@@ -74,6 +74,11 @@ from lakebed.errors.stores import storage_error
         (errors.FormatError("bad header"), FailureType.SYSTEM, "bad header"),
         (MemoryError(), FailureType.TRANSIENT, "Out of memory"),
         (ValueError("x"), FailureType.SYSTEM, UNEXPECTED),
+        (
+            ImportError("pyarrow 26 needs NumPy 2"),
+            FailureType.SYSTEM,
+            "The installation is not complete: pyarrow 26 needs NumPy 2",
+        ),
     ],
 )
 def test_failures_have_the_type_that_makes_the_platform_do_the_right_thing(

@@ -20,7 +20,7 @@ from destination_deeplake.messages import specification
 from destination_deeplake.run import _ordinary as command_line_of_run
 from unit_tests.effort import PATIENCE
 
-RUN = [sys.executable, "-c", "from destination_deeplake.run import run; run()"]
+RUN = [sys.executable, "-m", "destination_deeplake"]
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
 

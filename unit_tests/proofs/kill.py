@@ -78,7 +78,7 @@ class Nursery:
                 stream.close()
         self._process.wait()
 
-    def run(self, arguments: Sequence[Any], kill_after: float | None = None) -> Ended:
+    def run(self, arguments: Sequence[Any], kill_after: float | Callable[[], None] | None = None) -> Ended:
         """Let one worker work.
 
         Parameters
@@ -86,7 +86,7 @@ class Nursery:
         arguments
             What it is given; anything that JSON can say.
         kill_after
-            Seconds from its beginning to SIGKILL; None lets it come to its end.
+            Seconds from its beginning to SIGKILL, or a function that waits for it; None lets it come to its end.
 
         Raises
         ------
@@ -99,26 +99,30 @@ class Nursery:
         orders.write(json.dumps([*arguments]) + "\n")
         orders.flush()
         lines: list[str] = []
-        timer: threading.Timer | None = None
+        over = threading.Event()
         try:
             for line in answers:
                 kind, _, rest = line.rstrip("\n").partition(" ")
                 if kind == "began" and kill_after is not None:
-                    timer = threading.Timer(kill_after, _kill, (int(rest),))
-                    timer.start()
+                    threading.Thread(target=_kill, args=(int(rest), kill_after, over)).start()
                 elif kind == "said":
                     lines.append(rest)
                 elif kind == "ended":
                     return Ended(int(rest), lines)
         finally:
-            if timer is not None:
-                timer.cancel()
+            over.set()
         raise RuntimeError(f"the nursery ended with status {self._process.wait()}")
 
 
-def _kill(pid: int) -> None:
+def _kill(pid: int, moment: float | Callable[[], None], over: threading.Event) -> None:
+    """Kill a process at a moment, unless it is over by then: another one may have its number."""
+    if isinstance(moment, int | float):
+        over.wait(moment)
+    else:
+        moment()
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        if not over.is_set():
+            os.kill(pid, signal.SIGKILL)
 
 
 def _say(channel: int, text: str) -> None:

@@ -1,4 +1,4 @@
-"""A parsed chunk file: bytes and shape of each sample (FORMAT.md 5.1, 5.2).
+"""A parsed chunk file: bytes and shape of each sample (format.md 5.1, 5.2).
 
 bytes      content
 1 + n      version prefix
@@ -50,7 +50,7 @@ class Chunk:
 
     @property
     def is_unwritten(self) -> bool:
-        """Return whether the samples have items but were never written: they read as zeros (FORMAT.md 5.5)."""
+        """Return whether the samples have items but were never written: they read as zeros (format.md 5.5)."""
         rows = self._shape_rows
         return len(self.data) == 0 and len(rows) > 0 and bool(np.all(rows[0, :-1] > 0))
 
@@ -129,7 +129,7 @@ def parse_chunk(
     covered = last_position if positions else last_shape
     if (positions or rows) and covered != count - 1:
         # The index counts more samples than the chunk has: a writer of 3.x was killed before it wrote the chunk
-        # (FORMAT.md 15.5).
+        # (format.md 15.5).
         raise FormatError(f"damaged chunk: it holds {covered + 1} samples, not {count}")
     limits.check("MAX_HEADER_BYTES", data_at, "header of a chunk")
     limits.check("MAX_AXES", columns - 1, "axes of the samples of a chunk")

@@ -1,4 +1,4 @@
-"""Chunk compression by an image format: all images of a chunk side by side in one file (FORMAT.md 5.4).
+"""Chunk compression by an image format: all images of a chunk side by side in one file (format.md 5.4).
 
     0        x1           x2
     +--------+------------+-----+

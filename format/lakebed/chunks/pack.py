@@ -168,7 +168,7 @@ def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview]:
 
 
 def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
-    """Pack one tile of a large sample, already compressed, into a chunk (FORMAT.md 6.3).
+    """Pack one tile of a large sample, already compressed, into a chunk (format.md 6.3).
 
     Empty ``data`` is a tile that was never written and reads as zeros.
     """

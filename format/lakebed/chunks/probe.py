@@ -1,4 +1,4 @@
-"""Finding of one sample in a chunk without reading the whole file (FORMAT.md 5.1).
+"""Finding of one sample in a chunk without reading the whole file (format.md 5.1).
 
 A header of ordinary size is read once and kept. The tables of a larger one are sorted by their last column, so a binary
 search touches a few rows; ``read`` should serve them from cached blocks.
@@ -149,7 +149,7 @@ class ChunkHeader:
 
     @property
     def is_unwritten(self) -> bool:
-        """Return whether the samples have items but were never written: they read as zeros (FORMAT.md 5.5)."""
+        """Return whether the samples have items but were never written: they read as zeros (format.md 5.5)."""
         return self.size == self.data_at and bool(self.shapes) and all(self.shapes[0])
 
     def place(self, local: int) -> SamplePlace:

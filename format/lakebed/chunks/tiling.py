@@ -1,4 +1,4 @@
-"""Cutting of large samples into tiles, and the tiles that a part of a sample touches (FORMAT.md 6.2, 6.3).
+"""Cutting of large samples into tiles, and the tiles that a part of a sample touches (format.md 6.2, 6.3).
 
 Tiles are numbered in C order over the grid; tiles at the far borders are cropped.
 """

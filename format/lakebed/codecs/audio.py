@@ -1,4 +1,4 @@
-"""Sounds: mp3, flac, wav (FORMAT.md 5.3, 7). A sample is (samples, channels) float32.
+"""Sounds: mp3, flac, wav (format.md 5.3, 7). A sample is (samples, channels) float32.
 
 Values are those of the file, unscaled: a 16-bit sound goes from -32768 to 32767, an mp3 from -1 to 1, as in 3.9.52.
 """

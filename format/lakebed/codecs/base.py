@@ -111,7 +111,7 @@ class FileFacts:
     Parameters
     ----------
     shape
-        Shape of the decoded array as the format registers it (FORMAT.md 5.3).
+        Shape of the decoded array as the format registers it (format.md 5.3).
     dtype
         NumPy dtype name of the decoded array.
     """
@@ -121,7 +121,7 @@ class FileFacts:
 
 
 class FileCodec(Codec):
-    """One sample <-> one file of a known kind: image, video, sound, scan, mesh (FORMAT.md 5.3, 7)."""
+    """One sample <-> one file of a known kind: image, video, sound, scan, mesh (format.md 5.3, 7)."""
 
     __slots__ = ()
 

@@ -36,7 +36,7 @@ class Block:
         Bytes of each sample: one int if all agree, else uint32 of shape (count,).
     shapes
         Shape of each sample: one tuple if all agree, else uint32 of shape (count, ndim); None while the rank is
-        unknown, which only empty samples may have (FORMAT.md 5.3).
+        unknown, which only empty samples may have (format.md 5.3).
     buffers
         The bytes of each sample in a separate buffer, with ``data`` empty: large samples and files, which are written
         without copying. None if ``data`` holds them all.
@@ -176,7 +176,7 @@ def shapes_of(blocks: Sequence[Block]) -> Shapes:
 
 
 def empty_block(count: int, ndim: int | None) -> Block:
-    """Return ``count`` empty samples (``None``): no bytes, all extents zero (FORMAT.md 5.3)."""
+    """Return ``count`` empty samples (``None``): no bytes, all extents zero (format.md 5.3)."""
     return Block(memoryview(b""), count, 0, None if ndim is None else (0,) * ndim)
 
 

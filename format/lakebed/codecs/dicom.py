@@ -1,4 +1,4 @@
-"""DICOM scans (FORMAT.md 5.3, 7). A sample is ([frames,] rows, columns, samples per pixel).
+"""DICOM scans (format.md 5.3, 7). A sample is ([frames,] rows, columns, samples per pixel).
 
 The shape is that of the header, with the frames first if the file gives their number; 3.9.52 registers the same.
 """

@@ -1,4 +1,4 @@
-"""EXIF of an image as hidden ``_info`` tensors record it (FORMAT.md 8)."""
+"""EXIF of an image as hidden ``_info`` tensors record it (format.md 8)."""
 
 from __future__ import annotations
 

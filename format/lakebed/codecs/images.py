@@ -1,4 +1,4 @@
-"""Image files other than JPEG, through Pillow (FORMAT.md 5.3, 7).
+"""Image files other than JPEG, through Pillow (format.md 5.3, 7).
 
 A compression name stands for one Pillow plugin, which is called directly: Pillow never guesses, so a font or an EPS
 program under the name of a PNG file is an error. Extents are read from the header and checked before pixels are
@@ -212,7 +212,7 @@ class Image(PictureCodec):
         return array
 
     def metadata(self, data: Buffer) -> dict[str, Any]:
-        """Return ``exif`` and ``format`` (FORMAT.md 8)."""
+        """Return ``exif`` and ``format`` (format.md 8)."""
         return {"exif": self._exif(data), "format": self.name}
 
     def _exif(self, data: Buffer) -> dict[str, Any]:

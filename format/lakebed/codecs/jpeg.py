@@ -1,4 +1,4 @@
-"""JPEG files, decoded by libjpeg-turbo straight into the target array (FORMAT.md 5.3).
+"""JPEG files, decoded by libjpeg-turbo straight into the target array (format.md 5.3).
 
 The header is parsed in compiled code. Files of the common kinds (8 bits, one or three channels, Huffman coded) go
 through simplejpeg with the exact transform and smooth upsampling, which gives the same pixels as Pillow; other files,
@@ -103,7 +103,7 @@ class Jpeg(PictureCodec):
         return True
 
     def metadata(self, data: Buffer) -> dict[str, Any]:
-        """Return ``exif`` and ``format`` (FORMAT.md 8)."""
+        """Return ``exif`` and ``format`` (format.md 8)."""
         exif: dict[str, Any] = {}
         if self._header(data)[5] & native.EXIF:
             # Pillow parses the EXIF while it opens the file; ignore damaged EXIF, because the pixels may be intact.

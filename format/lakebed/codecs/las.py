@@ -1,4 +1,4 @@
-"""LAS point clouds (FORMAT.md 5.3, 7). A sample is (points, dimensions) float32, every dimension of the file a column.
+"""LAS point clouds (format.md 5.3, 7). A sample is (points, dimensions) float32, every dimension of the file a column.
 
 Reading a point_cloud tensor gives the first three columns only: X, Y, Z as stored, not scaled. The other dimensions are
 named fields with dtypes of their own, which ``Tensor.data()`` returns.

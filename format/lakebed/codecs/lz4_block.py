@@ -1,4 +1,4 @@
-"""The ``lz4`` compression: one LZ4 block after its uncompressed size (FORMAT.md 5.3).
+"""The ``lz4`` compression: one LZ4 block after its uncompressed size (format.md 5.3).
 
     bytes   content
     4       u32 uncompressed size

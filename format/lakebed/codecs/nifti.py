@@ -1,4 +1,6 @@
-"""NIfTI scans, plain or gzipped (FORMAT.md 5.3, 7). A sample has the axes and the dtype of the file.
+"""NIfTI scans, plain or gzipped (format.md 5.3, 7). A sample has the axes and the dtype of the file.
+
+Values are those of ``nibabel.load(path).dataobj``: volumes are not turned, because only the affine says how they lie.
 
 A file with scaling (``scl_slope``, ``scl_inter``) decodes to float64. 3.9.52 uses the dtype of the stored values for
 such a file, too, and so loses the fractions; a tensor that 3.9.52 made keeps that dtype.
@@ -96,6 +98,11 @@ class _Scan:
             self._slope, self._inter = self.header.get_slope_inter()
         if any(extent <= 0 for extent in shape) or not shape or self._offset < 0:
             raise FormatError(f"a NIfTI file of shape {shape} with values at {self._offset} is invalid")
+        if self._offset < len(self.header.binaryblock):
+            raise FormatError(
+                f"a NIfTI file with values at {self._offset} has no values of its own, as one of the two files of a "
+                "pair (.hdr and .img): nibabel.save(nibabel.load('scan.hdr'), 'scan.nii') makes one file"
+            )
         if self._stored.itemsize == 0 or (self._stored.fields is None and self._stored.kind not in "iufc"):
             raise FormatError(f"a NIfTI file with values of type {self._stored} cannot be decoded")
         self.dtype: np.dtype[Any]

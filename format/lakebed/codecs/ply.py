@@ -1,4 +1,4 @@
-"""PLY meshes, text and binary (FORMAT.md 5.3, 7).
+"""PLY meshes, text and binary (format.md 5.3, 7).
 
 A file holds several arrays of different lengths: properties of vertices, of faces, and of any other declared element.
 The format registers one shape for all arrays, (vertices, names), where a list of corners counts as the names

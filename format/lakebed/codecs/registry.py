@@ -1,4 +1,4 @@
-"""Compression names of the format (FORMAT.md 7) and the codecs that implement them here."""
+"""Compression names of the format (format.md 7) and the codecs that implement them here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STL meshes, binary and text (FORMAT.md 5.3, 7). A sample is (triangles, 3 corners, 3 coordinates) float32.
+"""STL meshes, binary and text (format.md 5.3, 7). A sample is (triangles, 3 corners, 3 coordinates) float32.
 
 bytes       content (binary)
 80          header, free text

@@ -1,4 +1,4 @@
-"""Capabilities of each compression of the format (FORMAT.md 7), as one table.
+"""Capabilities of each compression of the format (format.md 7), as one table.
 
 A new codec adds its row; the rest of the library reads the table and knows no names.
 """

@@ -1,4 +1,4 @@
-"""Videos: mp4, mkv, avi (FORMAT.md 5.3, 7). A sample is (frames, height, width, 3) uint8, RGB.
+"""Videos: mp4, mkv, avi (format.md 5.3, 7). A sample is (frames, height, width, 3) uint8, RGB.
 
 A part is decoded from the last key frame at or before it. The packets are demuxed without decoding, which gives the
 presentation time of each frame; only the packets on which the requested frames depend are decoded.

@@ -314,6 +314,8 @@ class _Survey:
             files = self._by_version[version]
             others = mark_outside(self._source, version, files, live)
             pending += [other for other in others if self._is_outside(other) and other not in live.versions]
+        if live.unknown is not None:
+            raise live.unknown
         return live
 
     def _is_outside(self, version: str) -> bool:

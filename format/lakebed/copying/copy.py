@@ -62,9 +62,8 @@ def copy_structure(table: Table, target: Session) -> None:
 def copy_samples(table: Table, target: Session, *, progressbar: bool) -> None:
     """Append the stored rows of a table to the tensors that :func:`copy_structure` has created."""
     for new in progress(table.names, shown=progressbar):
-        reader = table.reader(new)
-        rows = table.index.rows(reader.state.length)
-        origin = Source(reader, partial(table.companion, new))
+        rows = table.rows_of(new)
+        origin = Source(table.reader(new), partial(table.companion, new), table.pad)
         with target.mutex, target.writing() as draft:
             state = target.schema().tensor(new)
             for column in columns(origin, rows, state):

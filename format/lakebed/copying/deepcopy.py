@@ -83,12 +83,13 @@ def deepcopy(
     if replaced:
         renew_digests(target, at, replaced, sums)
         at = read_tree_at(target)
-    # A manifest names all tensors of its version: if some tensors are not copied, write all manifests anew.
+    # A manifest names all tensors of its version: if some tensors are not copied, write all manifests anew, also that
+    # of the root, which users cannot open.
     had = digests_of(at.tree) if tensors is None else {}
     digests = digests_of(
         add_digests(target, at, sums)
         if tensors is None
-        else renew_digests(target, at, _visible(at.tree), sums)
+        else renew_digests(target, at, list(dict.fromkeys((*_visible(at.tree), *digests_of(at.tree)))), sums)
     )
     if not traits_of(target).system_locks:
         # Without system locks, readers trust the manifest of a head only if its lock file names it.

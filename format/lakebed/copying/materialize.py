@@ -25,7 +25,7 @@ from lakebed.copying.resolve_links import BrokenLink, LinkResolver
 from lakebed.documents import json_style
 from lakebed.errors import DatasetExistsError, GetDataFromLinkError, KeyNotFound, SampleAppendError
 from lakebed.reading.subscripts import Index
-from lakebed.session.changes.copy_samples import Source, columns
+from lakebed.session.changes.copy_samples import Source, columns, empty, stretches
 from lakebed.session.handle import Handle
 from lakebed.session.places import Path, make
 from lakebed.session.schema import add_planned, blank, delete_tensor, rename_tensor
@@ -313,11 +313,14 @@ class _Filling:
         # Use a reader of this version only, so that rows added to the dataset meanwhile do not matter.
         reader = self.table.reader(self.name)
         if self.follows_links:
-            yield from LinkResolver(reader, self.job.broken if self.how.ignore_errors else None).columns(
-                rows, self.state
-            )
+            resolver = LinkResolver(reader, self.job.broken if self.how.ignore_errors else None)
+            for some, exist in stretches(rows, reader.state.length):
+                if exist:
+                    yield from resolver.columns(some, self.state)
+                else:
+                    yield empty(len(some), self.state(), self.state()), 0
             return
-        source = Source(reader, partial(self.table.companion, self.name))
+        source = Source(reader, partial(self.table.companion, self.name), self.table.pad)
         for column in columns(source, rows, self.state()):
             yield column, sum(part.block.nbytes for part in column.parts)
 

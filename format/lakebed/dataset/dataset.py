@@ -22,7 +22,7 @@ from lakebed.dataset.chapters.transforms import TransformMethods
 from lakebed.dataset.chapters.versions import MergeMethods, VersionMethods
 from lakebed.dataset.chapters.views import ViewMethods
 from lakebed.dataset.tensor import Tensor
-from lakebed.errors import GroupInfoNotSupportedError, InvalidKeyTypeError, TensorDoesNotExistError
+from lakebed.errors import GroupInfoNotSupportedError, TensorDoesNotExistError
 from lakebed.errors.root import instead
 from lakebed.runtime.printable import printable
 from lakebed.session.handle import Handle
@@ -156,7 +156,9 @@ class Dataset(
             )
             return type(self)(self._handle, self._group, self._index, columns, pad=self._pad)
         if isinstance(item, float | bytes | dict | set) or item is None:
-            raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
+            from lakebed.reading.subscripts import not_a_key
+
+            raise not_a_key(item)
         if isinstance(item, int) and not isinstance(item, bool):
             self._check_row(item)
         elif isinstance(item, list):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.codecs.traits import keeps_values
 from lakebed.dataset.base import Columns
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError
 from lakebed.query import run
 from lakebed.query.engine.sources import Sources
 from lakebed.query.functions.spaces import Ways, space_of
-from lakebed.query.relations.bound import Input
-from lakebed.query.relations.relation import Projected, Relation, Stored
+from lakebed.query.relations.relation import Relation, Run, Stored
 from lakebed.query.result import Result
 from lakebed.query.result_column import keys_once
 from lakebed.query.values.info import Info
@@ -119,6 +120,10 @@ class Queried:
         """Return the dataset of a table."""
         return next(ds for ds in self.opened if ds._session is table.session)  # noqa: SLF001
 
+    def tensor(self, relation: Stored, name: str) -> Any:
+        """Return the tensor of a stored column, with all its rows."""
+        return self.owner(relation.table)._unselected()[name]  # noqa: SLF001
+
     def again(
         self,
         result: Result,
@@ -135,11 +140,17 @@ class Queried:
         made = self.made(places.make(dest, overwrite=overwrite))
         with made:
             for name in relation.names:
-                source = _source(relation, name, self)
-                if source is not None:
-                    made.create_tensor_like(name, source).extend(source)
-                else:
+                runs = list(relation.copied(name, np.arange(len(relation))) or ())
+                model = _model(runs, self)
+                if model is None:
                     _store_column(made, relation, name, result)
+                    continue
+                tensor = made.create_tensor_like(name, model)
+                for source, own, rows in runs:
+                    if source is None:
+                        tensor.extend([None] * len(rows))
+                    else:
+                        tensor.extend(self.tensor(source, own)[rows.tolist()])
         made.commit(f"query: {result.query_text}")
         return made
 
@@ -259,15 +270,22 @@ def _truth(found: Any, row: int) -> bool:
 # -- storing ---------------------------------------------------------------------------------------------------------
 
 
-def _source(relation: Relation, name: str, queried: Queried) -> Any:
-    """Return the tensor whose samples a column shows unchanged; None if the column is computed."""
-    if isinstance(relation, Projected):
-        node = relation.outputs[name]
-        return _source(relation.base, node.name, queried) if isinstance(node, Input) else None
-    if not isinstance(relation, Stored):
+def _model(runs: Sequence[Run], queried: Queried) -> Any:
+    """Return the tensor whose settings suit all runs of a column; None if the sources hold different kinds of values.
+
+    If the files differ in compression, the tensor is one whose compression keeps all pixels of the others.
+    """
+    found: dict[tuple[int, str], tuple[Any, Info]] = {}
+    for source, name, _ in runs:
+        if source is not None and (id(source.table), name) not in found:
+            info = replace(source.infos[name], rank=None, cost=1.0, are_nulls_apart=False)
+            found[id(source.table), name] = queried.tensor(source, name), info
+    tensors = [tensor for tensor, _ in found.values()]
+    if len({(tensor.htype, info) for tensor, info in found.values()}) != 1:
         return None
-    owner = queried.owner(relation.table)
-    return owner._unselected()[name][np.asarray(relation.places).tolist()]  # noqa: SLF001
+    if len({tensor.meta.sample_compression for tensor in tensors}) == 1:
+        return tensors[0]
+    return next((tensor for tensor in tensors if keeps_values(tensor.meta.sample_compression)), None)
 
 
 def _store_column(made: Any, relation: Relation, name: str, result: Result) -> None:

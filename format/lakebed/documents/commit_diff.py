@@ -1,4 +1,4 @@
-"""Changes of a version to a tensor: `commit_diff` (FORMAT.md 10.2).  All numbers are big-endian.
+"""Changes of a version to a tensor: `commit_diff` (format.md 10.2).  All numbers are big-endian.
 
     offset     content
     0          u8 created

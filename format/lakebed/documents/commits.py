@@ -1,4 +1,4 @@
-"""All versions of a dataset by id; most stay unparsed text until they are needed (FORMAT.md 9.1).
+"""All versions of a dataset by id; most stay unparsed text until they are needed (format.md 9.1).
 
 One version is a node of `version_control_info.json`, and all of `commit_info.json`:
 

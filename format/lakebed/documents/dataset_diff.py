@@ -1,4 +1,4 @@
-"""Changes of a version to the schema: `dataset_diff` (FORMAT.md 10.3).  All numbers are big-endian.
+"""Changes of a version to the schema: `dataset_diff` (format.md 10.3).  All numbers are big-endian.
 
 bytes      content
 1          u8 info updated

@@ -1,4 +1,4 @@
-"""Schema of a dataset in one version: `dataset_meta.json` (FORMAT.md 2).
+"""Schema of a dataset in one version: `dataset_meta.json` (format.md 2).
 
 member            meaning                                           if missing
 version           writer version                                    3.9.52

@@ -1,4 +1,4 @@
-"""The user's dictionary of a dataset or tensor: `dataset_info.json`, `tensor_info.json` (FORMAT.md 1.2, 1.5)."""
+"""The user's dictionary of a dataset or tensor: `dataset_info.json`, `tensor_info.json` (format.md 1.2, 1.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON in the styles of the format (FORMAT.md 1.5).
+"""JSON in the styles of the format (format.md 1.5).
 
     files                                                   style
     meta and info files                                     indent 4, keys sorted, ASCII

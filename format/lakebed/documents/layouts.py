@@ -5,7 +5,7 @@
     1 + a each  rows [bytes, dim0 .. dim(a-1)], one row per sample or one row for all samples
     1 each      checksum of each sample: the lower half of the xxh3-64 of its bytes
 
-Samples end where the chunk file ends and follow one another without gaps (FORMAT.md 5.5), so sizes determine positions.
+Samples end where the chunk file ends and follow one another without gaps (format.md 5.5), so sizes determine positions.
 Samples whose files contain their shape have no axes. If a chunk has no words, its header must be read. Samples without
 checksums are verified with the checksums of the file's blocks.
 """

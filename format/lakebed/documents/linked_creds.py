@@ -1,4 +1,4 @@
-"""Names of the credentials that links use, never the credentials: `linked_creds.json` (FORMAT.md 13).
+"""Names of the credentials that links use, never the credentials: `linked_creds.json` (format.md 13).
 
 member               meaning                                            if missing
 creds_keys           names; the k-th has the code k, 0 is for none      none

@@ -1,4 +1,4 @@
-"""Lock file of 3.x writers: `dataset_lock.lock` (FORMAT.md 14).  All numbers are little-endian.
+"""Lock file of 3.x writers: `dataset_lock.lock` (format.md 14).  All numbers are little-endian.
 
 bytes      content
 6          node id, from the network card's address
@@ -17,10 +17,10 @@ import math
 import os
 import re
 import struct
-import uuid
 from dataclasses import dataclass, replace
 
 from lakebed.errors import FormatError
+from lakebed.runtime.machine import node_id
 
 LOCK_SECONDS = 300.0
 """Seconds for which 3.9.52 considers a dataset's lock valid."""
@@ -55,7 +55,7 @@ class DatasetLock:
     @classmethod
     def own(cls, now: float, seconds: float = LOCK_SECONDS, *, digest: str = "") -> DatasetLock:
         """Return the lock of this process from `now` on."""
-        return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid(), digest)
+        return cls(node_id().to_bytes(6, "little"), now + seconds, os.getpid(), digest)
 
     def released(self) -> DatasetLock:
         """Return the released form of this lock."""

@@ -180,7 +180,7 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
 
 
 def _is_inherited(key: str) -> bool:
-    """Return whether children inherit a file of a version: it does not record changes (FORMAT.md 9.2)."""
+    """Return whether children inherit a file of a version: it does not record changes (format.md 9.2)."""
     return not key.endswith(("/commit_diff", "/chunk_set", "dataset_diff"))
 
 

@@ -1,4 +1,4 @@
-"""The list of saved views: `queries.json`, and the same entry as info of a view's own data (FORMAT.md 12).
+"""The list of saved views: `queries.json`, and the same entry as info of a view's own data (format.md 12).
 
     [{"id": text, "virtual-datasource": bool, "source-dataset": address, "source-dataset-version": id of a commit,
       "created_at": POSIX seconds, "message"?: text, "query"?: text, "tql_query"?: text,

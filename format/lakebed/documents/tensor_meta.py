@@ -1,4 +1,4 @@
-"""Settings and extent of a tensor in one version: `tensor_meta.json` (FORMAT.md 3).
+"""Settings and extent of a tensor in one version: `tensor_meta.json` (format.md 3).
 
 members                                    meaning                                         if missing
 version, name, htype, dtype, typestr       text or null                                    null
@@ -59,7 +59,7 @@ class TensorMeta:
 
     @property
     def chunk_size(self) -> int:
-        """Maximum size of a chunk in bytes; its samples fill at most half of it (FORMAT.md 6)."""
+        """Maximum size of a chunk in bytes; its samples fill at most half of it (format.md 6)."""
         return self.max_chunk_size or MAX_CHUNK_SIZE
 
     @classmethod
@@ -110,7 +110,7 @@ class TensorMeta:
         return self.raw or b""
 
     def widened(self, bounds: Bounds | None) -> Bounds:
-        """Return min_shape and max_shape extended to samples of such bounds (FORMAT.md 3)."""
+        """Return min_shape and max_shape extended to samples of such bounds (format.md 3)."""
         if bounds is None:
             return tuple(self.min_shape), tuple(self.max_shape)
         low, high = bounds

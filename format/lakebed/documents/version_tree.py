@@ -1,4 +1,4 @@
-"""The version tree: `version_control_info.json` (FORMAT.md 9).
+"""The version tree: `version_control_info.json` (format.md 9).
 
     {"commits": {id: node}, "branches": {branch: id of its head}}
 
@@ -217,7 +217,7 @@ class VersionTree:
                 raise FormatError(f"{_WHAT}: version {parent!r:.60} in the history of {head} is missing")
 
     def _check(self) -> None:
-        """Refuse histories that cannot be walked (FORMAT.md 9.1, 15.3); unreachable versions are allowed."""
+        """Refuse histories that cannot be walked (format.md 9.1, 15.3); unreachable versions are allowed."""
         if isinstance(self.commits, Commits) and not self.commits.hot.keys().isdisjoint(
             self.commits.cold.all()
         ):

@@ -97,7 +97,7 @@ class _Sent:
 
     run: Run
     answer: Any
-    part: Part | None = None
+    part: Part | Exception | None = None
     losses: int = 0
 
 
@@ -106,12 +106,14 @@ def _collected(
 ) -> list[Part]:
     """Return the parts in order, without those behind the rows that LIMIT leaves; send at most `most` tasks at once.
 
+    The error of a task is raised in its turn, so that rows behind those that LIMIT leaves cannot fail the query.
+
     Sent tasks are not cancelled after an error: they are short, and Ray may end this process if it cancels a task that
     is about to end ("Tried to complete task that was not pending").
     """
     sent: deque[_Sent] = deque()
     parts: list[Part] = []
-    while not parts or not split.is_enough(sum(len(part.rows) for part in parts)):
+    while not _is_enough(split, parts):
         while len(sent) < most and (task := next(tasks, None)) is not None:
             sent.append(_Sent(task, do(*task)))
         if not sent:
@@ -125,17 +127,23 @@ def _collected(
             each.part = _part(ray, each)
             if each.part is None:
                 each.answer = do(*each.run)
-        while sent and (part := sent[0].part) is not None:
+        while sent and (part := sent[0].part) is not None and not _is_enough(split, parts):
+            if isinstance(part, Exception):
+                raise part
             parts.append(part)
             sent.popleft()
     return parts
 
 
-def _part(ray: Any, sent: _Sent) -> Part | None:
-    """Return the answer to a task that ended; None if it was lost and has to be sent again."""
+def _is_enough(split: Split, parts: list[Part]) -> bool:
+    return bool(parts) and split.is_enough(sum(len(part.rows) for part in parts))
+
+
+def _part(ray: Any, sent: _Sent) -> Part | Exception | None:
+    """Return the answer or the error of a task that ended; None if it was lost and has to be sent again."""
     errors = ray.exceptions
     try:
-        found = pickle.loads(ray.get(sent.answer))  # noqa: S301 - from a process of this cluster
+        found: Part | Exception = pickle.loads(ray.get(sent.answer))  # noqa: S301 - from a process of this cluster
     except errors.RayTaskError as error:
         raise not_importable(error) from error
     except (
@@ -152,6 +160,4 @@ def _part(ray: Any, sent: _Sent) -> Part | None:
             raise QueryError(message, kind="runtime") from error
         time.sleep(_PAUSE_SECONDS)
         return None
-    if not isinstance(found, Part):
-        raise found
     return found

@@ -82,6 +82,7 @@ _SAME = {"column_names": "by", "random_state": "seed", "reverse": "descending", 
 
 _WRITE = {
     "ascending": "write descending=True for ascending=False",
+    "on": "ds.join(other, on='id') joins rows",
     "inplace": "a view is returned, and nothing is changed",
     **dict.fromkeys(("left_on", "right_on"), "write on={'mine': 'theirs'}"),
     **dict.fromkeys(("orient", "records"), "ds.to_list() has the rows as dictionaries"),

@@ -52,7 +52,7 @@ def squash_pair(older: VersionChange, newer: VersionChange) -> VersionChange:
 
 
 def squash_diff(older: CommitDiff, newer: CommitDiff) -> CommitDiff:
-    """Return the records of two consecutive versions of a tensor as one record (FORMAT.md 10.2)."""
+    """Return the records of two consecutive versions of a tensor as one record (format.md 10.2)."""
     if newer.created:
         return newer
     info = older.info_updated or newer.info_updated

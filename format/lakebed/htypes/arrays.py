@@ -1,4 +1,4 @@
-"""Array htypes: little-endian C-order bytes of one dtype, ragged or fixed in shape (FORMAT.md 5.3)."""
+"""Array htypes: little-endian C-order bytes of one dtype, ragged or fixed in shape (format.md 5.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of an htype (FORMAT.md 3.1), as data."""
+"""The description of an htype (format.md 3.1), as data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Storing(Enum):
-    """Layout of samples that no codec of files encodes (FORMAT.md 5.3)."""
+    """Layout of samples that no codec of files encodes (format.md 5.3)."""
 
     ARRAY = "array"
     TEXT = "text"

@@ -1,4 +1,4 @@
-"""class_label: uint32 indices into ``info.class_names``; text labels are looked up or appended (FORMAT.md 5.3)."""
+"""class_label: uint32 indices into ``info.class_names``; text labels are looked up or appended (format.md 5.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""json, list and tag: JSON text with the format's custom values (FORMAT.md 1.5, 5.3).
+"""json, list and tag: JSON text with the format's custom values (format.md 1.5, 5.3).
 
 htype   value                             None      shape of a sample
 json    anything that JSON can hold       ``{}``    (1,)

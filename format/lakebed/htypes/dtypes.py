@@ -1,4 +1,4 @@
-"""Dtypes of arrays: which can be stored, and whether values fit the dtype of their tensor (FORMAT.md 5.3)."""
+"""Dtypes of arrays: which can be stored, and whether values fit the dtype of their tensor (format.md 5.3)."""
 
 from __future__ import annotations
 
@@ -121,7 +121,12 @@ def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
         return (
             f"{expected}, which would round {first}. If that is meant, convert with .astype({dtype.name!r})"
         )
-    return f"{lost.reshape(-1)[0]} does not fit {dtype.name}"
+    hint = (
+        "; what is missing is None or pandas.NA: frame.convert_dtypes() has it"
+        if np.isnan(lost).any()
+        else ""
+    )
+    return f"{lost.reshape(-1)[0]} does not fit {dtype.name}{hint}"
 
 
 def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""Images as arrays: the rank in which they are stored, and conversions for image.rgb and image.gray (FORMAT.md 5.3)."""
+"""Images as arrays: the rank in which they are stored, and conversions for image.rgb and image.gray (format.md 5.3)."""
 
 from __future__ import annotations
 

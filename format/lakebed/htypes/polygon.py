@@ -1,4 +1,4 @@
-"""polygon: any number of polygons per sample, each an array of points (FORMAT.md 5.3).
+"""polygon: any number of polygons per sample, each an array of points (format.md 5.3).
 
 bytes        content
 2            u16 P, number of polygons

@@ -1,4 +1,4 @@
-"""All htypes of the format (FORMAT.md 3.1) and the wrappers around them."""
+"""All htypes of the format (format.md 3.1) and the wrappers around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema strings: the dtype of json, list and tag tensors, such as ``Dict[str, List[int]]`` (FORMAT.md 3).
+"""Schema strings: the dtype of json, list and tag tensors, such as ``Dict[str, List[int]]`` (format.md 3).
 
 A schema is a name, or a name with schemas in brackets. `Any`, `Dict`, `List`, `Optional`, `Union`, `str`, `int`,
 `float` and `bool` restrict values; any other name is stored and ignored, as in 3.9.52.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union, get_args, get_origin
 
 from lakebed.errors import TensorMetaInvalidHtypeOverwriteValue
 
@@ -37,7 +37,7 @@ def check_schema(dtype: Any) -> str:
     if isinstance(dtype, type):
         text = _OF_TYPE.get(dtype)
     else:
-        text = dtype if isinstance(dtype, str) else str(dtype) if hasattr(dtype, "__origin__") else None
+        text = dtype if isinstance(dtype, str) else _printed(dtype) if hasattr(dtype, "__origin__") else None
     if text is None:
         raise TensorMetaInvalidHtypeOverwriteValue(
             f"Invalid value {dtype!r} for tensor meta key 'dtype': json, list and tag tensors take a schema such as "
@@ -45,6 +45,19 @@ def check_schema(dtype: Any) -> str:
         )
     parse_schema(text)
     return text
+
+
+def _printed(hint: Any) -> str:
+    """Return a type as Python before 3.14 prints it; from there on, a union is printed as ``int | None``."""
+    if isinstance(hint, type) and not get_args(hint):
+        return (
+            hint.__qualname__ if hint.__module__ == "builtins" else f"{hint.__module__}.{hint.__qualname__}"
+        )
+    name, parts = str(hint).partition("[")[0], [_printed(part) for part in get_args(hint)]
+    if get_origin(hint) is Union:
+        name = "typing.Optional" if len(parts) == 2 and "NoneType" in parts else "typing.Union"
+        parts = [part for part in parts if part != "NoneType" or name == "typing.Union"]
+    return f"{name}[{', '.join(parts)}]" if parts else name
 
 
 @lru_cache(maxsize=256)

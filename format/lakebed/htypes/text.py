@@ -1,4 +1,4 @@
-"""Text: UTF-8 bytes of shape (1,); None is the empty string (FORMAT.md 5.3)."""
+"""Text: UTF-8 bytes of shape (1,); None is the empty string (format.md 5.3)."""
 
 from __future__ import annotations
 

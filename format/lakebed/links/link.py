@@ -1,4 +1,4 @@
-"""Links in place of samples, and their bytes in a chunk (FORMAT.md 5.3, link and link_tiled).
+"""Links in place of samples, and their bytes in a chunk (format.md 5.3, link and link_tiled).
 
 kind         content
 link         UTF-8 of the path or address as the user gave it; empty for None

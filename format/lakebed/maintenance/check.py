@@ -368,7 +368,7 @@ class DocumentCheck:
             )
 
     def _lengths(self, node: CommitNode, name: str, state: TensorState) -> None:
-        """Compare the numbers of samples in metadata and encoders (FORMAT.md 15.2)."""
+        """Compare the numbers of samples in metadata and encoders (format.md 15.2)."""
         length, folder = state.meta.length, f"{folder_of(node.id)}{state.key}/"
 
         def differs(what: str, count: int, file: str) -> None:
@@ -393,7 +393,7 @@ class DocumentCheck:
                 )
             elif rows != tiles and not state.meta.is_link:
                 message = f"sample {index} has {rows} tiles, but its shape needs {tiles}"
-                # 3.9.52 leaves outdated entries in the tile index (FORMAT.md 15.6); readers then trust the chunks.
+                # 3.9.52 leaves outdated entries in the tile index (format.md 15.6); readers then trust the chunks.
                 self._findings.notes.append(
                     Damage(message, node.id, node.branch, name, (index, index), folder + TILES)
                 )
@@ -401,7 +401,7 @@ class DocumentCheck:
     def _companions(
         self, node: CommitNode, names: Mapping[str, str], tensors: Mapping[str, TensorState]
     ) -> None:
-        """Compare the lengths of hidden tensors with those of their visible tensors (FORMAT.md 8)."""
+        """Compare the lengths of hidden tensors with those of their visible tensors (format.md 8)."""
         for key, state in tensors.items():
             for link, settings in state.meta.links.items():
                 other = tensors.get(link)

@@ -1,4 +1,4 @@
-"""Repair of hidden companions, so that they have one entry for each sample of their tensors (FORMAT.md 8).
+"""Repair of hidden companions, so that they have one entry for each sample of their tensors (format.md 8).
 
 Shapes are read from the chunks' headers, unknown ids are replaced by new ones, lost facts about files are empty.
 """

@@ -45,7 +45,7 @@ COMPANIONS = {
     ),
     "info": TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE),
 }
-"""Settings of hidden tensors, which are equal for all tensors (FORMAT.md 8)."""
+"""Settings of hidden tensors, which are equal for all tensors (format.md 8)."""
 
 Kind = Literal["history", "branch", "tensor", "rows", "companion", "document", "lock", "rebase", "damage"]
 

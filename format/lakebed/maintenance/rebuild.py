@@ -1,4 +1,4 @@
-"""Restoring of a lost version tree from `commit_info.json` files and folders (FORMAT.md 9.6).
+"""Restoring of a lost version tree from `commit_info.json` files and folders (format.md 9.6).
 
 Every version except lakebed's heads has such a file, which names its parent and children. A damaged
 `version_control_info.json` still contains names of branches and more.

@@ -364,7 +364,7 @@ class Repairer:
     def _recorded(
         self, key: str, state: TensorState, found: SalvagedTensor | None, emptied: Sequence[int]
     ) -> TensorState:
-        """Return the tensor with a correct diff: 3.9.52 considers a head without diffs unchanged (FORMAT.md 15.3)."""
+        """Return the tensor with a correct diff: 3.9.52 considers a head without diffs unchanged (format.md 15.3)."""
         before = None if self._parent is None else self._parent.tensors.get(key)
         if state.diff is not None:
             return replace(state, diff=fitted_diff(state.diff, _rows(state), emptied))

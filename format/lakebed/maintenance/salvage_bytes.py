@@ -1,4 +1,4 @@
-"""Salvaging of samples from a chunk file that is truncated, or has known damage (FORMAT.md 5.1).
+"""Salvaging of samples from a chunk file that is truncated, or has known damage (format.md 5.1).
 
 The header comes first, so a truncated file still has the position of each sample; samples that end before the end of
 the file are undamaged. Chunks that are compressed as a whole are salvaged completely or not at all.

@@ -246,7 +246,7 @@ def _chosen(ids: ChunkIds, options: Sequence[_Options]) -> tuple[_Options, set[i
     Returns
     -------
     The files, and the rows to drop because the chunk of a neighbouring row holds their samples, too: 3.9.52 had merged
-    two chunks (FORMAT.md 6.4) and removed the smaller one, but had not updated the index yet.
+    two chunks (format.md 6.4) and removed the smaller one, but had not updated the index yet.
     """
     counts = [int(count) for count in ids.counts]
     files = [found[0] for found in options]

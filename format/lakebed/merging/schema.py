@@ -1,6 +1,6 @@
 """Effects of a merge on whole tensors: pairs of tensors in both versions, renames, additions, deletions. Pure.
 
-Tensors of the common ancestor are matched by key, which a rename does not change (FORMAT.md 1.4); all other tensors
+Tensors of the common ancestor are matched by key, which a rename does not change (format.md 1.4); all other tensors
 are matched by name.
 """
 
@@ -211,7 +211,8 @@ def check_ids(versions: Iterable[Snapshot]) -> None:
         names = ", ".join(map(repr, sorted(without)))
         raise MergeNotSupportedError(
             "This dataset was either created before merge functionality was added or id tensor wasn't created for one "
-            f"or more tensors: {names}. Create a new dataset to use merge."
+            f"or more tensors: {names}. Create a new dataset to use merge: create_tensor makes ids, and imports and "
+            "from_pandas make none for single numbers and dates. ds.extend takes tables and rows, too."
         )
 
 

@@ -1,4 +1,4 @@
-"""Stored bytes of one sample -> its value, as the tensor's metadata says (FORMAT.md 5.2, 5.3)."""
+"""Stored bytes of one sample -> its value, as the tensor's metadata says (format.md 5.2, 5.3)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Decoder:
     def empty_tensor(self) -> EmptyTensorError:
         """Return the error for reading a tensor of unknown dtype and rank."""
         return EmptyTensorError(
-            f"tensor {self.name!r} has only empty samples so far, so that their shape is unknown; omit it out "
+            f"tensor {self.name!r} has only empty samples so far, so that their shape is unknown; omit it "
             "until it has another, as in batches(..., tensors=[...])"
         )
 
@@ -134,7 +134,7 @@ class Decoder:
             return None
         shape = codec.facts(data).shape
         if len(shape) == 2 and len(meta.max_shape) == 3:
-            # Grey images are stored without an axis for their one channel (FORMAT.md 5.3).
+            # Grey images are stored without an axis for their one channel (format.md 5.3).
             shape = (*shape, 1)
         if len(shape) != len(meta.max_shape):
             return None
@@ -267,7 +267,7 @@ class Decoder:
             )
 
     def zeros(self, shape: Shape) -> NDArray[Any]:
-        """Return the value of a sample whose data was never written (FORMAT.md 5.5)."""
+        """Return the value of a sample whose data was never written (format.md 5.5)."""
         dtype = self.known_dtype()
         limits.check_sample(shape, dtype.itemsize, "sample without data")
         return np.zeros(shape, dtype=dtype)

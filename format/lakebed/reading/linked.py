@@ -1,4 +1,4 @@
-"""Linked samples: follow the links of a tensor and decode the files (FORMAT.md 5.3)."""
+"""Linked samples: follow the links of a tensor and decode the files (format.md 5.3)."""
 
 from __future__ import annotations
 

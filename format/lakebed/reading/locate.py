@@ -1,4 +1,4 @@
-"""Locate and fetch the stored bytes of the flat samples of one tensor of one version (FORMAT.md 5.2, 5.3).
+"""Locate and fetch the stored bytes of the flat samples of one tensor of one version (format.md 5.2, 5.3).
 
 Rows here are flat: for a tensor of sequences they number the items of all sequences.
 """
@@ -47,7 +47,7 @@ _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
 # Single arrays of at least this size come from the buffer pool.
 _POOLED_FROM = 1 << 20
-# Largest length of the version in the header of a chunk, in characters (FORMAT.md 5.5).
+# Largest length of the version in the header of a chunk, in characters (format.md 5.5).
 _LONGEST_VERSION = 10
 
 
@@ -401,7 +401,7 @@ class StoredSamples:
     def _is_even(self, chunk: OpenChunk, ordinal: int) -> bool:
         """Return whether a file has the length of a chunk of samples of one shape, header included."""
         size = self.item
-        # Prefix, counts and one row of each table (FORMAT.md 5.1, 5.5), with a version of up to ten characters.
+        # Prefix, counts and one row of each table (format.md 5.1, 5.5), with a version of up to ten characters.
         shortest = 13 + 4 * (len(self.state.meta.max_shape) + 1) + 12
         return (
             size > 0

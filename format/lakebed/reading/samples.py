@@ -1,4 +1,4 @@
-"""Locate, fetch and decode flat samples of one tensor of one version: one, many, or parts (FORMAT.md 5.2, 5.3).
+"""Locate, fetch and decode flat samples of one tensor of one version: one, many, or parts (format.md 5.2, 5.3).
 
 Rows here are flat: for a tensor of sequences they number the items of all sequences.
 """
@@ -90,7 +90,7 @@ class SampleReader(StoredSamples):
 
     @property
     def is_nullable(self) -> bool:
-        """Return whether samples are single numbers, some of them absent, that is, empty samples (FORMAT.md 5.3)."""
+        """Return whether samples are single numbers, some of them absent, that is, empty samples (format.md 5.3)."""
         return self.dtype is not None and self.is_scalar and list(self.state.meta.min_shape) == [0]
 
     # -- tiles -----------------------------------------------------------------------------------------------

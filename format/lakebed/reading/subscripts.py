@@ -209,9 +209,16 @@ def _selector(item: Any) -> RowSelector:
     try:
         return operator.index(item)
     except TypeError:
-        raise InvalidKeyTypeError(
-            f"Item {item!r} of type {type(item).__name__!r} is not a valid key."
-        ) from None
+        raise not_a_key(item) from None
+
+
+def not_a_key(item: object) -> InvalidKeyTypeError:
+    """Return the error for an item that selects nothing."""
+    return InvalidKeyTypeError(
+        f"Item {item!r} of type {type(item).__name__!r} is not a valid key: rows are selected by a number, a slice, a "
+        "list or array of whole numbers or booleans, or a condition; a column by its name, before its rows, as in "
+        "ds['age'][0:3]"
+    )
 
 
 def _numbers(given: NDArray[Any]) -> NDArray[np.int64]:
@@ -229,5 +236,5 @@ def _is_numbers(selector: RowSelector) -> TypeGuard[NDArray[np.int64]]:
 
 def _inner(item: Any) -> Any:
     if item is None or isinstance(item, str | float | dict):
-        raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
+        raise not_a_key(item)
     return item

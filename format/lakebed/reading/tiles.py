@@ -1,4 +1,4 @@
-"""Read tiled samples: a whole sample from all its chunks, a part from the chunks that it touches (FORMAT.md 6.3)."""
+"""Read tiled samples: a whole sample from all its chunks, a part from the chunks that it touches (format.md 6.3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TiledSample:
         Rows of the chunk table that hold the tiles.
     entry
         Shapes of the sample and of a tile in the tile index. 3.9.52 may leave outdated entries, so the chunks' headers
-        decide (FORMAT.md 15.6).
+        decide (format.md 15.6).
     """
 
     def __init__(self, reader: StoredSamples, ordinals: range, entry: tuple[Shape, Shape] | None) -> None:

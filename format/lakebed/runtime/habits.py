@@ -29,6 +29,7 @@ concat,repeat           lakebed.concat([ds, ds])
 corr                    ds.to_pandas().corr(numeric_only=True)
 count_values,value_counts  ds["kind"].value_counts()
 create_array,create_dataset  ds.create_tensor("new", dtype="float32")
+create_branch           ds.checkout("side", create=True)
 create_scalar_index     ds.update_statistics()
 cumsum                  ds["age"].numpy().cumsum()
 current_branch          ds.branch
@@ -76,6 +77,7 @@ name,uri                ds.path
 nearest                 ds.query("SELECT * ORDER BY COSINE_SIMILARITY(vec, ?) DESC LIMIT 5", parameters=[[1, 0]])
 nlargest,top_k          ds.sort("age", descending=True)[:5]
 notna                   ds["age"].notna()
+nbytes                  ds.size_approx()
 nrows                   ds.num_rows
 nsmallest               ds.sort("age")[:5]
 optimize                ds.rechunk()
@@ -94,10 +96,11 @@ require_group           ds.create_group("part", exist_ok=True)
 reset_format            ds.to_arrow()  # each way to read has a call of its own
 reset_index             ds.to_pandas()  # rows have their numbers, and no other index
 resize                  ds.pop(ds[10:])
-rollback                ds.discard()
+revert,rollback         ds.discard()
 rolling                 ds["age"].to_pandas().rolling(2).mean()
 save                    ds.commit("what was done")
 scan                    ds.batches(1024)
+search                  ds.query("SELECT * ORDER BY BM25_SIMILARITY(title, ?) DESC LIMIT 5", parameters=["ann"])
 set_field               ds["age"] = list(range(len(ds)))
 set_index               ds.sort("title")
 set_transform,with_transform  ds.dataloader().transform(lambda row: row)
@@ -138,6 +141,7 @@ attrs                   ds["age"].info["unit"] = "years"
 cat                     ds["kind"].info.class_names
 chunks                  ds.size_approx()
 clip                    ds["age"].numpy().clip(0, 5)
+create_index            ds.create_index("vec", "hnsw")
 count                   len(ds["age"])
 cumsum                  ds["age"].numpy().cumsum()
 describe                ds.describe()["age"]
@@ -191,7 +195,7 @@ var                     ds["age"].std() ** 2
 
 _RESULT = """
 arrow                   result.to_arrow()
-append,commit,extend,map,save  result.materialize("mem://stored-rows", overwrite=True)
+append,commit,extend,map,save,save_view  result.materialize("mem://stored-rows", overwrite=True)
 df,fetchdf              result.to_pandas()
 dataloader,pytorch      result.materialize("mem://stored-rows", overwrite=True).dataloader()
 fetchall                list(result.rows())

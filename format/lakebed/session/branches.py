@@ -130,7 +130,7 @@ def checkout(
 
 
 def is_changed(session: Session, head: Snapshot) -> bool:
-    """Return whether a head differs from the commit below it; True before the first commit (FORMAT.md 9.4)."""
+    """Return whether a head differs from the commit below it; True before the first commit (format.md 9.4)."""
     parent = session.tree.commits[session.snapshot.version_id].parent
     return head.has_changes or parent is None or not session.tree.commits[parent].is_committed
 

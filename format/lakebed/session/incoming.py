@@ -1,6 +1,6 @@
 """Rows of another version for a draft: their stored samples, ids and other companions.
 
-If all samples of a chunk are taken, the draft refers to the existing chunk file (FORMAT.md 9.3, 9.7). From other
+If all samples of a chunk are taken, the draft refers to the existing chunk file (format.md 9.3, 9.7). From other
 chunks, the stored bytes are copied without decoding. Class labels are decoded if the target has other numbers for
 their classes.
 """

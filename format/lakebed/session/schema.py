@@ -1,4 +1,4 @@
-"""Changes to the schema of a dataset: names are checked, then the draft is changed (FORMAT.md 1.4, 11)."""
+"""Changes to the schema of a dataset: names are checked, then the draft is changed (format.md 1.4, 11)."""
 
 from __future__ import annotations
 

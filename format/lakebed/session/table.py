@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -34,6 +34,8 @@ class Table:
         Columns in order: name of the column -> full name of the tensor.
     index
         Selected rows, and the selected part of each sample.
+    pad
+        Let :meth:`rows_of` name selected rows beyond the end of a shorter tensor, which has no samples there.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Table:
     session: Session
     names: Mapping[str, str]
     index: Index = field(default_factory=Index)
+    pad: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", MappingProxyType(dict(self.names)))
@@ -68,7 +71,7 @@ class Table:
         KeyError
             If the column does not exist.
         """
-        return Table(self.session, {name: self.names[name] for name in names}, self.index)
+        return replace(self, names={name: self.names[name] for name in names})
 
     def state(self, name: str) -> TensorState:
         """Return settings, length and chunks of a column's tensor.
@@ -92,7 +95,7 @@ class Table:
 
     def __getitem__(self, item: Any) -> Table:
         """Return the table of some of the rows: an int, a slice, a list of numbers or of booleans."""
-        return Table(self.session, self.names, self.index[item])
+        return replace(self, index=self.index[item])
 
     @property
     def whole(self) -> Table:
@@ -148,7 +151,8 @@ class Table:
 
     def rows_of(self, name: str) -> Rows:
         """Return the numbers of the selected rows of one column."""
-        return self.index.rows(self.state(name).length)
+        length = self.state(name).length
+        return self.index.padded_rows(length) if self.pad else self.index.rows(length)
 
     def __len__(self) -> int:
         return len(self.rows())
@@ -191,11 +195,11 @@ class Table:
     def __reduce__(self) -> tuple[Any, ...]:
         from lakebed.session.process.pickling import Address
 
-        return _reopened, (Address.of(self.session), dict(self.names), self.index)
+        return _reopened, (Address.of(self.session), dict(self.names), self.index, self.pad)
 
 
-def _reopened(address: Address, names: Mapping[str, str], index: Index) -> Table:
-    return Table(address.open_version(), names, index)
+def _reopened(address: Address, names: Mapping[str, str], index: Index, pad: bool) -> Table:
+    return Table(address.open_version(), names, index, pad)
 
 
 @runtime_checkable

@@ -166,7 +166,7 @@ class Writer(Checkout):
                     f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
                     "checkout a branch to write"
                 )
-            # A session on an old commit writes to a new branch that begins there (FORMAT.md 9.4).
+            # A session on an old commit writes to a new branch that begins there (format.md 9.4).
             self.create_branch(f"auto_{new_id()}")
         finalizer.ready()
         self._pass_on()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
 import re
 import stat as stat_module
@@ -25,6 +24,7 @@ import xxhash
 from lakebed import config
 from lakebed.errors import KeyNotFound, PreconditionFailed, StorageError, TruncatedReadError, UnsafePathError
 from lakebed.errors.stores import storage_error
+from lakebed.native import disk as native
 from lakebed.runtime import process_hooks
 from lakebed.storage.base import (
     Stat,
@@ -141,7 +141,7 @@ class LocalStorage(Storage):
         """
         fd, size, path = self._open(key)
         try:
-            return memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_COPY) if size else bytearray())
+            return native.mapped(fd, 0, size)
         except OSError as error:
             raise storage_error(error, "map", path) from error
         finally:

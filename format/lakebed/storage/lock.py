@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import uuid
 import weakref
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,8 +20,9 @@ from typing import TYPE_CHECKING, Self
 from lakebed.errors import LockedException
 from lakebed.errors.stores import storage_error
 from lakebed.runtime import clock, process_hooks
+from lakebed.runtime.machine import boot_id, node_id
 from lakebed.storage.base import place_of, traits_of
-from lakebed.storage.files.disk import LockedFile, boot_id, exclusive, lock_file
+from lakebed.storage.files.disk import LockedFile, exclusive, lock_file
 
 try:
     from _blake2 import blake2b  # `hashlib` would load OpenSSL, which local writes do not need otherwise
@@ -45,9 +45,9 @@ class Owner:
     Parameters
     ----------
     node
-        Machine as in 3.x lock files: the address of the network card.
+        Machine as in 3.x lock files: the address of the network card (`machine.node_id`).
     boot
-        Id of the kernel's present boot (`disk.boot_id`) in hex digits.
+        Id of the kernel's present boot (`machine.boot_id`) in hex digits.
     """
 
     pid: int
@@ -59,7 +59,7 @@ class Owner:
     @classmethod
     def me(cls) -> Owner:
         """Return this process as a holder that starts now."""
-        return cls(os.getpid(), os.uname().nodename, clock.now(), uuid.getnode(), boot_id().hex())
+        return cls(os.getpid(), os.uname().nodename, clock.now(), node_id(), boot_id().hex())
 
     def to_bytes(self) -> bytes:
         """Return the content of the lock file."""

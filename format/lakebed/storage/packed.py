@@ -12,7 +12,6 @@ The layout of ZIP archives is that of PKWARE's APPNOTE 6.3.10, sections 4.3.7, 4
 # ruff: noqa: PTH111
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import stat as stat_module
@@ -31,6 +30,7 @@ from lakebed.errors import (
     StorageReadOnlyError,
 )
 from lakebed.errors.stores import storage_error
+from lakebed.native import disk as native
 from lakebed.storage.base import (
     Stat,
     Storage,
@@ -131,15 +131,10 @@ class _OpenFile:
 
     def map_range(self, start: int, length: int) -> memoryview:
         """Map a range into memory."""
-        if not length:
-            return memoryview(bytearray())
-        before = start % mmap.ALLOCATIONGRANULARITY
         try:
-            pages = mmap.mmap(self._fd, before + length, access=mmap.ACCESS_COPY, offset=start - before)
-        except (OSError, ValueError) as error:
-            why = error if isinstance(error, OSError) else OSError(str(error))
-            raise storage_error(why, "map", self.path) from error
-        return memoryview(pages)[before:]
+            return native.mapped(self._fd, start, length)
+        except OSError as error:
+            raise storage_error(error, "map", self.path) from error
 
 
 class _Window:

@@ -231,6 +231,21 @@ class Comparing:
     __hash__ = object.__hash__
 
 
+def _refused(sign: str) -> Callable[..., Any]:
+    """Return the operator that says how to compute with a column; arrays of other libraries compute by themselves."""
+
+    def refused(self: Any, other: Any = 0) -> Any:
+        if not isinstance(other, int | float | complex | str | Compared) or isinstance(other, np.generic):
+            return NotImplemented
+        name = getattr(self, "key", None) or self.name
+        raise TypeError(
+            f"columns are compared, but have no {sign}: compute with the array, ds[{name!r}].numpy(), or in a query, "
+            f"as in ds.query('SELECT {name} + 1 AS more')"
+        )
+
+    return refused
+
+
 class Compared(Comparing):
     """A column, whose comparisons with values and other columns are conditions."""
 
@@ -271,3 +286,8 @@ class Compared(Comparing):
 
     def __or__(self, other: Any) -> Any:
         return self.asked() | other if isinstance(other, Compared) else NotImplemented
+
+    __add__, __sub__, __mul__, __truediv__ = _refused("+"), _refused("-"), _refused("*"), _refused("/")
+    __radd__, __rsub__, __rmul__, __rtruediv__ = _refused("+"), _refused("-"), _refused("*"), _refused("/")
+    __floordiv__, __mod__, __pow__ = _refused("//"), _refused("%"), _refused("**")
+    __neg__, __abs__ = _refused("-"), _refused("abs")

@@ -13,6 +13,7 @@ from lakebed.errors import InvalidInputError
 from lakebed.verbs.condition import VALUES, listed
 from lakebed.verbs.output import OutputVerbs
 from lakebed.verbs.rows import RowVerbs
+from lakebed.verbs.values import flattened
 
 
 class DatasetVerbs(RowVerbs, OutputVerbs):
@@ -167,7 +168,12 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         names, columns
             Name of one column, or of several columns; two arguments, as in pandas.
         """
-        return DatasetVerbs.remove_columns(self, [*listed(names), *listed(columns)])
+        wanted = [*([names] if isinstance(names, int) else listed(names)), *listed(columns)]
+        if rows := [name for name in wanted if not isinstance(name, str)]:
+            raise InvalidInputError(
+                f"drop takes names of columns, not {rows[0]!r}: ds.remove({rows}) removes rows"
+            )
+        return DatasetVerbs.remove_columns(self, wanted)
 
     def rename_columns(self, names: Mapping[str, str]) -> Self:
         """Return a view that shows columns by other names; ``ds.rename_tensor`` changes a stored name.
@@ -201,6 +207,19 @@ class DatasetVerbs(RowVerbs, OutputVerbs):
         return DatasetVerbs.rename_columns(self, {name: new_name})
 
 
+def _arrow_of(series: Any) -> Any:
+    """Return a column of pandas as an Arrow array; None if its types are those of Python: dictionaries, decimals."""
+    import pyarrow as pa
+
+    try:
+        column = pa.array(series, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    kind = flattened(column).type
+    # Arrow gives each dictionary the keys of all others.
+    return None if pa.types.is_struct(kind) or pa.types.is_decimal(kind) else column
+
+
 def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Return settings for a new tensor, and its values, if needed as an Arrow array or a tensor of another dataset."""
     if settings or hasattr(values, "recorded_values") or isinstance(values, np.ndarray | range):
@@ -209,11 +228,13 @@ def _typed(name: str, values: Any, settings: dict[str, Any]) -> tuple[dict[str, 
     if hasattr(values, "to_arrow") or hasattr(values, "to_frame"):
         import pyarrow as pa
 
-        column = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
-        if pa.types.is_dictionary(column.type):
+        column = values.to_arrow() if hasattr(values, "to_arrow") else _arrow_of(values)
+        if column is not None and pa.types.is_dictionary(column.type):
             words = column.unify_dictionaries().chunk(0) if isinstance(column, pa.ChunkedArray) else column
             return {"htype": "class_label", "class_names": words.dictionary.to_pylist()}, column
-        return settings, column
+        if column is not None:
+            return settings, column
+        values = list(values.where(values.notna(), None))
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
         return {"dtype": "bool"}, values

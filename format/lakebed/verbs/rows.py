@@ -107,7 +107,7 @@ class RowVerbs(Owner):
     @property
     def schema(self) -> pa.Schema:
         """Names and Arrow types of the columns, with the htype of each in its metadata."""
-        found = _types(self)
+        found = _types(_as_rows(self))
         for at, (name, column) in enumerate(self.tensors.items()):
             found = found.set(at, found.field(name).with_metadata({"htype": str(column.htype)}))
         return found
@@ -136,8 +136,9 @@ class RowVerbs(Owner):
         -------
         {column: {fact: value}}, which prints as a table. Values of media and of long arrays are not read.
         """
-        types = _types(self)
-        return Description({name: _described(self[name], types.field(name).type) for name in self.tensors})
+        rows = _as_rows(self)
+        types = _types(rows)
+        return Description({name: _described(rows[name], types.field(name).type) for name in self.tensors})
 
     # -- choice of rows ----------------------------------------------------------------------------------------------
 
@@ -449,6 +450,11 @@ class RowVerbs(Owner):
         return Groups(self, by)
 
     group_by = groupby
+
+
+def _as_rows(rows: Any) -> Any:
+    """Return a single row as a view of one row, whose subscripts select rows; return other rows unchanged."""
+    return rows.query("SELECT *") if not hasattr(rows, "relation") and rows.index.is_single else rows
 
 
 def _types(rows: Any) -> pa.Schema:

@@ -32,6 +32,8 @@ def _reduction(name: str) -> Callable[..., Any]:
         if is_numpy:
             wanted = self.dtype if isinstance(found, np.floating) and self.dtype.kind == "f" else None
             return of_numpy(self.numpy()) if found is None else np.asarray(found, wanted)[()]
+        if isinstance(found, np.datetime64 | np.timedelta64):
+            return _time_of(found, flattened(values).type)
         return found.item() if isinstance(found, np.generic) else found
 
     reduction.__name__ = name
@@ -163,6 +165,14 @@ class ColumnVerbs(Compared):
             Values of a type with which the column can be compared.
         """
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
+
+
+def _time_of(found: np.datetime64 | np.timedelta64, kind: pa.DataType) -> Any:
+    """Return a time as `tolist` does: with its zone, and nanoseconds as those of pandas."""
+    import pyarrow as pa
+
+    ticks = pa.array([found.astype(np.int64)])
+    return ticks.cast(f"int{kind.bit_width}").cast(kind)[0].as_py()
 
 
 def reduced(found: pa.ChunkedArray | pa.Array, name: str) -> Any:

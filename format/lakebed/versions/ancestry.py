@@ -1,6 +1,6 @@
 """All parents of every version: those in the tree, and those that merges added. Pure.
 
-The tree keeps one parent per version (FORMAT.md 9.1). lakebed records merged versions in a side file. Merges by Deep
+The tree keeps one parent per version (format.md 9.1). lakebed records merged versions in a side file. Merges by Deep
 Lake 3.9.52 are known only from the message: ``Merge <version> into <branch>``.
 """
 

@@ -1,4 +1,4 @@
-"""Changes of successive versions: their records, compared and joined (FORMAT.md 10). Pure."""
+"""Changes of successive versions: their records, compared and joined (format.md 10). Pure."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _MANY_FOLDERS = 32
 
 
 def folder_of(version_id: str) -> str:
-    """Return the key prefix of a version's files: "" for the root version (FORMAT.md 1.1)."""
+    """Return the key prefix of a version's files: "" for the root version (format.md 1.1)."""
     return "" if version_id == FIRST else f"versions/{version_id}/"
 
 

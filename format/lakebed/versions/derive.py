@@ -11,7 +11,7 @@ from lakebed.versions.state import Snapshot
 
 
 def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
-    """Return a new child of a version: same content, no changes of its own (FORMAT.md 9.2)."""
+    """Return a new child of a version: same content, no changes of its own (format.md 9.2)."""
     tensors = {
         key: state.with_(table=state.table.inherited(), diff=None, pad=None)
         for key, state in snapshot.tensors.items()

@@ -1,4 +1,4 @@
-"""Opening of one version: from its manifest if that is valid, else from the metadata files (FORMAT.md 9.3)."""
+"""Opening of one version: from its manifest if that is valid, else from the metadata files (format.md 9.3)."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot
 
 
 def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
-    """Leave out samples at the end of an index that a killed 3.9.52 wrote before their chunk (FORMAT.md 15.5)."""
+    """Leave out samples at the end of an index that a killed 3.9.52 wrote before their chunk (format.md 15.5)."""
     table = state.table
     if not len(table) or not table.samples(len(table) - 1) or table.tiles_of(len(table) - 1) > 1:
         return state
@@ -384,7 +384,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
 
 
 def _shortened(state: TensorState) -> TensorState:
-    """Cut metadata and index to the smaller of their lengths; a killed 3.9.52 leaves them unequal (FORMAT.md 15.5)."""
+    """Cut metadata and index to the smaller of their lengths; a killed 3.9.52 leaves them unequal (format.md 15.5)."""
     length, sequence = min(state.meta.length, state.table.count), state.sequence
     if length == state.meta.length:
         return state
@@ -396,7 +396,7 @@ def _shortened(state: TensorState) -> TensorState:
 def resolve_chunks(
     storage: Storage, tree: VersionTree, version_id: str, key: str, ids: ChunkIds
 ) -> ChunkPlaces:
-    """Find the folder of every chunk by walking the chunk_sets from a version to the root (FORMAT.md 9.3)."""
+    """Find the folder of every chunk by walking the chunk_sets from a version to the root (format.md 9.3)."""
     from lakebed.documents.indexes.chunk_set import ChunkSet
 
     names = [chunk_name(int(i)) for i in ids.ids]

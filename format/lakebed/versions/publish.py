@@ -41,7 +41,7 @@ COPY_BYTES = 65_536
 
 
 def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
-    """Return the metadata files of a version by key relative to its folder (FORMAT.md 1.2, 1.3).
+    """Return the metadata files of a version by key relative to its folder (format.md 1.2, 1.3).
 
     The chunk indexes of tensors in pages are left out.
     """
@@ -61,7 +61,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
             names = chunk_set(snapshot.version_id, key, tensor.table)
             if names:
                 files[f"{key}/chunk_set"] = names.to_bytes()
-        # A hidden tensor needs no record of changes, because the record of its owner covers it (FORMAT.md 15.3).
+        # A hidden tensor needs no record of changes, because the record of its owner covers it (format.md 15.3).
         if tensor.diff is not None and key not in hidden:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
         for name, data in tensor.encoders().items():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 from lakebed.versions.chunk_table import ChunkTable
 
-# Files with the other encoders of a tensor, beside its chunk index (FORMAT.md 4.3 to 4.6).
+# Files with the other encoders of a tensor, beside its chunk index (format.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
 
@@ -170,12 +170,12 @@ class Snapshot:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether this uncommitted version differs from its parent (FORMAT.md 10.1)."""
+        """Return whether this uncommitted version differs from its parent (format.md 10.1)."""
         return self.diff is not None or any(t.diff is not None for t in self.tensors.values())
 
 
 def contradiction(snapshot: Snapshot) -> str | None:
-    """Return a description of lengths that contradict each other; None if all agree (FORMAT.md 15.2)."""
+    """Return a description of lengths that contradict each other; None if all agree (format.md 15.2)."""
     for key, state in snapshot.tensors.items():
         if state.meta.length != state.table.count:
             return f"tensor {key!r} has {state.meta.length:,} samples, its chunk index {state.table.count:,}"

@@ -1,4 +1,4 @@
-"""Reading of the version tree from storage (FORMAT.md 9.1)."""
+"""Reading of the version tree from storage (format.md 9.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a view that stores row numbers: a dataset of one tensor, `VDS_INDEX` (FORMAT.md 12). Pure.
+"""Files of a view that stores row numbers: a dataset of one tensor, `VDS_INDEX` (format.md 12). Pure.
 
 file                              content
 version_control_info.json         the root version only

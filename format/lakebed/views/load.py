@@ -1,4 +1,4 @@
-"""Opening of saved views: rows of a commit, or a copy of such rows (FORMAT.md 12)."""
+"""Opening of saved views: rows of a commit, or a copy of such rows (format.md 12)."""
 
 from __future__ import annotations
 

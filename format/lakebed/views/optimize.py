@@ -1,10 +1,11 @@
-"""Copies of the rows of views: tensors in the order of the view, and the row numbers (FORMAT.md 12).
+"""Copies of the rows of views: tensors in the order of the view, and the row numbers (format.md 12).
 
 A copy is published in parts; if the process is killed, the same call continues the copy.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,6 +26,7 @@ from lakebed.views.catalog import change_views, read_views
 from lakebed.views.files import INDEX, index_block, index_meta
 from lakebed.views.load import Opened
 from lakebed.views.save import Kept, Wish, elsewhere, is_free, remove_data, save
+from lakebed.views.selectors import index_of
 from lakebed.writing.encode.encoded import Column, Encoded
 
 _SUFFIX = "_OPTIMIZED"
@@ -43,6 +45,7 @@ def save_copy(table: Table, view: Kept, wish: Wish, how: Copying) -> SavedView:
         If a linked file cannot be read or stored; the same call continues with this file.
     """
     storage = table.session.storage
+    table = _listed(table, view)
     found = save(view, table.session, wish, partial(_stored, storage, table, view.rows, view.entry, how))
     storage.delete(f"{found.folder}{KEY}")
     return found
@@ -51,6 +54,7 @@ def save_copy(table: Table, view: Kept, wish: Wish, how: Copying) -> SavedView:
 def save_copy_at(table: Table, view: Kept, dest: Path, how: Copying, *, overwrite: bool) -> str:
     """Store a view with copies of its samples as a separate dataset, and return its address."""
     _check_whole(table)
+    table = _listed(table, view)
     handle = make(dest, overwrite=overwrite)
     target = handle.session
     target.storage.put(KEY, Job.of(table).to_bytes())
@@ -95,6 +99,13 @@ def optimize(storage: Storage, opened: Opened, table: Table, how: Copying) -> Sa
     remove_data(storage, old)
     storage.delete(f"{new.folder}{KEY}")
     return new
+
+
+def _listed(table: Table, view: Kept) -> Table:
+    """Return a padded table with an index that lists its rows, so that all tensors of the copy get as many rows."""
+    if not table.pad:
+        return table
+    return replace(table, index=index_of(view.rows, is_single=view.entry.is_single, inside=[], pad=True))
 
 
 def _check_whole(table: Table) -> None:

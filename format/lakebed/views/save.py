@@ -1,4 +1,4 @@
-"""Saving of views: the data is written first, then the entry in the list of views (FORMAT.md 12).
+"""Saving of views: the data is written first, then the entry in the list of views (format.md 12).
 
 If the process is killed, the list is the old one or the new one. Data without an entry is not a view: the next save
 uses another folder, and garbage collection removes the data later.

@@ -1,4 +1,4 @@
-"""Conversion of selectors of rows and of parts of samples to JSON and back (FORMAT.md 12). Pure."""
+"""Conversion of selectors of rows and of parts of samples to JSON and back (format.md 12). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a version's changes to one tensor, change by change (FORMAT.md 10.2). Pure."""
+"""The record of a version's changes to one tensor, change by change (format.md 10.2). Pure."""
 
 from __future__ import annotations
 

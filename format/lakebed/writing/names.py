@@ -1,4 +1,4 @@
-"""Names of tensors and groups: the rules for them, and the names of hidden companions (FORMAT.md 1.4)."""
+"""Names of tensors and groups: the rules for them, and the names of hidden companions (format.md 1.4)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rewrite the chunks that edits touch, and only those: splices of samples -> a plan for the new chunk table.
 
-A chunk that becomes small is merged with a neighbour (FORMAT.md 6.4), a large chunk is cut; the format allows every
+A chunk that becomes small is merged with a neighbour (format.md 6.4), a large chunk is cut; the format allows every
 packing. New chunks get new ids, so that the chunks of published versions never change.
 """
 
@@ -18,7 +18,7 @@ Plan = list[tuple[int, int] | NewChunk]
 Load = Callable[[int], Block]
 Write = Callable[[Sequence[Block]], list[NewChunk]]
 
-# A rewritten chunk with less data is merged with a neighbour if possible (FORMAT.md 6.4).
+# A rewritten chunk with less data is merged with a neighbour if possible (format.md 6.4).
 SMALL = 2_000_000
 
 

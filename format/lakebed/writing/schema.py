@@ -1,4 +1,4 @@
-"""Arguments of ``create_tensor`` -> metadata of a tensor and of its hidden companions (FORMAT.md 3, 8)."""
+"""Arguments of ``create_tensor`` -> metadata of a tensor and of its hidden companions (format.md 3, 8)."""
 
 from __future__ import annotations
 

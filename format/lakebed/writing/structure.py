@@ -1,4 +1,4 @@
-"""Rename and delete tensors and groups in a dataset's schema (FORMAT.md 1.4, 11). Pure."""
+"""Rename and delete tensors and groups in a dataset's schema (format.md 1.4, 11). Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def is_inside(name: str, group: str) -> bool:
 
 
 def with_renamed(diff: DatasetDiff, old: str, new: str) -> DatasetDiff:
-    """Record a new name; a chain of renames becomes one, or none if it ends at the first name (FORMAT.md 10.3)."""
+    """Record a new name; a chain of renames becomes one, or none if it ends at the first name (format.md 10.3)."""
     chains = dict(diff.renamed)
     first = next((a for a, b in chains.items() if b == old), old)
     chains[first] = new

@@ -128,7 +128,7 @@ class TensorChunks:
 
     @property
     def chunk_limit(self) -> int:
-        """Bytes of data per chunk (FORMAT.md 6)."""
+        """Bytes of data per chunk (format.md 6)."""
         return self.state.meta.chunk_size // 2
 
     @property
@@ -397,7 +397,7 @@ def samples_of(chunk: Chunk, meta: TensorMeta) -> Block:
 
 
 def _zeros(chunk: Chunk, itemsize: int) -> Block:
-    """Return the samples of a chunk whose data was never written (FORMAT.md 5.5)."""
+    """Return the samples of a chunk whose data was never written (format.md 5.5)."""
     shapes = chunk.shapes()
     sizes = (shapes.astype(np.int64).prod(axis=1) * itemsize).astype(np.uint32)
     return Block(memoryview(bytes(int(sizes.sum()))), chunk.count, sizes, shapes)

@@ -1,4 +1,4 @@
-"""Chunks of images on one canvas look like chunks of raw images to everybody else (FORMAT.md 5.4)."""
+"""Chunks of images on one canvas look like chunks of raw images to everybody else (format.md 5.4)."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_no_samples_make_no_chunks() -> None:
 
 
 def test_worked_example_of_the_specification() -> None:
-    """The bytes of FORMAT.md 5.1: float32 samples of shapes (2, 3) and (1, 3)."""
+    """The bytes of format.md 5.1: float32 samples of shapes (2, 3) and (1, 3)."""
     values = np.arange(9, dtype="<f4")
     block = Block(
         memoryview(values.tobytes()), 2, np.array([24, 12], np.uint32), np.array([[2, 3], [1, 3]], np.uint32)
@@ -143,12 +143,12 @@ def test_worked_example_of_the_specification() -> None:
     ids=["text", "fixed", "unknown rank", "none first"],
 )
 def test_bytes_of_small_chunks(blocks: list[Block], expected: str) -> None:
-    """Chunks of text (FORMAT.md 15.7), of two fixed blocks, of None only, and of None before a value."""
+    """Chunks of text (format.md 15.7), of two fixed blocks, of None only, and of None before a value."""
     assert join(pack(blocks)).hex() == expected.replace(" ", "")
 
 
 def test_equal_blocks_share_one_row() -> None:
-    """3.9.52 needs fixed-shape tensors to have one shape row and one position row (FORMAT.md 5.5)."""
+    """3.9.52 needs fixed-shape tensors to have one shape row and one position row (format.md 5.5)."""
     raw = join(pack([fixed(n, (2, 2))[0] for n in (1, 4, 2)]))
     assert struct.unpack_from("<ii", raw, 7) == (1, 3)
     assert parse_chunk(raw, 7).uniform == ((2, 2), 8)
@@ -208,7 +208,7 @@ def test_more_than_positions_can_hold_is_a_limit() -> None:
 
 
 def test_samples_beyond_the_tables_are_empty() -> None:
-    """A header without rows, as 3.9.52 writes for None only, reads as empty samples (FORMAT.md 5.3)."""
+    """A header without rows, as 3.9.52 writes for None only, reads as empty samples (format.md 5.3)."""
     raw = b"\x063.9.52" + struct.pack("<iii", 0, 2, 0)
     chunk = parse_chunk(raw, 3)
     assert chunk.ndim is None
@@ -224,7 +224,7 @@ def test_an_index_ahead_of_its_chunk_is_damage() -> None:
 
 
 def test_absent_data_of_a_real_shape_is_unwritten() -> None:
-    """A chunk without data whose first shape has no zero reads as zeros (FORMAT.md 5.5)."""
+    """A chunk without data whose first shape has no zero reads as zeros (format.md 5.5)."""
     raw = b"\x063.9.52" + struct.pack("<iiIIIi", 1, 3, 2, 2, 0, 0)
     assert parse_chunk(raw, 1).is_unwritten
     assert not parse_chunk(join(pack([empty_block(1, 2)])), 1).is_unwritten
@@ -232,7 +232,7 @@ def test_absent_data_of_a_real_shape_is_unwritten() -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_chunk_with_more_samples_than_the_index_says_is_damaged(count: int) -> None:
-    """The index and the header must agree (FORMAT.md 5.5)."""
+    """The index and the header must agree (format.md 5.5)."""
     raw = join(pack([fixed(3, (2,))[0]]))
     with pytest.raises(FormatError, match=f"3 samples, not {count}"):
         parse_chunk(raw, count)

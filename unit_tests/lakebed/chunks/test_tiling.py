@@ -30,7 +30,7 @@ EXTENTS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=3)
 def test_the_largest_axis_is_halved(
     shape: Any, nbytes: int, threshold: int, factor: float, exclude_last: bool, tile: Any
 ) -> None:
-    """FORMAT.md 6.3: halve the largest axis (the first on ties) until the estimate fits; round up at the end."""
+    """format.md 6.3: halve the largest axis (the first on ties) until the estimate fits; round up at the end."""
     found = choose_tile_shape(shape, nbytes, threshold, factor=factor, exclude_last=exclude_last)
     assert found == tile
 

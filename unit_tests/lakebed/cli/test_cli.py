@@ -229,12 +229,16 @@ def test_help_and_version() -> None:
     for command in ("ls", "info", "head", "log"):
         assert command in text
         assert "--json" in run(command, "--help").output
+    done = subprocess.run(
+        [sys.executable, "-m", "lakebed", "lsd"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: lakebed [OPTIONS] COMMAND")
 
 
 def test_a_reader_that_leaves_early_is_no_error(lake: Path) -> None:
     """`lakebed head ... | head -1` ends quietly."""
-    code = "import sys; from lakebed.cli import main; main()"
-    script = f'{sys.executable} -c "{code}" head {lake}/users --jsonl | head -n 1; exit ${{PIPESTATUS[0]}}'
+    script = f"{sys.executable} -m lakebed head {lake}/users --jsonl | head -n 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False
     )

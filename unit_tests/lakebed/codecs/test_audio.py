@@ -1,4 +1,4 @@
-"""Sounds (FORMAT.md 5.3, 7)."""
+"""Sounds (format.md 5.3, 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lz4 samples and chunks (FORMAT.md 5.3)."""
+"""lz4 samples and chunks (format.md 5.3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_was_compressed_comes_back(data: bytes, times: int) -> None:
 
 
 def test_bytes_of_the_specification() -> None:
-    """The sample of FORMAT.md 15.7: six bools as one block after their number."""
+    """The sample of format.md 15.7: six bools as one block after their number."""
     raw = bytes([0, 0, 0, 1, 1, 1])
     stored = bytes.fromhex("06000000 60 00 00 00 01 01 01")
     assert CODEC.encode(raw) == stored
@@ -75,7 +75,7 @@ def test_damage_is_an_error_of_ours(raw: bytes, at: int, value: int, cut: bool) 
 
 
 def test_names_and_aliases() -> None:
-    """Compressions go by the names of FORMAT.md 7; the aliases of the 3.x API are understood."""
+    """Compressions go by the names of format.md 7; the aliases of the 3.x API are understood."""
     assert [normalize(n) for n in ("lz4", "LZ4", "jpg", "tif", "jp2", None, "null")] == [
         "lz4",
         "lz4",

@@ -1,4 +1,4 @@
-"""Point clouds and meshes: las, ply, stl (FORMAT.md 5.3, 7)."""
+"""Point clouds and meshes: las, ply, stl (format.md 5.3, 7)."""
 
 from __future__ import annotations
 

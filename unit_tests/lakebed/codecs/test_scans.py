@@ -1,7 +1,8 @@
-"""DICOM and NIfTI files (FORMAT.md 5.3, 7)."""
+"""DICOM and NIfTI files (format.md 5.3, 7)."""
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -137,6 +138,45 @@ def test_nifti_metadata() -> None:
     assert np.array_equal(found["affine"], np.diag([2, 3, 4, 1]))
     assert found["zooms"] == (2.0, 3.0, 4.0)
     assert float(Nifti().metadata(nifti(STEPS[:24].reshape(2, 3, 4) / 7, stored="i2"))["scl_slope"]) < 1
+
+
+@pytest.mark.parametrize("image", [nibabel.Nifti1Image, nibabel.Nifti2Image])
+@pytest.mark.parametrize("codes", ["qform", "sform", "none"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_volumes_lie_as_nibabel_reads_them(image: type[Any], codes: str, order: str) -> None:
+    """Values, the affine and the zooms, for axes in any order and direction."""
+    turned = np.array([[0, -2, 0, 10], [0, 0, 3, -5], [1.5, 0, 0, 7], [0, 0, 0, 1.0]])
+    for affine in (np.eye(4), turned):
+        header = image.header_class(endianness=order)
+        values = np.random.default_rng(0).integers(0, 100, (4, 3, 2)).astype(np.int16)
+        made = image(values, None if codes == "none" else affine, header=header)
+        if codes == "qform":
+            made.set_sform(None, 0)
+            made.set_qform(affine, 1)
+        data = made.to_bytes()
+        read = image.from_bytes(data)
+        assert np.array_equal(Nifti().decode(data), np.asanyarray(read.dataobj))
+        info = Nifti().metadata(data)
+        assert np.allclose(info["affine"], read.affine)
+        assert nibabel.aff2axcodes(info["affine"]) == nibabel.aff2axcodes(read.affine)
+        assert np.allclose(info["zooms"], read.header.get_zooms())
+        assert [int(info[name]) for name in ("qform_code", "sform_code")] == [
+            int(read.header[name]) for name in ("qform_code", "sform_code")
+        ]
+
+
+@pytest.mark.parametrize("image", [nibabel.Nifti1Pair, nibabel.Nifti2Pair])
+def test_the_header_of_a_pair_is_no_scan(image: type[Any]) -> None:
+    """Its values are in another file: the header's own bytes are not read in their place."""
+    files = image.make_file_map({"header": io.BytesIO(), "image": io.BytesIO()})
+    made = image(np.zeros((3, 4, 5), np.int16), np.eye(4))
+    for file in files.values():
+        file.fileobj = io.BytesIO()
+    made.to_file_map(files)
+    data = files["header"].fileobj.getvalue()
+    for read in (Nifti().facts, Nifti().decode, Nifti("nii.gz").decode):
+        with pytest.raises(FormatError, match=r"pair \(\.hdr and \.img\)"):
+            read(data)
 
 
 def test_what_is_no_nifti(monkeypatch: pytest.MonkeyPatch) -> None:

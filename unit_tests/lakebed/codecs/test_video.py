@@ -1,4 +1,4 @@
-"""Videos (FORMAT.md 5.3, 7): what is decoded, and how little of it."""
+"""Videos (format.md 5.3, 7): what is decoded, and how little of it."""
 
 from __future__ import annotations
 

@@ -712,7 +712,7 @@ def test_old_or_new_wherever_it_is_cut_off(
     monkeypatch.setattr(transfer, "_TOGETHER", 4)
     monkeypatch.setattr(repository, "_EVERY", 0.0)
     rule = Retention(last=2)
-    ended, step_ = False, 1 if IS_SOAK else 3 if error is Crash else 7
+    ended, step_ = False, 1 if IS_SOAK else 5 if error is Crash else 11
     for number in itertools.count(("before", "after", "torn").index(when), step_):
         target = copied(before)
         faulty = FaultyStorage(target, Planned(Fault(when, nth=number, error=error, seed=number)))

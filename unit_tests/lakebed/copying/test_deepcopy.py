@@ -14,6 +14,7 @@ import lakebed
 from lakebed import config
 from lakebed.copying import copy, transfer
 from lakebed.copying.deepcopy import deepcopy
+from lakebed.maintenance.verify import verify
 from lakebed.session import copy_journal, places
 from lakebed.storage.base import Storage
 from lakebed.storage.local import LocalStorage
@@ -246,6 +247,26 @@ def test_tensors_that_had_other_names(source: MemoryStorage) -> None:
     assert checked(target)
     copied.checkout("side")
     assert list(copied.tensors) == []
+
+
+def test_some_tensors_cut_off_anywhere_and_continued(source: MemoryStorage) -> None:
+    """After every number of changes, the next attempt makes a copy in which nothing is missing, in any version."""
+    number = 0
+    while True:
+        target = new_memory()
+        try:
+            deepcopy(source, FaultyStorage(target, fail_after=number, error=Crash), ["a"], progressbar=False)
+            is_cut = False
+        except Crash:
+            is_cut = True
+            deepcopy(source, target, ["a"], progressbar=False)
+        assert verify(target).damage == [], number
+        assert list(open_on(target).tensors) == ["a"]
+        assert open_on(target, "side").a.numpy().tolist() == open_on(source, "side").a.numpy().tolist()
+        if not is_cut:
+            break
+        number += 3
+    assert number > 30
 
 
 def test_memory_is_bounded(source: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:

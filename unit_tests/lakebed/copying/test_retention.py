@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lakebed.copying.retention import Point, Retention, kept_points
 from lakebed.errors import InvalidInputError
+from unit_tests.effort import examples
 
 _START = datetime(2024, 11, 20, tzinfo=UTC)  # before a turn of the year that lies inside a week
 
@@ -47,7 +48,7 @@ def _modelled(points: list[Point], rule: Retention) -> set[Point]:
     return {point for point in points if stays(point)}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(160), deadline=None)
 @given(_points, _rules)
 def test_any_rule_keeps_what_the_model_keeps(points: list[Point], rule: Retention) -> None:
     kept = kept_points(points, rule)

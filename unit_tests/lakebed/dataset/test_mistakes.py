@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from PIL import Image
@@ -157,7 +158,27 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.take_rows([5, 0], ["n"]), "out of range: the shortest of the tensors has 3"),
     (lambda ds: ds.take_rows([0.5], ["n"]), "row numbers"),
     (lambda ds: ds.n["a"], "Item 'a' of type 'str' is not a valid key"),
-    (lambda ds: ds[1.5], "Item 1.5 of type 'float' is not a valid key"),
+    (lambda ds: ds[1.5], "Item 1.5 of type 'float' is not a valid key: rows are selected by"),
+    (lambda ds: ds[0:2, "n"], "a column by its name, before its rows, as in ds['age'][0:3]"),
+    (lambda ds: ds[(i for i in range(2))], "a list or array of whole numbers or booleans"),
+    (lambda ds: ds["n"] * 2, "ds['n'].numpy(), or in a query, as in ds.query('SELECT n + 1"),
+    (lambda ds: 1 - ds["n"], "columns are compared, but have no -"),
+    (lambda ds: ds["n"] % ds["f"] == 0, "columns are compared, but have no %"),
+    (lambda ds: -ds["n"], "columns are compared, but have no -"),
+    (
+        lambda ds: ds.query("n > 1 and f < 2"),
+        "'n' stands where SELECT is expected; a condition goes to ds.filter",
+    ),
+    (lambda ds: ds.pop(-1), "Row -1 is row 2"),
+    (lambda ds: ds.drop(0), "drop takes names of columns, not 0: ds.remove([0]) removes rows"),
+    (lambda ds: ds.drop([1, 2]), "ds.remove([1, 2]) removes rows"),
+    (lambda ds: ds.merge(ds, on="n"), "ds.join(other, on='id') joins rows"),
+    (lambda ds: ds.create_tensor(5), "the name of a tensor is text, not 5"),
+    (
+        lambda ds: ds.n.extend(np.array([1, np.nan])),
+        "nan does not fit int32; what is missing is None or pandas.NA",
+    ),
+    (lambda _: lakebed.from_pandas(pl.DataFrame({"a": [1]})), "as its second argument, not polars.DataFrame"),
     (lambda ds: bool(ds.n == 1), "join conditions with &, | and ~"),
     (lambda ds: ds.n == [1], "compare ds['n'].numpy() == [1]"),
     (lambda ds: ds.n == np.array([1]), "compare ds['n'].numpy() =="),

@@ -21,7 +21,7 @@ def array(values: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 
 def test_commit_diff_golden_bytes() -> None:
-    """The example of FORMAT.md 10.2: created, two samples added."""
+    """The example of format.md 10.2: created, two samples added."""
     data = bytes.fromhex("01 00 00 0000000000000000 0000000000000002 0000000000000000 00 0000000000000000")
     diff = CommitDiff.from_bytes(data)
     assert diff == CommitDiff(created=True, last=2)
@@ -88,7 +88,7 @@ def test_damaged_commit_diffs(change: object) -> None:
 
 
 def test_dataset_diff_golden_bytes() -> None:
-    """The example of FORMAT.md 10.3."""
+    """The example of format.md 10.3."""
     data = (
         b"\x01"
         + (1).to_bytes(8, "big")

@@ -161,7 +161,7 @@ def test_values_that_are_no_json(value: object) -> None:
 
 
 def test_custom_values_are_written_as_deep_lake_does() -> None:
-    """FORMAT.md 1.5: base64 of C-order bytes, shape, dtype string."""
+    """format.md 1.5: base64 of C-order bytes, shape, dtype string."""
     array = np.array([[1, 2]], np.float32)
     assert json_style.encode_custom({"a": array, "b": b"\x00\x01", "c": (np.int64(3), np.bool_(True))}) == {
         "a": {"_hub_custom_type": "ndarray", "data": "AACAPwAAAEA=", "shape": [1, 2], "dtype": "<f4"},

@@ -14,7 +14,7 @@ from lakebed.errors import FormatError
 
 
 def test_golden_bytes() -> None:
-    """The example of FORMAT.md 15.7: node id, time, pid 4615."""
+    """The example of format.md 15.7: node id, time, pid 4615."""
     data = bytes.fromhex("010000 00fc02") + bytes.fromhex("000000000000f03f") + bytes.fromhex("07120000")
     lock = DatasetLock.from_bytes(data)
     assert lock == DatasetLock(bytes.fromhex("01000000fc02"), 1.0, 4615)

@@ -28,7 +28,7 @@ def test_dataset_meta_golden_bytes() -> None:
 
 
 def test_dataset_meta_defaults() -> None:
-    """Names default to the keys, keys to the names (FORMAT.md 2, 15.3)."""
+    """Names default to the keys, keys to the names (format.md 2, 15.3)."""
     meta = DatasetMeta.from_bytes(b'{"tensors": ["a", "g/b"]}')
     assert meta.tensor_names == {"a": "a", "g/b": "g/b"}
     assert meta.allow_delete
@@ -95,7 +95,7 @@ def test_tensor_meta_keeps_unknown_members() -> None:
 
 
 def test_tensor_meta_defaults() -> None:
-    """Everything but the length may be missing (FORMAT.md 3, 15.3)."""
+    """Everything but the length may be missing (format.md 3, 15.3)."""
     assert TensorMeta.from_bytes(b'{"length": 0}') == TensorMeta()
     assert TensorMeta.from_bytes(b'{"length": 0, "verify": null, "max_shape": null}') == TensorMeta()
     assert TensorMeta().verify

@@ -41,7 +41,7 @@ def document(commits: dict[str, Any], branches: dict[str, Any]) -> bytes:
 
 
 def test_golden_bytes() -> None:
-    """Style and order of FORMAT.md 9.1, as 3.9.52 writes a new dataset."""
+    """Style and order of format.md 9.1, as 3.9.52 writes a new dataset."""
     data = (
         b'{"commits": {"firstdbf9474d461a19e9333c2fd19b46115348f": {"branch": "main", "parent": null, '
         b'"children": [], "commit_message": null, "commit_time": null, "commit_user_name": null, '

@@ -132,7 +132,7 @@ def test_any_filter_leaves_the_rows_that_arrow_would(
     ds = made(tmp_path / "ds", draw)
     ds.update_statistics()
     views: list[Any] = [ds, ds[50:300], ds[::3], ds[[7, 7, 399, 0]], ds[:0]]
-    for _ in range(round(50 * max(1, effort.EFFORT.examples))):
+    for _ in range(effort.examples(120)):
         view, where = draw.choice(views), condition(draw)
         chosen = draw.sample(["n", "x", "label", "t", "text", "vector", "whole"], draw.randrange(1, 5))
         want = view.to_arrow().filter(where).select(chosen)

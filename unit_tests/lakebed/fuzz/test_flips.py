@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,28 +24,39 @@ NAMES = [*KINDS, *GOLDEN]
 SMALL = 400
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, golden: Path) -> Path:
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset, what is read from it, and a generator of random numbers."""
+
+    path: Path
+    content: object
+    draw: random.Random
+
+    def attempt(self, file: Path, at: int, change: int) -> None:
+        """Change one byte, read everything, put the byte back."""
+        data = file.read_bytes()
+        replace(file, data[:at] + bytes([data[at] ^ change]) + data[at + 1 :])
+        try:
+            same = everything(self.path) == self.content
+        except LakebedError:
+            return
+        finally:
+            replace(file, data)
+        place = f"byte {at} of {file.relative_to(self.path)} changed by {change:#x}"
+        assert same, f"{place} changes what is read, without an error"
+
+    def attempt_anywhere(self, file: Path) -> None:
+        """Change one random bit of a file."""
+        self.attempt(file, self.draw.randrange(file.stat().st_size), 1 << self.draw.randrange(8))
+
+
+@pytest.fixture(params=NAMES)
+def dataset(request: pytest.FixtureRequest, tmp_path: Path, golden: Path) -> Dataset:
     """One dataset of each kind."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(golden)  # links are relative
-        return write(request.param, tmp_path_factory.mktemp("flips") / "ds", golden)
-
-
-def attempt(path: Path, file: Path, at: int, change: int, before: object) -> str:
-    """Change one byte, read everything, put the byte back; say what came of it."""
-    data = file.read_bytes()
-    replace(file, data[:at] + bytes([data[at] ^ change]) + data[at + 1 :])
-    try:
-        same = everything(path) == before
-    except LakebedError:
-        return "reported"
-    finally:
-        replace(file, data)
-    assert same, (
-        f"byte {at} of {file.relative_to(path)} changed by {change:#x} changes what is read, without an error"
-    )
-    return "harmless"
+        path = write(request.param, tmp_path / "ds", golden)
+    return Dataset(path, everything(path), random.Random(request.param))
 
 
 def places(
@@ -61,49 +73,33 @@ def places(
             yield file, at, 1 << rng.randrange(8) if rng.random() < 0.7 else rng.randrange(1, 256)
 
 
-def test_a_flipped_byte_is_reported_or_harmless(dataset: Path, request: pytest.FixtureRequest) -> None:
-    """A sample of all files; each kind of file of lakebed's own has its turn in the tests below."""
-    before = everything(dataset)
-    rng = random.Random(request.node.callspec.params["dataset"])
-    chosen = list(places(dataset, rng, all_of_small=False, others=1))
-    for file, at, change in rng.sample(chosen, min(len(chosen), 4)):
-        attempt(dataset, file, at, change, before)
+def test_a_flipped_byte_is_reported_or_harmless(dataset: Dataset) -> None:
+    """A sample of all files, the version file, the manifests, and the metadata of heads.
 
-
-def test_flips_of_what_every_reader_needs(dataset: Path, request: pytest.FixtureRequest) -> None:
-    """The version file and the manifests; damage to the first is always noticed, even where JSON stays JSON."""
-    before = everything(dataset)
-    rng = random.Random(request.node.callspec.params["dataset"])
-    tree = dataset / "version_control_info.json"
-    for _ in range(6):
-        attempt(dataset, tree, rng.randrange(tree.stat().st_size), 1 << rng.randrange(8), before)
-    for file in sorted((dataset / ".lakebed").glob("manifest-*"))[:3]:
-        attempt(dataset, file, rng.randrange(file.stat().st_size), 1 << rng.randrange(8), before)
-
-
-def test_flips_of_the_head_are_no_change_by_another_writer(dataset: Path) -> None:
-    """3.9.52 changes a head in place: its metadata counts if it did, and not if one file alone has one other byte."""
-    before = everything(dataset)
-    heads = json.loads((dataset / "version_control_info.json").read_bytes())["branches"].values()
+    3.9.52 changes a head in place: its metadata counts if it did, and not if one file alone has one other byte.
+    """
+    path, draw = dataset.path, dataset.draw
+    chosen = list(places(path, draw, all_of_small=False, others=1))
+    for place in draw.sample(chosen, min(len(chosen), 4)):
+        dataset.attempt(*place)
+    tree = path / "version_control_info.json"
+    for file in [tree] * 5 + sorted((path / ".lakebed").glob("manifest-*"))[:2]:
+        dataset.attempt_anywhere(file)
     names = ("dataset_info.json", "dataset_meta.json", "tensor_meta.json", "tensor_info.json", "unsharded")
-    for head in heads:
-        folder = dataset / "versions" / str(head) if head != FIRST else dataset
+    for head in json.loads(tree.read_bytes())["branches"].values():
+        folder = path / "versions" / str(head) if head != FIRST else path
         for name in names:
-            for file in sorted(
-                file for file in folder.rglob(name) if head != FIRST or "versions" not in file.parts
-            )[:2]:
-                if size := file.stat().st_size:
-                    attempt(dataset, file, size // 2, 1, before)
+            found = (file for file in folder.rglob(name) if head != FIRST or "versions" not in file.parts)
+            file = min((file for file in found if file.stat().st_size), default=tree)
+            dataset.attempt(file, file.stat().st_size // 2, 1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_every_flip_is_reported_or_harmless(dataset: Path, request: pytest.FixtureRequest) -> None:
+def test_every_flip_is_reported_or_harmless(dataset: Dataset) -> None:
     """Every byte of small files, and many of larger ones."""
-    before = everything(dataset)
-    rng = random.Random(request.node.callspec.params["dataset"])
-    for file, at, change in places(dataset, rng, all_of_small=True, others=40):
-        attempt(dataset, file, at, change, before)
+    for place in places(dataset.path, dataset.draw, all_of_small=True, others=40):
+        dataset.attempt(*place)
 
 
 @pytest.mark.parametrize("name", ["history", "documents"])

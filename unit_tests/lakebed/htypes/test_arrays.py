@@ -1,4 +1,4 @@
-"""Arrays into samples: dtypes, shapes and what is refused (FORMAT.md 5.3; facts tested on 3.9.52)."""
+"""Arrays into samples: dtypes, shapes and what is refused (format.md 5.3; facts tested on 3.9.52)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""class_label samples: names in, indices stored, names out (FORMAT.md 5.3)."""
+"""class_label samples: names in, indices stored, names out (format.md 5.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""json and list samples (FORMAT.md 1.5, 5.3)."""
+"""json and list samples (format.md 1.5, 5.3)."""
 
 from __future__ import annotations
 

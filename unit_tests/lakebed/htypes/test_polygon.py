@@ -1,4 +1,4 @@
-"""Polygon samples (FORMAT.md 5.3)."""
+"""Polygon samples (format.md 5.3)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from lakebed.htypes.registry import HTYPES, full_name, htype_named, parse_htype
 
 
 def test_every_htype_of_the_format_is_known() -> None:
-    """The names of FORMAT.md 3.1."""
+    """The names of format.md 3.1."""
     assert set(HTYPES) == set(
         """generic image image.rgb image.gray class_label tag bbox bbox.3d video binary_mask instance_label segment_mask
         keypoints_coco point audio text json list dicom nifti point_cloud intrinsics polygon mesh embedding""".split()

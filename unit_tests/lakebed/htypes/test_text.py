@@ -1,4 +1,4 @@
-"""Text samples (FORMAT.md 5.3)."""
+"""Text samples (format.md 5.3)."""
 
 from __future__ import annotations
 

@@ -44,3 +44,13 @@ def test_a_crash_when_a_file_is_opened(tmp_path: Path) -> None:
     reader = Reader(Source.of(tmp_path / "a"), MODULE)
     with pytest.raises(IngestionError, match="crashed, or did not"):
         reader.found()
+
+
+def test_a_process_that_ended_because_it_was_idle_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("good idle")
+    reader = Reader(Source.of(tmp_path / "a"), MODULE)
+    found = reader.found()
+    assert reader._popen is not None
+    reader._popen.wait()
+    assert np.array_equal(found.arrays["good"].read(0, 1), [[0, 1]])
+    reader.close()

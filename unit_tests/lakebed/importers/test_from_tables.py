@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import io
 import itertools
@@ -432,3 +433,59 @@ def test_rows_become_what_their_tensors_are() -> None:
     lakebed.from_rows(ds, iter([{"boxes": [[1, 2, 3, 4]]}, {"boxes": None}]))
     assert ds.boxes[0].dict() == [[1, 2, 3, 4]]
     assert ds.boxes.null_mask().tolist() == [False, True]
+
+
+def test_dictionaries_of_a_frame_keep_their_keys() -> None:
+    """Arrow would give each dictionary of a column the keys of all others."""
+    values = [{"a": 1}, None, {"b": [1], "a": {"c": 2.5}}, {}]
+    lists = [[{"a": 1}, {"b": 2}], [], None, [{}]]
+    frame = pd.DataFrame({"one": values, "many": lists})
+    ds = lakebed.from_pandas(frame)
+    ds["later"], ds["lists"] = frame["one"], frame["many"]
+    for row, one, many in zip(ds.rows(), values, lists, strict=True):
+        assert row["one"] == row["later"] == one
+        assert row["many"] == row["lists"] == many
+    assert list(ds.one[2].dict()) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        (pd.Index(["x", "y"], name="key"), "index 'key' of"),
+        (pd.Index([5, 6], name="id"), "index 'id' of"),
+        (pd.date_range("2024-01-01", periods=2), "the index of"),
+        (pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["x", "y"]), "index 'x', 'y' of"),
+        (pd.Index([5, 6]), None),
+        (None, None),
+    ],
+)
+def test_an_index_with_a_meaning_is_not_lost_in_silence(index: Any, told: str | None) -> None:
+    frame = pd.DataFrame({"v": [1, 2]}, index=index)
+    with (
+        contextlib.nullcontext()
+        if told is None
+        else pytest.warns(UserWarning, match=rf"{told} the frame: .*reset")
+    ):
+        ds = lakebed.from_pandas(frame)
+    assert ds.column_names == ["v"]
+
+
+def test_labels_of_categories_keep_their_codes() -> None:
+    """Categories that no row has are numbered, too; columns stay in their order."""
+    frame = pd.DataFrame(
+        {
+            "size": pd.Categorical(["low", "high", None], ["low", "middle", "high"], ordered=True),
+            "range": pd.cut([1, 9, 2], [0, 3, 6, 10]),
+            "none": pd.Categorical([None] * 3, ["a", "b"]),
+            5: [{"a": 1}, None, {}],
+        }
+    )
+    ds = lakebed.from_pandas(frame)
+    assert ds.column_names == ["size", "range", "none", "5"]
+    assert ds["size"].info.class_names == ["low", "middle", "high"]
+    for name in ("size", "range", "none"):
+        found = ds[name].numpy(fill=99).ravel().tolist()
+        assert found == [99 if code < 0 else code for code in frame[name].cat.codes]
+    assert len(ds[ds["size"] == "middle"]) == 0
+    lakebed.from_pandas(ds, frame)
+    assert ds["size"].tolist() == ["low", "high", None] * 2

@@ -66,7 +66,7 @@ SOURCES = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_damage_ends_in_a_report_or_an_error(name: str, tmp_path: Path) -> None:
     one = SOURCES[name]
-    check_hostile(one.format, one.make, tmp_path, 5, suffixes=one.suffixes, **one.options)
+    check_hostile(one.format, one.make, tmp_path, 3, suffixes=one.suffixes, **one.options)
 
 
 @pytest.mark.soak

@@ -121,11 +121,11 @@ def hostile(root: Path) -> None:
 
 
 def test_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_hostile("leveldb", hostile, tmp_path, 10)
+    check_hostile("leveldb", hostile, tmp_path, 5)
     monkeypatch.setattr("lakebed.importers.key_values.leveldb_tables.masked_crc32c", lambda data: 0)
     monkeypatch.setattr("unit_tests.lakebed.importers.leveldb_writer.masked_crc32c", lambda data: 0)
     check_hostile(
-        "leveldb", hostile, tmp_path, 20, mutations=(flip, truncate), seed=2
+        "leveldb", hostile, tmp_path, 10, mutations=(flip, truncate), seed=2
     )  # as one who knows checksums
 
 

@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as arrays
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.arrays import arrays as of_arrays
+from unit_tests.effort import examples
 
 
 def imported(path: Path, **options: Any) -> lakebed.importers.core.report.ImportReport:
@@ -90,7 +91,7 @@ def test_larger_than_a_block(tmp_path: Path) -> None:
     assert np.array_equal(report.dataset.x[2_999_990:].numpy(), values[-10:])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     arrays.arrays(
         st.one_of(arrays.integer_dtypes(), arrays.floating_dtypes(), arrays.boolean_dtypes()),

@@ -11,7 +11,7 @@ from unit_tests.lakebed.importers.spoiled import FORMATS, failures
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_one_bad_annotation_costs_itself_and_nothing_else(tmp_path: Path, name: str) -> None:
-    assert not failures(FORMATS[name], tmp_path / "set", step=17)
+    assert not failures(FORMATS[name], tmp_path / "set", step=29)
 
 
 @pytest.mark.soak

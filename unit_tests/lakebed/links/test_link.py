@@ -1,4 +1,4 @@
-"""Links: what they are, the bytes that stand for them (FORMAT.md 5.3), and looking behind them."""
+"""Links: what they are, the bytes that stand for them (format.md 5.3), and looking behind them."""
 
 from __future__ import annotations
 

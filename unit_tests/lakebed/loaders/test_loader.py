@@ -307,7 +307,7 @@ def test_weights_decide_how_often_rows_come(ds: lakebed.Dataset) -> None:
 
 @pytest.mark.usefixtures("small_spans")
 @pytest.mark.parametrize("shuffle", [False, True, "exact", "chunk"])
-@pytest.mark.parametrize("stop", [0, 1, 5, 13, 14])
+@pytest.mark.parametrize("stop", [0, 5, 14])
 def test_a_loader_goes_on_where_another_was(ds: lakebed.Dataset, shuffle: Any, stop: int) -> None:
     whole = lakebed.Loader(ds, 16, shuffle=shuffle, window=200_000, seed=3)
     whole.set_epoch(4)
@@ -625,7 +625,7 @@ def compressed(tmp_path_factory: pytest.TempPathFactory) -> str:
     ds = lakebed.empty(str(tmp_path_factory.mktemp("compressed") / "ds"))
     ds.create_tensor("x", dtype="uint8", chunk_compression="lz4", max_chunk_size=1 << 16)
     ds.create_tensor("y", dtype="float32", chunk_compression="lz4", max_chunk_size=1 << 16)
-    for row in range(3_000):
+    for row in range(1_000):
         ds.append({"x": np.full((90, 90), row % 256, np.uint8), "y": np.full(row % 9 * 200, row, np.float32)})
     ds.commit()
     ds.close()
@@ -644,7 +644,7 @@ def test_chunks_that_are_compressed_as_a_whole(compressed: str, threads: int, sh
         for row, values in zip(batch.rows.tolist(), batch["y"], strict=True):
             assert len(values) == row % 9 * 200
             assert (values == row).all()
-    assert sorted(seen) == list(range(3_000))
+    assert sorted(seen) == list(range(1_000))
     assert loader.stats()["held"] == 0
 
 

@@ -21,7 +21,7 @@ from lakebed.versions.paged import PagedTable
 from unit_tests.lakebed.datasets import copy_of, create_on, new_memory, open_on
 
 PLAIN: dict[str, Any] = {"create_id_tensor": False, "create_shape_tensor": False}
-ROWS = 400
+ROWS = 240
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_an_epoch_has_every_row_once(storage: MemoryStorage, shuffle: Any) -> No
         assert epoch(lakebed.Loader(ds, batch_size=7, shuffle=shuffle, seed=4)) != first
 
 
-@pytest.mark.parametrize("world", [2, 3, 4])
+@pytest.mark.parametrize("world", [2, 4])
 @pytest.mark.parametrize("shuffle", [True, "chunk", False])
 def test_ranks_share_an_epoch(storage: MemoryStorage, shuffle: Any, world: int) -> None:
     ds = dataset(storage)
@@ -99,7 +99,7 @@ def test_ranks_share_an_epoch(storage: MemoryStorage, shuffle: Any, world: int) 
     assert sorted(row for part in parts for row in part[:6]) == sorted(whole[: 6 * world])
 
 
-@pytest.mark.parametrize("rows", [slice(0, 17), slice(123, 300), slice(399, 400), slice(37, None)])
+@pytest.mark.parametrize("rows", [slice(0, 17), slice(73, 180), slice(239, 240), slice(37, None)])
 def test_runs_of_rows(storage: MemoryStorage, rows: slice) -> None:
     ds = dataset(storage)[rows]
     loader = lakebed.Loader(ds, batch_size=7, shuffle=True, seed=3)
@@ -114,14 +114,14 @@ def test_other_selections_are_cut_as_ever(storage: MemoryStorage) -> None:
     assert sorted(epoch(loader)) == list(range(0, ROWS, 3))
     assert "kind" not in loader.state_dict()
     assert sorted(epoch(lakebed.Loader(ds, batch_size=7, shuffle="exact", seed=3))) == list(range(ROWS))
-    assert lakebed.Loader(ds).take([5, 399, 0])["n"].ravel().tolist() == [5, 399, 0]
+    assert lakebed.Loader(ds).take([5, 239, 0])["n"].ravel().tolist() == [5, 239, 0]
 
 
 @pytest.mark.parametrize("shuffle", [True, "chunk", False])
 def test_a_state_goes_on_anywhere(storage: MemoryStorage, shuffle: Any) -> None:
     ds = dataset(storage)
     whole = epoch(lakebed.Loader(ds, batch_size=7, shuffle=shuffle, seed=3))
-    for stop in (1, 20, 56):
+    for stop in (1, 12, 33):
         loader = lakebed.Loader(ds, batch_size=7, shuffle=shuffle, seed=3)
         seen: list[int] = []
         for batch in loader:
@@ -157,7 +157,7 @@ def test_a_state_of_the_older_order_goes_on_in_that_order(storage: MemoryStorage
     seen: list[int] = []
     for batch in older:
         seen += batch["n"].reshape(-1).tolist()
-        if len(seen) == 70:
+        if len(seen) == 42:
             break
     state = older.state_dict()
     assert "kind" not in state
@@ -212,7 +212,7 @@ def test_a_state_of_a_loader_that_reads_other_tensors_by_spans_is_refused(
 def test_positions_blocks_and_spans_agree(storage: MemoryStorage, mode: Mode, window: int) -> None:
     ds = dataset(storage)
     reader = ds._session.reader("x", "x")
-    for rows in (range(ROWS), range(91, 333)):
+    for rows in (range(ROWS), range(51, 203)):
         spans = paged_spans([reader], rows)
         assert spans is not None
         order = PagedOrder(spans, mode=mode, seed=5, window=window)

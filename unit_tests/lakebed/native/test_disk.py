@@ -111,3 +111,40 @@ def test_filling_a_buffer() -> None:
     assert buffer[293:] == bytes(7)
     with pytest.raises(BufferError):
         native.fill(memoryview(bytes(3)), [lying_at(0, 3)])
+
+
+def test_a_mapping_needs_no_open_file_and_keeps_writes_to_itself(tmp_path: Path) -> None:
+    """Views hold the mapping after the file is closed and removed; ranges need not begin at a page."""
+    content = np.random.default_rng(0).integers(0, 256, 20_000, dtype=np.uint8).tobytes()
+    (tmp_path / "file").write_bytes(content)
+    fd = os.open(tmp_path / "file", os.O_RDONLY)
+    views = [native.mapped(fd, start, length) for start, length in ((0, 20_000), (4096, 10), (5001, 14_999))]
+    assert native.mapped(fd, 20_000, 0) == b""
+    opened = os.dup(fd)
+    os.close(opened)
+    assert opened == fd + 1  # the lowest free one: the mappings took none
+    for start, length in (
+        (0, 20_001),
+        (20_001, 0),
+        (19_999, 2),
+        (-1, 2),
+        (0, -1),
+        (1 << 62, 1),
+        (1, (1 << 63) - 1),
+    ):
+        with pytest.raises(OSError, match="too short"):
+            native.mapped(fd, start, length)
+    os.close(fd)
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        native.mapped(fd, 0, 1)
+    pipe, other = os.pipe()
+    with pytest.raises(OSError, match="too short"):
+        native.mapped(pipe, 0, 1)
+    os.close(pipe)
+    os.close(other)
+    views[0][0:3] = b"xyz"
+    assert (tmp_path / "file").read_bytes() == content
+    (tmp_path / "file").unlink()
+    found = np.frombuffer(views.pop(2), np.uint8)
+    assert found.tobytes() == content[5001:]
+    assert views == [b"xyz" + content[3:], content[4096:4106]]

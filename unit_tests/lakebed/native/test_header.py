@@ -33,7 +33,7 @@ def header(version: bytes, rows: int, columns: int, positions: int, data: bytes 
 def test_parse_header_finds_the_tables(
     version: bytes, rows: int, columns: int, positions: int, data: bytes
 ) -> None:
-    """All seven numbers are those that the layout of FORMAT.md 5.1 gives."""
+    """All seven numbers are those that the layout of format.md 5.1 gives."""
     buffer = header(version, rows, columns, positions, data)
     end = 1 + len(version)
     positions_at = end + 8 + 4 * rows * columns + 4

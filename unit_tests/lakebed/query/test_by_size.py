@@ -47,10 +47,37 @@ def test_each_answer_is_that_of_the_sample_alone(
     lengths = np.concatenate([rng.integers(0, 40, 400), [0, 1, 1000, 5000, 1000], rng.integers(1, 5, 50)])
     flat, each = samples(dtype, lengths)
     found = reduced(name, Ragged(flat, lengths[:, None]))
+    if dtype == "float16":
+        each = [sample.astype(np.float64) for sample in each]
     right = np.array([REDUCTIONS[name](sample, None) for sample in each])
     assert found.values.dtype == right.dtype  # type: ignore[union-attr]
     np.testing.assert_array_equal(found.values, right)  # type: ignore[union-attr]
     assert found.values.tobytes() == right.tobytes()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("axis", ["", ", 0"])
+def test_sums_of_float16_do_not_overflow(axis: str) -> None:
+    """Samples of one length and of many, a whole group, and lists: as NumPy computes them in float64."""
+    ds = lakebed.empty("mem://halves", overwrite=True)
+    for name in ("number", "even", "ragged"):
+        ds.create_tensor(name, dtype="float16")
+    numbers = np.linspace(200, 60000, 64, dtype=np.float16)
+    ds.number.extend(numbers)
+    ds.even.extend(numbers.reshape(64, 1) * np.float16([1, 0.5, 0.25]))
+    ds.ragged.extend([numbers[: 1 + i % 7] for i in range(64)])
+    for name, right in (
+        ("sum", np.sum), ("mean", np.mean), ("std", np.std), ("var", np.var), ("median", np.median),
+        ("prod", np.prod), ("l2_norm", np.linalg.norm),
+    ):  # fmt: skip
+        if axis and name == "l2_norm":
+            continue
+        for tensor in ("even", "ragged"):
+            found = ds.query(f"SELECT {name}({tensor}{axis}) AS x").x.numpy().reshape(-1)
+            wanted = [right(row.astype(np.float64)) for row in ds[tensor].numpy(aslist=True)]
+            np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=f"{name} {tensor}")
+        if name != "l2_norm":
+            found = ds.query(f"SELECT {name}(number{axis}) AS x GROUP BY 1").x.numpy().item()
+            assert found == pytest.approx(right(numbers.astype(np.float64)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int8", "bool"])
@@ -61,6 +88,24 @@ def test_different_values_are_counted(dtype: str) -> None:
     found = by_size(flat, ends, count_different, np.zeros((), np.int64))
     assert found.tolist() == [len(np.unique(sample)) for sample in each]
     assert by_size(flat[:0], ends[:1], count_different, np.zeros((), np.int64)).tolist() == []
+
+
+def test_different_numbers_and_arrays_of_groups() -> None:
+    """Numbers that differ in their last digits, with nulls between them; long arrays; dictionaries."""
+    ds = lakebed.empty("mem://different", overwrite=True)
+    ds.create_tensor("n", dtype="float64")
+    ds.create_tensor("v", dtype="int64")
+    ds.create_tensor("j", htype="json")
+    numbers = [0.1234567891, 0.1234567892, None, 0.0, -0.0, float("nan"), float("nan"), 0.1234567891]
+    long = [np.arange(2000), np.arange(2000)]
+    long[1][1000] = -1
+    ds.extend(
+        {"n": numbers, "v": (long * 4)[:7] + [None], "j": [{"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, "1"] * 2}
+    )
+    found = ds.query(
+        "SELECT count(distinct n) AS n, count(distinct v) AS v, count(distinct j) AS j GROUP BY true"
+    )
+    assert found[0].to_dict() == {"n": 4, "v": 2, "j": 3}
 
 
 def test_groups_are_reduced_together() -> None:

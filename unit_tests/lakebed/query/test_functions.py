@@ -153,3 +153,17 @@ def test_the_page_lists_all_functions_and_no_others() -> None:
 
 def test_hints_name_no_function_that_is_there() -> None:
     assert not [name for name in registry._MEANT if registry.find(name) is not None]
+
+
+def test_boxes_in_pixels_and_in_fractions() -> None:
+    ds = lakebed.empty("mem://units", overwrite=True)
+    ds.create_tensor("pixels", htype="bbox", coords={"type": "pixel", "mode": "LTRB"})
+    ds.create_tensor("fractions", htype="bbox", coords={"type": "fractional", "mode": "CCWH"})
+    ds.extend({"pixels": [[[10, 30, 20, 50]]], "fractions": [[[0.15, 0.4, 0.1, 0.2]]]})
+    for text in ("IOU(pixels, fractions)", "IOU(fractions, pixels)", "IOU(pixels, fractions[0:1])"):
+        with pytest.raises(
+            QueryError, match=r"IOU cannot compare boxes in pixels with .* NORMALIZE\(boxes, ARRAY"
+        ):
+            ds.query(f"SELECT {text} AS overlap").overlap.numpy()
+    text = "SELECT IOU(NORMALIZE(pixels, ARRAY[0, 0, 100, 100]), fractions) AS overlap"
+    assert ds.query(text).overlap.numpy().item() == pytest.approx(1, abs=1e-6)

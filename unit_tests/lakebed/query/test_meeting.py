@@ -8,7 +8,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -131,8 +130,8 @@ STATEMENTS: dict[str, str] = {
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_equal_values_meet_whatever_holds_them(statement: str) -> None:
     text = STATEMENTS[statement]
-    # Each pair meets in every third statement; in a soak in all of them.
-    for left, right in PAIRS if IS_SOAK else PAIRS[list(STATEMENTS).index(statement) % 3 :: 3]:
+    # Each pair meets in every fifth statement; in a soak in all of them.
+    for left, right in PAIRS if IS_SOAK else PAIRS[list(STATEMENTS).index(statement) % 5 :: 5]:
         if statement == "between" and left != right and left in LABELS and "names" not in (left, right):
             continue  # classes of two lists have no order
         asked = text.format(A=f'"mem://meet-{left}" AS a', B=f'"mem://meet-{right}" AS b')
@@ -214,23 +213,19 @@ def test_numbers_side_by_side_are_not_rounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [pair for pair in itertools.product(TIMES, TIMES) if "text" not in pair]
+    ("left", "right"),
+    # Each unit meets every second one from either side.
+    [pair for pair in itertools.product(TIMES, TIMES) if "text" not in pair][:: 1 if IS_SOAK else 2],
 )
 def test_dates_of_two_units_make_one_column(left: str, right: str) -> None:
     a, b = f'"mem://meet-{left}"', f'"mem://meet-{right}"'
-    con = duckdb.connect()
-    for name in ("left", "right"):
-        con.register(name, pa.table({"id": range(len(DAYS)), "v": pa.array(DAYS, pa.date32())}))
+    expected = [str(day) if day else None for day in DAYS]
 
     def days(text: str, column: str = "v") -> list[Any]:
         found = lakebed.query(f"SELECT id, CAST(v AS text) AS {column} FROM ({text})")
         return [v and v[:10] for v in found.to_arrow()[column].to_pylist()]
 
-    def sql(text: str) -> list[Any]:
-        return [v and str(v)[:10] for (v,) in con.execute(text).fetchall()]
-
-    whole = days(f"SELECT id, v FROM {a} UNION ALL SELECT id, v FROM {b}")
-    assert whole == sql('select v from "left" union all select v from "right"')
+    assert days(f"SELECT id, v FROM {a} UNION ALL SELECT id, v FROM {b}") == expected * 2
     different = lakebed.query(f"SELECT DISTINCT v FROM (SELECT v FROM {a} UNION ALL SELECT v FROM {b})")
     assert len(different) == 4
     both = f"FROM {a} AS a JOIN {b} AS b ON a.id = b.id"
@@ -242,8 +237,7 @@ def test_dates_of_two_units_make_one_column(left: str, right: str) -> None:
         "GREATEST(a.v, b.v)",
         "LEAST(a.v, b.v)",
     ):
-        found = days(f"SELECT a.id AS id, {expression} AS v {both}")
-        assert found == [str(day) if day else None for day in DAYS], expression
+        assert days(f"SELECT a.id AS id, {expression} AS v {both}") == expected, expression
     apart = lakebed.query(f"SELECT a.v - b.v AS apart {both} WHERE a.v IS NOT NULL")
     assert apart.apart.numpy().ravel().tolist() == [0, 0, 0, 0]
     later = lakebed.query(f"SELECT a.id AS id {both} WHERE COALESCE(a.v, b.v) > '2026-02-01'")

@@ -69,11 +69,9 @@ TEXTS: dict[str, Callable[[str | None], bool]] = {
 }
 
 
-@pytest.mark.parametrize("where", TEXTS)
-def test_conditions_tell_missing_from_empty(
-    ds: lakebed.Dataset, values: list[str | None], where: str
-) -> None:
-    assert rows(ds, where) == [row for row, value in enumerate(values) if TEXTS[where](value)]
+def test_conditions_tell_missing_from_empty(ds: lakebed.Dataset, values: list[str | None]) -> None:
+    for where, holds in TEXTS.items():
+        assert rows(ds, where) == [row for row, value in enumerate(values) if holds(value)], where
 
 
 def test_tables_have_the_same_nulls(ds: lakebed.Dataset, values: list[str | None]) -> None:

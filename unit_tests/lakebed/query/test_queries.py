@@ -604,3 +604,21 @@ def test_random_numbers_differ_by_row_and_stay(ds: lakebed.Dataset) -> None:
     assert len(set(first.tolist())) == 12
     assert first.tolist() == again.tolist()
     assert sorted(xs(ds.query("SELECT * ORDER BY random()"))) == list(range(12))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * WHERE IF(n > 3, CAST(word AS int), 0) >= 0",
+        "SELECT * WHERE n > 3 AND CAST(word AS int) > 0",
+        "SELECT * WHERE CASE WHEN n < 2 THEN 1 WHEN CAST(word AS int) > 0 THEN 1 END = 1",
+    ],
+)
+def test_errors_of_single_rows_name_the_row(text: str) -> None:
+    """A part of an expression that is computed for some rows only."""
+    ds = lakebed.empty("mem://rows-of-errors", overwrite=True)
+    ds.create_tensor("n", dtype="int64")
+    ds.create_tensor("word", htype="text")
+    ds.extend({"n": range(6), "word": ["1", "2", "3", "4", "x", "6"]})
+    with pytest.raises(QueryError, match=r"^row 4: 'x' is not a valid int64"):
+        len(ds.query(text))

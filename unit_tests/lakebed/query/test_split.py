@@ -20,11 +20,13 @@ from lakebed.query.functions.function import forget
 from lakebed.query.functions.spaces import Ways, space_of
 from lakebed.query.language.parameters import values_of
 from lakebed.query.language.parser import parse
+from lakebed.query.relations import stored
 from lakebed.query.relations.relation import Relation, Stored
 from lakebed.query.run import run
 from lakebed.query.values.columns import rows
 from lakebed.query.values.limits import Limits, Watch
 from lakebed.runtime.failures import outcome
+from unit_tests.effort import IS_SOAK
 from unit_tests.lakebed.query import adapter
 from unit_tests.lakebed.query.cases import cases, query_of
 
@@ -98,6 +100,7 @@ ANSWERED = [
 
 
 def test_the_corpus_in_tasks(sources: dict[str, Any]) -> None:
+    """In three tasks; every fourth query, in a soak each, also in one task and in one for each row."""
     taken, refused = [], []
     for case in ANSWERED:
         text = query_of(case)
@@ -113,7 +116,7 @@ def test_the_corpus_in_tasks(sources: dict[str, Any]) -> None:
             continue
         taken.append(case["id"])
         check_same(found.result(), expected)
-        for count in (1, 50):
+        for count in (1, 50) if IS_SOAK or len(taken) % 4 == 0 else ():
             check_same(in_tasks(text, count), expected)
     for name, error in refused:
         assert isinstance(error, QueryError)
@@ -286,6 +289,67 @@ def test_mistakes_are_told_before_any_task(ds: lakebed.Dataset) -> None:
         assert caught.value.kind == kind
     with pytest.raises(QueryError, match=r"^row 1: 'k1' is not"):
         in_tasks("SELECT CAST(kind AS int) AS x WHERE n IS NULL AND kind = 'k1'", 3, ds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT CAST(kind AS int) AS x, n LIMIT 2",
+        "SELECT CAST(kind AS int) AS x LIMIT 25 PERCENT",
+        "SELECT CAST(kind AS int) AS x ORDER BY n LIMIT 1 OFFSET 1",
+        "SELECT CAST(kind AS int) AS x WHERE n > 0 LIMIT 1",
+        "SELECT CAST(kind AS int) AS x LIMIT 3",
+    ],
+)
+def test_rows_that_limit_leaves_out_cannot_fail(text: str) -> None:
+    ds = lakebed.empty("mem://failing", overwrite=True)
+    ds.create_tensor("n", dtype="int32")
+    ds.create_tensor("kind", htype="text")
+    for start in range(0, 8, 2):
+        ds.extend({"n": [start, start + 1], "kind": ["x", "y"] if start else ["1", "2"]})
+        ds.commit()
+    expected = at_once(text, ds)
+    for count in (1, 2, 4):
+        found = in_tasks(text, count, ds)
+        if text.endswith("LIMIT 3"):
+            for one in (expected, found):
+                with pytest.raises(QueryError, match="'x' is not a valid int64"):
+                    one.whole("x")
+        else:
+            check_same(found, expected)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 2.5, None, 3, "a", "b", 2**60 + 1, 7.5],
+        [True, 2, 3, 4.5, "a", None, [1, 2.5], {}],
+        [1, 2, 2.5, 3.5, True, None, 4, 5],
+        [1, 2, 2.5, 3.5, True, None, "a", 5],
+    ],
+)
+def test_numbers_of_json_stay_what_they_were(values: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Integers, floats and booleans that one task, or one window of rows, finds beside those of others."""
+    ds = lakebed.empty("mem://numbers", overwrite=True)
+    ds.create_tensor("about", htype="json")
+    ds.create_tensor("n", dtype="int64")
+    for start in range(0, 8, 2):
+        ds.extend({"about": [{"x": value} for value in values[start : start + 2]], "n": [start, start + 1]})
+        ds.commit()
+    for text in ("SELECT about['x'] AS x", "SELECT about['x'] AS x ORDER BY n DESC"):
+        expected = at_once(text, ds)
+        known = rows(expected.whole("x"))
+        if "a" in values:
+            assert [(v, type(v)) for v in sorted(known, key=repr)] == [
+                (v, type(v)) for v in sorted(values, key=repr)
+            ]
+        for count in (1, 2, 4):
+            check_same(in_tasks(text, count, ds), expected)
+        with monkeypatch.context() as patch:
+            for name in ("_LEAST_ROWS", "_MOST_ROWS", "_EVEN_ROWS"):
+                patch.setattr(stored, name, 2)
+            for count in (0, 1, 2, 4):
+                check_same(in_tasks(text, count, ds) if count else at_once(text, ds), expected)
 
 
 def test_results_of_queries_are_refused(ds: lakebed.Dataset) -> None:

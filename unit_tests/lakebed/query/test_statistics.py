@@ -14,6 +14,7 @@ import lakebed
 from lakebed.documents import chunk_statistics
 from lakebed.errors import FormatError
 from lakebed.query.engine.conditions import Condition
+from unit_tests.effort import examples
 
 PIECE = 8
 
@@ -135,7 +136,9 @@ CONDITION = st.recursive(
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(320), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(condition=CONDITION)
 def test_an_answer_is_the_one_without_statistics(ds: lakebed.Dataset, condition: str) -> None:
     expected = unpruned(ds, condition)

@@ -34,7 +34,7 @@ def _row(i: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module", params=[0, 1, 10, 100_000])
+@pytest.fixture(scope="module", params=[0, 1, 10, 70_000])
 def asked(request: pytest.FixtureRequest) -> tuple[lakebed.Dataset, list[dict[str, Any]]]:
     """Return a dataset with many kinds of columns, and its rows; large ones lack what takes long to write."""
     count = request.param

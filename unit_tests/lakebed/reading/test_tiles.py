@@ -142,7 +142,7 @@ def test_tiles_that_were_never_written_are_zeros(tmp_path: Path) -> None:
 
 
 def test_stale_entries_of_the_tile_index(golden: Path) -> None:
-    """3.9.52 may keep the old shapes of a replaced sample: the chunks' headers decide (FORMAT.md 15.6)."""
+    """3.9.52 may keep the old shapes of a replaced sample: the chunks' headers decide (format.md 15.6)."""
     ds = lakebed.load(golden / "f06_tiled", read_only=True)
     for name, tensor in ds.tensors.items():
         if tensor.is_sequence:

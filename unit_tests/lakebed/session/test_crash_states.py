@@ -1,6 +1,6 @@
 """What a killed 3.9.52 leaves behind, at every write of every operation: repaired, and nothing complete is lost.
 
-The suite tries a few states of each operation; `make soak` all of them.
+The suite tries a state of each operation; `make soak` all of them.
 """
 
 from __future__ import annotations
@@ -79,11 +79,10 @@ def check_next_write(state: State, storage: MemoryStorage) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_some_states_of_every_operation(operation: str) -> None:
-    """Repaired, sound, complete and writable, at some writes of each operation of 3.9.52."""
+def test_a_state_of_every_operation(operation: str) -> None:
+    """Repaired, sound, complete and writable, at a write of each operation of 3.9.52."""
     found = list(states(operation))
-    for state in random.Random(operation).sample(found, 2):
-        check(state)
+    check(random.Random(operation).choice(found))
 
 
 @pytest.mark.soak

@@ -115,7 +115,7 @@ def test_clear_keeps_the_settings(ds: lakebed.Dataset) -> None:
 
 
 def test_popping_everything_resets_the_shape(ds: lakebed.Dataset) -> None:
-    """A tensor without samples takes any rank again (FORMAT.md 3)."""
+    """A tensor without samples takes any rank again (format.md 3)."""
     ds.n.pop(list(range(10)))
     assert ds.n.meta.max_shape == []
     ds.n.append(np.zeros((2, 2), dtype="int64"))

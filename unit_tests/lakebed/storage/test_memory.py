@@ -74,7 +74,7 @@ def test_a_listing_bears_deletions_of_other_threads() -> None:
     thread = threading.Thread(target=change)
     thread.start()
     try:
-        for _ in range(100):
+        for _ in range(50):
             assert len(list(storage.list("k/"))) == 3000
     finally:
         is_over.set()

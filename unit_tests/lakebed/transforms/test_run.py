@@ -30,12 +30,13 @@ from lakebed.errors import (
     WorkerDied,
 )
 from lakebed.maintenance.verify import verify
+from unit_tests.effort import examples
 from unit_tests.lakebed.transforms import functions
 
 WORKERS = {
     "serial": {"num_workers": 0},
     "threads": {"num_workers": 2},
-    "processes": {"num_workers": 2, "scheduler": "processed"},
+    "process": {"num_workers": 1, "scheduler": "processed"},
 }
 Make = Callable[[], lakebed.Dataset]
 
@@ -47,11 +48,11 @@ def workers(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture(params=WORKERS)
 def anywhere(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Workers of every kind; processes take a while to start."""
+    """Workers of every kind."""
     return {"progressbar": False, **WORKERS[request.param]}
 
 
-@pytest.fixture(params=["serial", "threads", pytest.param("processes", marks=pytest.mark.soak)])
+@pytest.fixture(params=["serial", "threads", pytest.param("process", marks=pytest.mark.soak)])
 def nearby(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The same where other tests see what is special about processes."""
     return {"progressbar": False, **WORKERS[request.param]}
@@ -109,7 +110,7 @@ def test_images_and_labels_of_several_workers(tmp_path: Path, anywhere: dict[str
     ds = lakebed.empty(tmp_path / "ds")
     ds.create_tensor("images", htype="image", sample_compression="png")
     ds.create_tensor("labels", htype="class_label")
-    functions.images().eval(range(60), ds, **anywhere)
+    functions.images().eval(range(60), ds, **{**anywhere, "num_workers": 2 * bool(anywhere["num_workers"])})
     ds = lakebed.load(tmp_path / "ds", read_only=True)
     assert sorted(ds.labels.info.class_names) == ["cat", "dog", "emu", "zebra"]
     names = [ds.labels.info.class_names[int(n)] for n in ds.labels.numpy().ravel()]
@@ -627,7 +628,7 @@ def test_what_a_function_may_return(make: Make) -> None:
     assert len(rows(ds)) == 3
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(80))
 @given(
     counts=st.lists(st.integers(0, 3), max_size=40),
     count=st.integers(1, 3),

@@ -214,7 +214,7 @@ def test_a_crash_at_any_change_of_a_merge_loses_nothing(when: Literal["before", 
     start.follow("publish", after, None)
     kill(start.inner)
     # After one change is before the next one.
-    for nth in itertools.count(step=1 if IS_SOAK else 2):
+    for nth in itertools.count(step=1 if IS_SOAK else 3):
         run = copy(start)
         run.inner = copy_of(start.inner)
         run.restart(Fault(when, nth=nth, methods=CHANGES))

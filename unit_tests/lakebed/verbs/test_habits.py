@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
+import shutil
 import tokenize
 from io import StringIO
 from pathlib import Path
@@ -15,18 +15,18 @@ import pytest
 import lakebed
 from lakebed.runtime import habits
 from lakebed.runtime.absent import NAMES
+from lakebed.storage.local import LocalStorage
+from unit_tests.lakebed.datasets import copy_of, open_on
 
-NUMBER = itertools.count()
 _NEEDS = {"to_excel": "openpyxl", "read_excel": "openpyxl", "to_tf_dataset": "tensorflow"}
 CASES = [(kind, name) for kind in habits.TABLES for name in habits.answers(kind)]
 
 
-@pytest.fixture
-def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the answers name: a dataset, a result, files in the current folder."""
-    pandas = pytest.importorskip("pandas")
-    monkeypatch.chdir(tmp_path)
-    ds = lakebed.empty(f"mem://habits-{next(NUMBER)}")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset, and tables of its rows."""
+    folder = tmp_path_factory.mktemp("habits")
+    ds = lakebed.empty(folder / "ds")
     ds.create_tensor("title", htype="text")
     ds.create_tensor("age", dtype="int64")
     ds.create_tensor("kind", htype="class_label", class_names=["cat", "dog"])
@@ -40,9 +40,21 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         }
     )
     ds.commit("sixteen rows")
+    ds.close()
+    ds.to_pandas(["age", "title"]).to_csv(folder / "rows.csv", index=False)
+    ds.to_pandas(["age", "title"]).to_parquet(folder / "rows.parquet")
+    return folder
+
+
+@pytest.fixture
+def names(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the answers name: a dataset, a result, files in the current folder."""
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    for file in ("rows.csv", "rows.parquet"):
+        shutil.copy(folder / file, file)
+    ds = open_on(copy_of(LocalStorage(folder / "ds")))
     ds.info["changed"] = True
-    ds.to_pandas(["age", "title"]).to_csv("rows.csv", index=False)
-    ds.to_pandas(["age", "title"]).to_parquet("rows.parquet")
     return {
         "ds": ds,
         "result": ds.query("SELECT age + 0 AS age, title"),

@@ -167,6 +167,8 @@ def test_data_frames_of_pandas() -> None:
     assert frame["v"][0].tolist() == [1.0, 1.0]
     assert pd.DataFrame(ds[1:], columns=["name"]).to_dict("list") == {"name": [None]}
     assert [dict(row)["g/keys"] for row in np.asarray(ds)] == [1, 2]
+    assert not any(map(pd.api.types.is_list_like, np.asarray(ds)))  # or pandas 3.1 makes one column of all
+    assert [list(row) for row in np.asarray(ds)] == [list(columns)] * 2
 
 
 def test_tensors_hide_verbs_and_verbs_go_on(tmp_path: Path) -> None:

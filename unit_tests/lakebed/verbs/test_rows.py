@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,6 +185,8 @@ def test_a_description(ds: lakebed.Dataset) -> None:
     lines = str(told).splitlines()
     assert lines[0].split()[:5] == ["htype", "dtype", "rows", "nulls", "min"]
     assert [line.split()[0] for line in lines[1:]] == ds.column_names
+    assert ds[3].describe() == ds[[3]].describe()
+    assert ds[3].schema == ds.schema
     ds["born"] = [dt.date(2020, 1, 1 + i) for i in range(20)]
     assert ds.describe()["born"]["max"] == dt.date(2020, 1, 20)
 
@@ -300,3 +303,24 @@ def test_functions_of_numpy_give_their_own_types(dtype: str) -> None:
         found, wanted = function(column), function(column.numpy())
         assert type(found) is type(wanted)
         assert found == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_reductions_of_times_are_times(unit: str) -> None:
+    """As `tolist` gives them: with their zone, and of nanoseconds those of pandas."""
+    days = pd.Series(pd.to_datetime(["2024-01-01 10:00", None, "2024-01-05 12:00"])).dt.as_unit(unit)
+    frame = pd.DataFrame({"at": days, "there": days.dt.tz_localize("Europe/Berlin"), "since": days - days[0]})
+    ds = lakebed.from_pandas(frame)
+    ds["day"] = [dt.date(2024, 1, 3), None, dt.date(2024, 1, 1)]
+    for rows in (ds, ds.query("SELECT at, there, since, day")):
+        for name in ("at", "there", "since"):
+            for found, right in (
+                (rows[name].min(), frame[name].min()),
+                (rows[name].max(), frame[name].max()),
+                (rows[name].mean(), frame[name].mean()),
+            ):
+                assert found == right
+                assert str(getattr(found, "tzinfo", None)) == str(getattr(right, "tzinfo", None))
+        assert rows["since"].sum() == frame["since"].sum()
+        assert (rows["day"].min(), rows["day"].max()) == (dt.date(2024, 1, 1), dt.date(2024, 1, 3))
+    assert np.max(ds["at"]) == np.datetime64("2024-01-05 12:00")

@@ -49,6 +49,104 @@ def test_datasets_views_and_results_one_behind_the_other(ds: lakebed.Dataset, tm
         _ = ds + 3
 
 
+def pictures(compression: str, count: int, names: list[str] | None = None, **more: Any) -> lakebed.Dataset:
+    """A dataset of images, boxes and labels."""
+    random = np.random.default_rng(count)
+    ds = lakebed.empty(f"mem://together-{next(NUMBER)}")
+    ds.create_tensor("image", htype="image", sample_compression=compression)
+    ds.create_tensor("box", htype="bbox", **more)
+    ds.create_tensor("label", htype="class_label", class_names=names or ["a", "b"])
+    ds.create_tensor("id", dtype="int64")
+    ds.extend(
+        {
+            "image": random.integers(0, 256, (count, 8, 8, 3), dtype=np.uint8),
+            "box": list(random.random((count, 2, 4), dtype=np.float32)),
+            "label": np.arange(count) % 2,
+            "id": np.arange(count),
+        }
+    )
+    ds.commit()
+    return ds
+
+
+def raw(column: Any) -> list[bytes]:
+    return [bytes(sample.tobytes()) for sample in column]
+
+
+def test_stored_concatenations_keep_htypes_and_stored_samples() -> None:
+    a, b = pictures("jpeg", 5), pictures("jpeg", 4, names=["b", "c"])
+    b.create_tensor("mask", htype="binary_mask", sample_compression="lz4")
+    b.mask.extend(np.ones((4, 8, 8, 1), np.bool_))
+    b.commit()
+    both = lakebed.concat([a, b])
+    for rows, images in (
+        (both, raw(a.image) + raw(b.image)),
+        (both[3:7], raw(a.image)[3:] + raw(b.image)[:2]),
+        (both[[8, 0, 6]], [raw(b.image)[3], raw(a.image)[0], raw(b.image)[1]]),
+        (lakebed.concat([both, a]), raw(a.image) + raw(b.image) + raw(a.image)),
+        (both.query("SELECT * WHERE id = 2"), [raw(a.image)[2], raw(b.image)[2]]),
+    ):
+        stored = rows.materialize(f"mem://together-{next(NUMBER)}")
+        assert {name: stored[name].htype for name in stored.tensors} == {
+            "image": "image",
+            "box": "bbox",
+            "label": "class_label",
+            "id": "generic",
+            "mask": "binary_mask",
+        }
+        assert stored.image.meta.sample_compression == "jpeg"
+        assert raw(stored.image) == images
+        assert (
+            stored.box.numpy().tolist()
+            == np.stack([rows["box"][i].numpy() for i in range(len(rows))]).tolist()
+        )
+        assert [row.label.data()["text"] for row in stored] == [[name] for name in rows["label"].tolist()]
+        assert stored["id"].tolist() == rows["id"].tolist()
+        assert [sample.numpy().size for sample in stored.mask] == [
+            0 if value is None else 64 for value in rows["mask"].tolist()
+        ]
+
+
+def test_stored_concatenations_change_no_pixel() -> None:
+    """Of files of two kinds, one kind must keep pixels; two kinds that both lose some become arrays."""
+    jpeg, png, webp = (pictures(compression, 3) for compression in ("jpeg", "png", "webp"))
+    for first, second, htype, compression in (
+        (jpeg, png, "image", "png"),
+        (png, jpeg, "image", "png"),
+        (jpeg, webp, "generic", None),
+    ):
+        stored = lakebed.concat([first, second]).materialize(f"mem://together-{next(NUMBER)}")
+        assert (stored.image.htype, stored.image.meta.sample_compression) == (htype, compression)
+        assert np.array_equal(
+            stored.image.numpy(), np.concatenate([first.image.numpy(), second.image.numpy()])
+        )
+
+
+def test_boxes_of_two_meanings_do_not_become_one_kind() -> None:
+    corners = {"type": "pixel", "mode": "LTRB"}
+    a, b = pictures("png", 2, coords=corners), pictures("png", 2, coords={"type": "pixel", "mode": "LTWH"})
+    rows = lakebed.concat([a, b])
+    stored = rows.materialize(f"mem://together-{next(NUMBER)}")
+    assert stored.box.htype == "generic"
+    assert stored.box.numpy().tolist() == np.stack([rows["box"][i].numpy() for i in range(4)]).tolist()
+    alike = lakebed.concat([a, pictures("png", 3, coords=corners)]).materialize(
+        f"mem://together-{next(NUMBER)}"
+    )
+    assert (alike.box.htype, alike.box.info["coords"]) == ("bbox", corners)
+
+
+def test_stored_joins_keep_htypes_and_stored_samples() -> None:
+    a, b = pictures("jpeg", 5), pictures("jpeg", 3)
+    rows = a.query(
+        'SELECT l.id, l.image, r.box FROM "a" l LEFT JOIN "b" r ON l.id = r.id', named={"a": a, "b": b}
+    )
+    stored = rows.materialize(f"mem://together-{next(NUMBER)}")
+    assert (stored.image.htype, stored.box.htype) == ("image", "bbox")
+    assert raw(stored.image) == raw(a.image)
+    assert stored.box[:3].numpy().tolist() == b.box.numpy().tolist()
+    assert [stored.box[i].numpy().size for i in (3, 4)] == [0, 0]
+
+
 def test_classes_of_two_datasets_go_by_their_names() -> None:
     first, second = (lakebed.empty(f"mem://together-{next(NUMBER)}") for _ in range(2))
     first.create_tensor("kind", htype="class_label", class_names=["cat", "dog"]).extend(["cat", "dog"])

@@ -279,7 +279,7 @@ def test_the_manifest_of_many_tensors_is_still_one_read() -> None:
 
 
 def test_a_length_that_the_index_lacks_is_not_believed() -> None:
-    """A killed 3.9.52 leaves metadata and index unequal (FORMAT.md 15.5): the shorter of both counts."""
+    """A killed 3.9.52 leaves metadata and index unequal (format.md 15.5): the shorter of both counts."""
     storage, ds = dataset()
     key = key_like(storage, ds, "x/tensor_meta.json")
     meta = TensorMeta.from_bytes(storage.get(key))

@@ -25,7 +25,7 @@ from lakebed.errors import (
     UnsupportedParameterException,
     VersionControlError,
 )
-from lakebed.views import selectors
+from lakebed.views import catalog, selectors
 from unit_tests.lakebed.afar import Afar
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
@@ -98,8 +98,9 @@ def test_rows_come_back_in_their_order(disk: lakebed.Dataset, name: str, optimiz
     assert (found.is_view, found.is_optimized, found.read_only) == (True, optimize, True)
 
 
-def test_everywhere(ds: lakebed.Dataset) -> None:
+def test_everywhere(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """On disks, in memory and in stores: saved, listed, loaded, optimized, deleted, and no file is left."""
+    monkeypatch.setattr(catalog, "_CONFIRM_REMOTE", 0.02)
     before = {key for key, _ in ds.storage.list()}
     ds[[3, 1]].save_view(message="two", id="v")
     ds[7].save_view(id="one", optimize=True, verbose=False, tensors=["x", "group"])
@@ -364,6 +365,88 @@ def test_tensors_of_different_lengths() -> None:
         padded = ds.load_view("padded")
         assert numbers(padded) == [0, 1, 2, 3, 4, 5]
         assert [len(s) for s in padded.short.numpy(aslist=True)] == [1, 1, 1, 1, 0, 0]
+
+
+SHORT: dict[str, dict[str, Any]] = {
+    "numbers": {"dtype": "int64"},
+    "image": {"htype": "image", "sample_compression": "png"},
+    "text": {"htype": "text"},
+    "json": {"htype": "json"},
+    "label": {"htype": "class_label", "class_names": ["a", "b"]},
+    "box": {"htype": "bbox"},
+    "sequence": {"htype": "sequence[generic]", "dtype": "int64"},
+    "links": {"htype": "link[image]", "sample_compression": "png"},
+    "packed": {"dtype": "int64", "chunk_compression": "lz4"},
+}
+
+
+def uneven(path: Path) -> lakebed.Dataset:
+    """A tensor of six rows, and one of each kind of four rows."""
+    picture = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    Image.fromarray(picture).save(path.with_suffix(".png"))
+    values: dict[str, Any] = {
+        "numbers": [1, 2],
+        "image": picture,
+        "text": "text",
+        "json": {"a": 1},
+        "label": "b",
+        "box": np.ones((2, 4), np.float32),
+        "sequence": [[1], [2]],
+        "links": lakebed.link(str(path.with_suffix(".png"))),
+        "packed": [3],
+    }
+    ds = lakebed.empty(path)
+    ds.create_tensor("x", dtype="int64").extend(np.arange(6))
+    for name, kind in SHORT.items():
+        ds.create_tensor(name, **kind).extend([values[name]] * 4)
+    ds.commit()
+    return ds
+
+
+@pytest.mark.parametrize("way", ["view", "place", "copy", "unlinked", "materialized"])
+@pytest.mark.parametrize("rows", [[5, 0, 4, 1], [1, 5], [0, 3]])
+def test_copies_have_empty_samples_beyond_shorter_tensors(tmp_path: Path, way: str, rows: list[int]) -> None:
+    ds = uneven(tmp_path / "ds")
+    shown = ds.max_view[rows]
+    if way == "view":
+        shown.save_view(id="v", verbose=False)
+        ds.get_view("v").optimize(progressbar=False)
+        copied = ds.load_view("v")
+    elif way == "place":
+        shown.save_view(path=tmp_path / "copy", optimize=True, verbose=False)
+        copied = lakebed.load(tmp_path / "copy")
+    elif way == "materialized":
+        shown.materialize(tmp_path / "copy", progressbar=False)
+        copied = lakebed.load(tmp_path / "copy")
+    else:
+        copied = shown.copy(tmp_path / "copy", unlink=way == "unlinked", progressbar=False)
+
+    assert numbers(copied.max_view) == rows
+    assert lakebed.verify(tmp_path / "ds", deep=True).is_sound
+    if way != "view":
+        assert lakebed.verify(tmp_path / "copy", deep=True).is_sound
+    for name in SHORT:
+        assert len(copied[name]) == len(rows)
+        for at, row in enumerate(rows):
+            one, other = copied[name][at], shown[name][at]
+            if row < 4:
+                assert one.shape == other.shape
+                assert np.array_equal(one.numpy(), other.numpy())
+            else:
+                # Empty text and documents have one item, which a tensor that ends before has not.
+                assert one.numpy().tolist() == {"text": [""], "json": [{}]}.get(name, [])
+
+
+@pytest.mark.parametrize("selected", [slice(None), slice(2, None), slice(None, None, -1)])
+def test_a_copied_view_has_the_rows_of_the_longest_tensor(tmp_path: Path, selected: slice) -> None:
+    """Like the view that lists row numbers, whichever way the rows were selected."""
+    ds = uneven(tmp_path / "ds")
+    ds.max_view[selected].save_view(id="rows", verbose=False)
+    ds.max_view[selected].save_view(id="copy", optimize=True, verbose=False)
+    rows, copy = ds.load_view("rows"), ds.load_view("copy")
+    assert len(rows) == len(copy)
+    assert numbers(rows) == numbers(copy)
+    assert [s.shape for s in rows.image] == [s.shape for s in copy.image]
 
 
 @pytest.mark.parametrize("optimize", [False, True])

@@ -25,6 +25,14 @@ FIRST = 2_000_000
 # Constants are left as they are, since lowering them imports their modules.
 FRESH = replace(SPACE, factors={**SPACE.factors, "size": ("few", "large", "long")})
 
+TABLES = {
+    *("arrow", "chunked", "pandas", "polars", "from rows", "new column"),
+    *("import csv", "import jsonl", "import parquet", "import frame"),
+    *("to_pandas", "to_polars", "to_duckdb", "scanner", "csv", "taken_over"),
+    *("texts", "groups", "grouped", "joined", "chosen", "handed_out", "counted"),
+}
+"""Levels of ways in and out whose programs make Arrow's arrays from Python's values: PyArrow imports pandas for it."""
+
 
 @cache
 def programs() -> list[tuple[Row, int]]:
@@ -39,16 +47,19 @@ def programs() -> list[tuple[Row, int]]:
 
 
 @pytest.fixture(scope="module")
-def interpreter() -> Iterator[Forks]:
-    """A process that has imported of other packages what `import lakebed` itself does, and forks."""
+def interpreters() -> Iterator[tuple[Forks, Forks]]:
+    """Processes that fork: one has imported of other packages what `import lakebed` itself does, one pandas as well."""
     options = ("-W", "error", "-W", "ignore:The tensors differ in length")
-    with Forks("import numpy", *options) as forks:
-        yield forks
+    with Forks("import numpy", *options) as bare, Forks("import numpy, pandas", *options) as tables:
+        yield bare, tables
 
 
 @pytest.mark.parametrize("part", range((PROGRAMS + CHUNK - 1) // CHUNK))
 def test_programs_run_in_fresh_interpreters(
-    part: int, tmp_path: Path, interpreter: Forks, record_property: Callable[[str, object], None]
+    part: int,
+    tmp_path: Path,
+    interpreters: tuple[Forks, Forks],
+    record_property: Callable[[str, object], None],
 ) -> None:
     chosen = programs()[part * CHUNK :][:CHUNK]
     record_property(
@@ -57,7 +68,7 @@ def test_programs_run_in_fresh_interpreters(
     environment = {"TMPDIR": str(tmp_path)}
     failures = []
     for row, seed in chosen:
-        text = script(row, seed)
+        text, interpreter = script(row, seed), interpreters[not TABLES.isdisjoint(row.values())]
         failure = interpreter.run(f"assert 'lakebed' not in sys.modules\n{text}", tmp_path, environment)
         if failure is not None:
             failures.append(f"{text}\n\n{failure}")

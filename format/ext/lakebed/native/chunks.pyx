@@ -1,4 +1,4 @@
-"""Hot loops over chunks: header emit and parse, row tables, gather, lookup (FORMAT.md 4.1, 5.1).
+"""Hot loops over chunks: header emit and parse, row tables, gather, lookup (format.md 4.1, 5.1).
 
 Every function takes typed memoryviews, checks every index against the end of its buffer before it is used, and
 loops without the GIL. Tests in unit_tests/lakebed/native compare each function with plain NumPy.
@@ -334,7 +334,7 @@ def scatter_fixed(const uint8_t[::1] source, Py_ssize_t item, const uint8_t[::1]
 
 
 def locate_rows(const uint64_t[::1] last, const int64_t[::1] rows, int64_t[::1] ordinal, int64_t[::1] local):
-    """Find for each row the first table entry with ``last >= row`` and the row's position in it (FORMAT.md 4.1).
+    """Find for each row the first table entry with ``last >= row`` and the row's position in it (format.md 4.1).
 
     Rows that follow each other are found without a new search, so a scan costs one comparison per row.
 

@@ -1,4 +1,4 @@
-"""Create many files, or force them to disk, in one call.
+"""Create many files, or force them to disk, in one call; map files without keeping them open.
 
 If several threads call ``os.fsync``, the interpreter lock changes hands for every file, which costs more processor time
 than the calls themselves; here a thread releases the lock once for all its files. Creating a hundred files in new
@@ -6,7 +6,8 @@ folders in one call saves the steps of the interpreter for each file.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.exc cimport PyErr_SetFromErrno
 from libc.errno cimport EINTR, EIO, ENOSPC, ENOSYS, EDQUOT, EPERM, errno
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport strlen
@@ -20,6 +21,14 @@ cdef extern from "unistd.h" nogil:
     int unlink(const char *path)
     ssize_t read(int fd, void *into, size_t count)
     ssize_t write(int fd, const void *what, size_t count)
+    long sysconf(int name)
+    const int _SC_PAGESIZE
+
+cdef extern from "sys/mman.h" nogil:
+    void *mmap(void *where, size_t size, int protection, int flags, int fd, long long offset)
+    int munmap(void *where, size_t size)
+    void *MAP_FAILED
+    const int PROT_READ, PROT_WRITE, MAP_PRIVATE
 
 cdef extern from "lakebed/native/stream_copy.h" nogil:
     const int SLOW_BYTES
@@ -188,6 +197,50 @@ cdef class Descriptor:
     def held():
         """Return the number of these objects in this process."""
         return _held
+
+
+@cython.auto_pickle(False)
+cdef class _Mapping:
+    """Private mapping of a range of a file, which exists as long as a view of it."""
+
+    cdef void *pages
+    cdef Py_ssize_t before, length
+
+    def __cinit__(self, int fd, long long start, Py_ssize_t length):
+        self.before = start % sysconf(_SC_PAGESIZE)
+        self.length = length
+        self.pages = mmap(
+            NULL, self.before + length, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, start - self.before
+        )
+        if self.pages == MAP_FAILED:
+            self.pages = NULL
+            PyErr_SetFromErrno(OSError)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, <char *> self.pages + self.before, self.length, 0, flags)
+
+    def __dealloc__(self):
+        if self.pages != NULL:
+            munmap(self.pages, self.before + self.length)
+
+
+def mapped(int fd, long long start, Py_ssize_t length):
+    """Map a range of a file into memory; writes to it stay private.
+
+    The module ``mmap`` keeps a descriptor for each mapping (before Python 3.13 in any case), so that a process could
+    not map more files than it may have open.
+
+    Raises
+    ------
+    OSError
+        If the system cannot map the file, or the file is shorter.
+    """
+    cdef stat_t found
+    if fstat(fd, &found) != 0:
+        PyErr_SetFromErrno(OSError)
+    if start < 0 or length < 0 or start > found.st_size or length > found.st_size - start:
+        raise OSError(EIO, "the file is too short")
+    return memoryview(_Mapping(fd, start, length) if length else bytearray())
 
 
 def reserve(int fd, long long size):

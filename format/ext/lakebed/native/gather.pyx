@@ -1,4 +1,4 @@
-"""Many arrays copied back to back: of one dtype and rank (FORMAT.md 5.3), or of one size. Tests compare with NumPy."""
+"""Many arrays copied back to back: of one dtype and rank (format.md 5.3), or of one size. Tests compare with NumPy."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

@@ -1,4 +1,4 @@
-"""Replacement of samples of a chunk: the loops of bulk updates and removals (FORMAT.md 5.1).
+"""Replacement of samples of a chunk: the loops of bulk updates and removals (format.md 5.1).
 
 Every function checks each row and each offset against the end of its buffer before it is used, and loops without the
 GIL. Tests in unit_tests/lakebed/native/test_merge.py compare with plain Python.

@@ -124,7 +124,7 @@ class CopyMethods(DatasetBase):
             return self._table(tensors)
         wanted = tensors if tensors is not None else self._columns
         names = chosen(self._session.schema(), self._group, wanted)
-        return Table(self._session, names, self._index)
+        return Table(self._session, names, self._index, self._pad)
 
     def materialize(
         self,

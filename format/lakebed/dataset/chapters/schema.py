@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lakebed.dataset.base import DatasetBase
 from lakebed.dataset.tensor import Tensor, selected
-from lakebed.errors import InvalidInputError, TensorDoesNotExistError
+from lakebed.errors import InvalidInputError, InvalidTensorNameError, TensorDoesNotExistError
 from lakebed.htypes.registry import UNSPECIFIED
 from lakebed.writing.names import ATTRIBUTES, normalize, parents
 
@@ -224,6 +224,8 @@ class SchemaMethods(DatasetBase):
         return Tensor(self._handle, full)
 
     def _new_name(self, name: str) -> str:
+        if not isinstance(name, str):
+            raise InvalidTensorNameError(f"the name of a tensor is text, not {name!r}")
         return normalize(name, self._group) if name.strip("/") else ""
 
     def create_group(self, name: str, exist_ok: bool = False) -> Self:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from lakebed.dataset.base import DatasetBase
 from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import CheckoutError
+from lakebed.errors.root import strict
 from lakebed.session.handle import Handle
 from lakebed.session.session import Session
 
@@ -234,6 +235,7 @@ class MergeMethods(DatasetBase):
 
         return diff.diff(self._session, id_1, id_2, as_dict=as_dict)
 
+    @strict
     def merge(
         self,
         target_id: str,

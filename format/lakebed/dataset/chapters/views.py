@@ -124,7 +124,9 @@ class ViewMethods(DatasetBase):
                 "stores the rows under the new ones"
             )
         wanted = tensors if tensors is not None else self._columns
-        return Table(self._session, chosen(self._session.schema(), self._group, wanted), self._index)
+        return Table(
+            self._session, chosen(self._session.schema(), self._group, wanted), self._index, self._pad
+        )
 
     def _may_save(self) -> bool:
         view = self._handle.view
@@ -386,7 +388,8 @@ class ViewEntry(Generic[D]):
         if not opened.entry.is_virtual:  # another process has copied the view since this entry was read
             self._entry = opened.entry
             return self
-        table = Table(opened.session, chosen(opened.session.schema(), "", tensors), opened.index)
+        names = chosen(opened.session.schema(), "", tensors)
+        table = Table(opened.session, names, opened.index, opened.pad)
         how = Copying(unlink=unlink, progressbar=progressbar, workers=num_workers)
         self._entry = optimize(self._dataset._session.storage, opened, table, how)  # noqa: SLF001
         return self

@@ -65,7 +65,6 @@ class ReadMethods(TensorBase):
         mine = self._state.meta
         return (
             not self._index.inside
-            and not self._pad
             and mine.htype is not None
             and all(getattr(mine, name) == getattr(meta, name) for name in _DECIDING)
             and len(meta.max_shape) in (0, len(mine.max_shape))
@@ -81,7 +80,7 @@ class ReadMethods(TensorBase):
         """
         from lakebed.session.changes.copy_samples import Source, columns
 
-        return columns(Source(self._reader, self._companion), self._rows(), target)
+        return columns(Source(self._reader, self._companion, self._pad), self._rows(), target)
 
     def links(self) -> Iterator[Any]:
         """Yield the selected links themselves, not the data to which they refer; for sequences, lists of links."""

@@ -1,4 +1,4 @@
-"""Chunk-id encoder: sample index -> chunk, `chunks_index/unsharded` (FORMAT.md 4.2).
+"""Chunk-id encoder: sample index -> chunk, `chunks_index/unsharded` (format.md 4.2).
 
     bytes      content
     1 + n      version prefix

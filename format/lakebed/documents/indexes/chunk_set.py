@@ -1,4 +1,4 @@
-"""The chunks that a version has in addition to those of its parents: `chunk_set` (FORMAT.md 9.3).
+"""The chunks that a version has in addition to those of its parents: `chunk_set` (format.md 9.3).
 
     text       comma-joined entries, no newline; empty: none
     entry      name | name:commit | name:commit:key

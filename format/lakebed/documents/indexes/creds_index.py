@@ -1,4 +1,4 @@
-"""Credentials encoder: flat link sample -> code of its credentials, `creds_index/unsharded` (FORMAT.md 4.5).
+"""Credentials encoder: flat link sample -> code of its credentials, `creds_index/unsharded` (format.md 4.5).
 
     bytes      content
     1 + n      version prefix

@@ -1,4 +1,4 @@
-"""Pad encoder: samples that sparse assignment filled in, `pad_index/unsharded` (FORMAT.md 4.6).
+"""Pad encoder: samples that sparse assignment filled in, `pad_index/unsharded` (format.md 4.6).
 
     bytes      content
     1 + n      version prefix

@@ -1,4 +1,4 @@
-"""Sequence encoder: sequence -> its flat samples, `sequence_index/unsharded` (FORMAT.md 4.4).
+"""Sequence encoder: sequence -> its flat samples, `sequence_index/unsharded` (format.md 4.4).
 
     bytes      content
     1 + n      version prefix

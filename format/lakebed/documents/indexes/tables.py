@@ -1,4 +1,4 @@
-"""Tables whose last column is the last index that a row covers (FORMAT.md 4.1)."""
+"""Tables whose last column is the last index that a row covers (format.md 4.1)."""
 
 from __future__ import annotations
 

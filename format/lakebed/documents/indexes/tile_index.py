@@ -1,4 +1,4 @@
-"""Tile encoder: shapes of samples that are cut into tiles, `tiles_index/unsharded` (FORMAT.md 4.3).
+"""Tile encoder: shapes of samples that are cut into tiles, `tiles_index/unsharded` (format.md 4.3).
 
     bytes          content
     1 + n          version prefix

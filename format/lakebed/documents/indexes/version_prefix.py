@@ -1,4 +1,4 @@
-"""Version prefix of the binary files (FORMAT.md, conventions and 15.1).
+"""Version prefix of the binary files (format.md 15.1).
 
 bytes      content
 1          length n

@@ -37,6 +37,7 @@ _MOST_JSON = 1 << 30
 _SECONDS = 60  # limit of processor time per answer
 _MEMORY = 16 << 30
 _IDLE_SECONDS = 20.0
+_LAST_SECONDS = 5.0  # seconds to wait for a process to exit
 _MOST_FAILURES = 32  # number of failures after which the rest of a block is skipped
 
 _PROGRAM = (
@@ -145,12 +146,14 @@ class Reader:
             except (EOFError, OSError) as error:
                 if isinstance(error, LakebedError):
                     raise
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    popen.wait(_LAST_SECONDS)
                 self.close()
-                if is_new or attempt:
+                if popen.returncode or is_new or attempt:
                     raise IngestionError(
                         f"{self._shown} is damaged: the library that reads it crashed, or did not finish"
                     ) from None
-            # The process ended because it was idle, or because the library crashed: try again in a new process.
+            # The process ended because it was idle: try again in a new process.
         raise AssertionError("two attempts")
 
     def _started(self) -> subprocess.Popen[bytes]:

@@ -80,5 +80,5 @@ def check_installed(what: str, extra: str, *packages: str) -> None:
         If one of them is missing.
     """
     if not all(map(is_installed, packages)):
-        told = " ".join(packages)
+        told = " and ".join(packages)
         raise IngestionError(f"{what} need {told}: pip install 'lakebed[{extra}]'")

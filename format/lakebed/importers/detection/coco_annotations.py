@@ -613,8 +613,6 @@ class _Columns:
 
     def _polygons(self, key: str, column: tuple[NDArray[np.float64], Ints, Ints]) -> list[Any]:
         values, sizes, counts = column
-        # Numbers without an inner list, [x, y, ...] instead of [[x, y, ...]], are not polygons.
-        self.odd |= np.isin(self._kinds, list(b"IF")) & (counts > 0)
         self._mark_odd(sizes == 0, counts)
         with np.errstate(over="ignore"):
             points = values.astype(self._reader.dtypes[key]).reshape(-1, 2)

@@ -25,6 +25,7 @@ from lakebed.importers.core.columns import (
     table_of,
     tensor_name,
 )
+from lakebed.importers.core.described_columns import innermost
 from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.core.source import Source
@@ -76,7 +77,19 @@ def plan(source: Source, *, nan: bool = False, **options: Unpack[ColumnOptions])
     wishes = Wishes.of(options)
     found = _of_python(source, wishes, nan=nan)
     below = source if not source.is_object else Source("", None, source.creds)
-    return plan_of_table(_table(source, found, nan=nan), below, wishes, [], found)
+    made = plan_of_table(_table(source, found, nan=nan), below, wishes, [], found)
+    if source.is_object and is_pandas(source.data):
+        made.tensors[:] = [_with_categories(one, source.data) for one in made.tensors]
+    return made
+
+
+def _with_categories(made: TensorPlan, frame: Any) -> TensorPlan:
+    """Return the plan of a tensor with all categories of its column as class names, so that labels keep their codes."""
+    column = frame.get(made.info.get("column", made.name))
+    categories = getattr(getattr(column, "dtype", None), "categories", None)
+    if categories is None or made.htype != "class_label":
+        return made
+    return replace(made, arguments={**made.arguments, "class_names": list(map(str, categories))})
 
 
 def plan_of_table(
@@ -157,7 +170,7 @@ def _placed_beside(
         if called != name:
             problems.append(renamed(name, called))
         tensors.append(TensorPlan(called, one.arguments, {"column": name} if called != name else {}))
-    order = {name: at for at, name in enumerate(found.names)}
+    order = {str(name): at for at, name in enumerate(found.names)}
     tensors.sort(key=lambda one: order.get(str(one.info.get("column", one.name)), 0))
     return beside
 
@@ -235,10 +248,11 @@ def _is_of_python(column: Any) -> bool:
     if is_deep or (isinstance(first, list | tuple) and any(map(_is_list, first))):
         return True
     try:
-        pa.array(column, from_pandas=True)
+        kind, _ = innermost(pa.array(column, from_pandas=True).type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return True
-    return False
+    # Arrow would give each dictionary the keys of all others.
+    return pa.types.is_struct(kind) and {one.name for one in kind} != {"bytes", "path"}
 
 
 def _is_list(value: Any) -> bool:

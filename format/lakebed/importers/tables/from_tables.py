@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
@@ -42,7 +43,8 @@ def from_pandas(
     dest
         Address of the new dataset, or an open dataset, to which rows are appended. If omitted, it is made in memory.
     frame
-        The data frame. Its index is left out: ``frame.reset_index()`` makes a column of it.
+        The data frame. Its index is left out, with a warning if it has a name or is no index of integers:
+        ``frame.reset_index()`` makes a column of it.
     nan
         Keep NaN; otherwise it is null.
     overwrite
@@ -86,7 +88,16 @@ def from_pandas(
     dest, frame = _placed(dest, frame, "from_pandas")
     if not dataframe.is_pandas(frame):
         raise InvalidPandasDataframeError(
-            f"from_pandas(dest, frame) takes a data frame of pandas as its second argument, not {type(frame).__name__}"
+            "from_pandas(dest, frame) takes a data frame of pandas as its second argument, not "
+            f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
+        )
+    named = [name for name in frame.index.names if name is not None]
+    if named or frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu":
+        told = f"index {', '.join(map(repr, named))}" if named else "index"
+        warnings.warn(
+            f"from_pandas leaves out the {told} of the frame: frame.reset_index() makes a column of it, and "
+            "frame.reset_index(drop=True) has none",
+            stacklevel=2,
         )
     # Use lossless compression, because no report lists losses here.
     columns.setdefault("compression", LOSSLESS)

@@ -244,7 +244,7 @@ def _part_info(info: Info, parts: Sequence[Any]) -> Info:
     if rank is not None:
         is_dynamic = any(isinstance(part, Bound) for part in parts)
         rank = None if is_dynamic else rank - sum(type(part) is int for part in parts)
-    return Info("array", info.dtype, rank, info.class_names, info.htype, info.coords, info.logical)
+    return Info("array", info.dtype, rank, info.class_names, info.htype, info.coords, info.unit, info.logical)
 
 
 def _is_null(binder: Binder, node: syntax.IsNull) -> Bound:

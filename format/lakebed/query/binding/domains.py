@@ -129,7 +129,7 @@ def of(node: Bound, domain: Info, at: int) -> Bound:
     def compute(given: Given) -> Column:
         return converted(given.columns[0], info, domain)
 
-    told = replace(domain, rank=info.rank, is_group=info.is_group, coords=info.coords)
+    told = replace(domain, rank=info.rank, is_group=info.is_group, coords=info.coords, unit=info.unit)
     return Apply("CONVERTED", compute, (node,), told, at, 1.0)
 
 

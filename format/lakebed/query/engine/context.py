@@ -80,7 +80,9 @@ class QueryContext:
                     found.append(part if key is None else key(part))
                 except QueryError as error:
                     raise at_row(error, node, relation, window) from error
-        return concatenated(found) if found else evaluate(node, Scope(relation, range(0)))
+        if not found:
+            return evaluate(node, Scope(relation, range(0)))
+        return concatenated(found, are_json=node.info.kind == "json")
 
 
 def parted(windows: Iterable[range], *nodes: Bound) -> Iterator[range]:

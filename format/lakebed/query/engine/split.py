@@ -100,6 +100,9 @@ class Job:
         Query of the keys of GROUP BY, for the first row of each group; None if the query does not group.
     order, best
         Keys of ORDER BY and the number of rows that are kept, None for all.
+    is_cut
+        True if LIMIT may leave out rows that a task finds: columns that fail are then left to the merging process,
+        which computes them for the rows of the result only.
     functions
         Functions of the program that the query calls.
     """
@@ -110,6 +113,7 @@ class Job:
     keys: syntax.Query | None
     order: tuple[syntax.Order, ...]
     best: int | None
+    is_cut: bool
     parameters: Sequence[Any]
     limits: Limits
     ways: Ways
@@ -151,7 +155,11 @@ class Job:
                 base = base.select(places)
             for name, node in nodes.items():
                 if name not in columns and not isinstance(node, Input | Value):
-                    columns[name] = execution.context.column(base, node)
+                    try:
+                        columns[name] = execution.context.column(base, node)
+                    except QueryError as error:
+                        if not self.is_cut or error.kind == "limit":
+                            raise
             found = base
         rows = found.base_rows()
         return Part(np.zeros(0, np.int64) if rows is None else rows, columns)
@@ -403,6 +411,7 @@ class Split:
             self._keys,
             order,
             self.best,
+            self.best is not None or self._limit.percent is not None,
             self._parameters,
             limits,
             ways,
@@ -437,7 +446,8 @@ class Split:
 
     def _merged_rows(self, parts: Sequence[Part]) -> Relation:
         rows = np.concatenate([part.rows for part in parts])
-        columns = {name: concatenated([part.columns[name] for part in parts]) for name in parts[0].columns}
+        computed = [name for name in parts[0].columns if all(name in part.columns for part in parts)]
+        columns = {name: concatenated([part.columns[name] for part in parts]) for name in computed}
         self._watch.hold(rows.nbytes)
         if self._order:
             places = _ordered(columns, self._order, self.best)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from lakebed.errors import QueryError
 from lakebed.query.functions.function import Function
 from lakebed.query.values.columns import Column, by_row
-from lakebed.query.values.info import NUMBER, Given
+from lakebed.query.values.info import NUMBER, Given, Info
 
 
 def _corners(boxes: NDArray[Any], mode: str) -> NDArray[np.float64]:
@@ -48,6 +50,12 @@ def _overlaps(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
 def _iou(given: Given) -> Column:
     """Return the overlap of each box with each box of the other argument: shape (boxes, other boxes)."""
     one, other = (info.coords for info in given.infos)
+    if {info.unit for info in given.infos} == {"pixel", "fractional"}:
+        raise QueryError(
+            "IOU cannot compare boxes in pixels with boxes in fractions of the image: convert the first with "
+            "NORMALIZE(boxes, ARRAY[0, 0, width, height])",
+            kind="unsupported",
+        )
     return by_row(
         given.count, lambda a, b: _overlaps(_corners(a, one), _corners(b, other)), given.columns, "IOU"
     )
@@ -65,6 +73,11 @@ def _iou_key(column: Column) -> Column:
         return table if table.ndim == 0 else table.reshape(len(table), -1).max(axis=1).mean()
 
     return by_row(len(column), key, [column], "IOU")
+
+
+def _normalized(infos: Sequence[Info]) -> Info:
+    """Return the properties of boxes relative to a window, which keep their mode."""
+    return replace(NUMBER, coords=infos[0].coords, unit="fractional")
 
 
 def _normalize(given: Given) -> Column:
@@ -92,5 +105,5 @@ def _normalize(given: Given) -> Column:
 
 FUNCTIONS: list[Function] = [
     Function("IOU", 2, 2, _iou, NUMBER, 20.0, _iou_key),
-    Function("NORMALIZE", 2, 2, _normalize, NUMBER, 5.0),
+    Function("NORMALIZE", 2, 2, _normalize, _normalized, 5.0),
 ]

@@ -225,7 +225,7 @@ def _different_texts(groups: list[Any]) -> NDArray[np.int64] | None:
 
 def _different(value: Any) -> np.int64:
     if isinstance(value, list):
-        return np.int64(len({repr(item) for item in value if _is_there(item)}))
+        return np.int64(len({keys.hashable(item) for item in value if _is_there(item)}))
     return np.int64(len(np.unique(value)))
 
 

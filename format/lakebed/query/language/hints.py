@@ -8,6 +8,7 @@ from lakebed.query.language.lexer import Token
 
 _CHANGES = ("delete", "update", "insert", "drop", "create", "alter", "truncate", "merge", "replace")
 _CLAUSES = ("where", "order", "group", "limit", "from", "sample")
+_COMPARING = ("=", "==", "!=", "<>", "<", "<=", ">", ">=", "in", "is", "like", "between", "not")
 _TYPES = ("varchar", "char", "decimal", "numeric", "text", "string", "float")
 _RESERVED_NAMES = (
     "order group limit offset sample from where end left right using with by desc asc on join cross full like between"
@@ -53,7 +54,10 @@ def advice(tokens: Sequence[Token], at: int, wanted: str) -> str:
     text = token.text.lower()
     is_name = token.kind == "name"
     if at == 0:
-        return _beginning(text) if is_name else ""
+        is_condition = after.text.lower() in _COMPARING
+        return (_beginning(text) if is_name else "") or (
+            "a condition goes to ds.filter" if is_condition else ""
+        )
     before = tokens[at - 1]
     previous = before.text.lower()
     if token.kind == "operator":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,8 @@ _NARROW_BELOW = 0.5
 
 _DEAR = 4.0
 """Cost at which a condition counts as expensive."""
+
+_Found = TypeVar("_Found", Column, Mask)
 
 
 class Source(Protocol):
@@ -171,13 +174,23 @@ def _cases(node: Cases, scope: Scope) -> Column:
             chosen = left
         else:
             chosen = np.zeros(scope.count, np.bool_)
-            chosen[left] = is_true(condition, scope.only(left))
+            chosen[left] = _of_part(is_true, condition, scope, left)
         if chosen.any():
-            column = evaluate(value, scope.only(chosen))
+            column = _of_part(evaluate, value, scope, chosen)
             found.append(collect(rows(column)) if isinstance(column, Constant) else column)
             places.append(np.flatnonzero(chosen))
         left &= ~chosen
     return in_places(found, places) if found else Constant(None, scope.count)
+
+
+def _of_part(compute: Callable[[Bound, Scope], _Found], node: Bound, scope: Scope, mask: Mask) -> _Found:
+    """Compute an expression for the rows that a mask selects; an error names the row of the scope."""
+    try:
+        return compute(node, scope.only(mask))
+    except QueryError as error:
+        if error.row is not None:
+            error.row = int(np.flatnonzero(mask)[error.row])
+        raise
 
 
 # -- conditions ------------------------------------------------------------------------------------------------------
@@ -208,7 +221,7 @@ def _is_true(node: Logic, scope: Scope) -> Mask:
             break
         if count < _NARROW_BELOW * scope.count and cost(operand) >= _DEAR:
             told = np.zeros(scope.count, np.bool_)  # decided rows may have any value here
-            told[undecided] = is_true(operand, scope.only(undecided))
+            told[undecided] = _of_part(is_true, operand, scope, undecided)
         else:
             told = is_true(operand, scope)
         found = found & told if wants else found | told

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.query.relations.bound import COUNT_ALL, Bound, Input, inputs, is_by_place
+from lakebed.query.relations.bound import COUNT_ALL, Bound, Input, Value, inputs, is_by_place
 from lakebed.query.relations.evaluate import Scope, evaluate
 from lakebed.query.relations.stored import Lazy, StoredColumn, windows
 from lakebed.query.values.columns import (
@@ -53,6 +55,22 @@ _LEAST_MEMBERS = 1 << 4
 _MOST_MEMBERS = 1 << 23
 
 
+class Run(NamedTuple):
+    """Consecutive rows of a column that are copied from rows of a stored column.
+
+    Attributes
+    ----------
+    source
+        None if the rows have missing values.
+    places
+        Row numbers in the source.
+    """
+
+    source: Stored | None
+    name: str
+    places: Positions
+
+
 class Relation(ABC):
     """Named columns over rows."""
 
@@ -69,6 +87,11 @@ class Relation(ABC):
         """Return (relation, column, rows) from which rows of a column are copied; None if the column is computed."""
         del name, places
         return None
+
+    def copied(self, name: str, places: Positions) -> Iterator[Run] | None:
+        """Return the runs of stored rows from which rows of a column are copied; None if the column is computed."""
+        below = self.below(name, places)
+        return None if below is None else below[0].copied(below[1], np.asarray(below[2]))
 
     @property
     def names(self) -> list[str]:
@@ -206,6 +229,10 @@ class Stored(Relation):
         """Return the approximate size of a row of some columns."""
         return sum(self._columns[name].row_bytes for name in names) or 8
 
+    def copied(self, name: str, places: Positions) -> Iterator[Run]:
+        """Return the rows as one run."""
+        return iter([Run(self, name, np.asarray(self._rows(places)))])
+
     def origin(self) -> object:
         """Return a value that relations over the table share."""
         session = self.table.session
@@ -253,6 +280,13 @@ class Projected(Relation):
         """Return the source of a column that is only renamed; None for a computed column."""
         node = self.outputs[name]
         return (self.base, node.name, places) if isinstance(node, Input) else None
+
+    def copied(self, name: str, places: Positions) -> Iterator[Run] | None:
+        """Return the source of a column that is only renamed, or has no values; None for a computed column."""
+        node = self.outputs[name]
+        if isinstance(node, Value) and node.value is None:
+            return iter([Run(None, name, places)])
+        return super().copied(name, places)
 
     def select(self, places: Positions) -> Relation:
         """Return the relation of some rows, in that order."""
@@ -317,6 +351,21 @@ class Picked(Relation):
         return None if found is None else found[self.places]
 
 
+def _runs(
+    parts: Sequence[Relation | None], name: str, which: Positions, places: Positions
+) -> Iterator[Run] | None:
+    """Return the runs of a column whose rows are in several relations, by the number of each row's relation."""
+    found: list[Iterator[Run]] = []
+    for run in np.split(np.arange(len(which)), np.flatnonzero(np.diff(which)) + 1):
+        if len(run):
+            part = parts[int(which[run[0]])]
+            copied = iter([Run(None, name, run)]) if part is None else part.copied(name, places[run])
+            if copied is None:
+                return None
+            found.append(copied)
+    return chain.from_iterable(found)
+
+
 class Combined(Relation):
     """Rows of several relations side by side.
 
@@ -355,6 +404,12 @@ class Combined(Relation):
         values = [None if is_gone else value for value, is_gone in zip(rows(found), gone, strict=True)]
         return collect(values) if isinstance(found, Ragged | Texts) else Objects(values)
 
+    def copied(self, name: str, places: Positions) -> Iterator[Run] | None:
+        """Return the source of a column; rows without a partner have none."""
+        side, inner = self.columns[name]
+        relation, own = self.sides[side]
+        return _runs([relation, None], inner, (own[places] < 0).astype(np.int64), own[places])
+
     def row_bytes(self, names: Sequence[str]) -> int:
         """Return the approximate size of a row of some columns."""
         of = [self.columns[name] for name in names]
@@ -387,6 +442,12 @@ class Chained(Relation):
                 found.append(part.read(name, wanted[mine] - (int(self._ends[number]) - len(part))))
                 order.append(mine)
         return in_places(found, order) if found else self.parts[0].read(name, wanted)
+
+    def copied(self, name: str, places: Positions) -> Iterator[Run] | None:
+        """Return the sources of a column in the parts."""
+        which = np.searchsorted(self._ends, places, side="right")
+        starts = self._ends - [len(part) for part in self.parts]
+        return _runs(self.parts, name, which, places - starts[which])
 
     def row_bytes(self, names: Sequence[str]) -> int:
         """Return the approximate size of a row of some columns."""

@@ -317,15 +317,16 @@ def _info(scan: ColumnScan) -> Info:
     if reader.storing is Storing.POLYGON:
         kind = "any"
     is_sequence = state.sequence is not None
-    coords = info.get("coords")
-    mode = str(coords.get("mode", "")).upper() if isinstance(coords, dict) else ""
+    given = info.get("coords")
+    coords = given if isinstance(given, dict) else {}
     return Info(
         kind="any" if is_sequence and kind != "array" else kind,
         dtype=reader.dtype,
         rank=len(meta.max_shape) + is_sequence if meta.max_shape else None,
         class_names=tuple(map(str, names)) if names else None,
         htype=reader.htype.name,
-        coords=mode or "LTWH",
+        coords=str(coords.get("mode") or "LTWH").upper(),
+        unit=str(coords.get("type") or "").lower(),
         logical=str(info.get("logical_type") or ""),
         cost=_cost(scan),
         # For single numbers an empty sample means null, and JSON and lists may hold nulls that other programs wrote:

@@ -35,10 +35,15 @@ _TICK_ROWS = 256
 
 @dataclass(slots=True)
 class Numbers:
-    """Samples of one shape."""
+    """Samples of one shape.
+
+    `given` holds the values of JSON before they were converted to one dtype, if they were integers, floats or booleans
+    in one column: beside texts of other rows, 1 stays 1.
+    """
 
     values: NDArray[Any]
     missing: Mask | None = None
+    given: NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -214,7 +219,8 @@ def take(column: Column, wanted: NDArray[np.int64] | Mask) -> Column:
         )
     missing = None if column.missing is None else column.missing[wanted]
     if isinstance(column, Numbers):
-        return Numbers(np.take(column.values, wanted, axis=0), missing)
+        given = None if column.given is None else column.given[wanted]
+        return Numbers(np.take(column.values, wanted, axis=0), missing, given)
     starts, sizes = column.offsets[:-1][wanted], column.sizes[wanted]
     return Ragged(column.flat[spread(starts, sizes)], column.shapes[wanted], missing)
 
@@ -233,7 +239,10 @@ def collect(values: list[Any]) -> Column:
     if kinds == {str}:
         return strings(values)
     if all(issubclass(kind, np.ndarray | np.generic | bool | int | float) for kind in kinds):
-        return _collected_arrays(values)
+        found = _collected_arrays(values)
+        if isinstance(found, Numbers) and len(kinds) > 1 and kinds <= {bool, int, float}:
+            found.given = np.array(values, object)
+        return found
     return Objects(values)
 
 
@@ -265,8 +274,8 @@ def _collected_arrays(values: list[Any]) -> Column:
     return Ragged(flat, shapes, missing)
 
 
-def concatenated(parts: Sequence[Column]) -> Column:
-    """Concatenate columns."""
+def concatenated(parts: Sequence[Column], *, are_json: bool = False) -> Column:
+    """Concatenate columns; integers and floats of JSON stay what they were if texts or lists are added later."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if len(parts) == 1:
         return parts[0]
@@ -275,12 +284,18 @@ def concatenated(parts: Sequence[Column]) -> Column:
         return Texts(pa.concat_arrays(texts))
     numbers = [part for part in parts if isinstance(part, Numbers)]
     if len(numbers) == len(parts) and len({part.values.shape[1:] for part in numbers}) == 1:
-        return Numbers(_concatenated_arrays([part.values for part in numbers]), _joined_masks(numbers))
+        found = Numbers(_concatenated_arrays([part.values for part in numbers]), _joined_masks(numbers))
+        is_mixed = are_json and len({part.values.dtype for part in numbers}) > 1
+        if found.values.ndim == 1 and (is_mixed or any(part.given is not None for part in numbers)):
+            found.given = np.concatenate(list(map(_as_given, numbers)))
+        return found
     arrays = [as_ragged(part) for part in parts if isinstance(part, Numbers | Ragged)]
     if len(arrays) == len(parts) and len({part.shapes.shape[1] for part in arrays}) == 1:
         flat = _concatenated_arrays([part.flat for part in arrays])
         return Ragged(flat, np.concatenate([part.shapes for part in arrays]), _joined_masks(arrays))
-    values = [value for part in parts for value in rows(part)]
+    values: list[Any] = []
+    for part in parts:
+        values += rows(part) if not isinstance(part, Numbers) or part.given is None else part.given.tolist()
     if any(value is not None and not isinstance(value, np.ndarray | np.generic) for value in values):
         # JSON values: numbers are those of Python beside texts and lists.
         values = [
@@ -292,6 +307,14 @@ def concatenated(parts: Sequence[Column]) -> Column:
 def _concatenated_arrays(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     dtype = joint(arrays)
     return np.concatenate([array.astype(dtype, copy=False) for array in arrays])
+
+
+def _as_given(part: Numbers) -> NDArray[np.object_]:
+    if part.given is not None:
+        return part.given
+    found = part.values.astype(object)
+    found[slice(0) if part.missing is None else part.missing] = None
+    return found
 
 
 def _joined_masks(parts: Sequence[Numbers] | Sequence[Ragged]) -> Mask | None:

@@ -27,6 +27,8 @@ class Info:
         Htype of the tensor from which the values come.
     coords
         Meaning of the four numbers of a box, such as ``LTWH``.
+    unit
+        ``pixel`` or ``fractional`` for boxes whose tensor says so.
     logical
         Arrow type of the dates and times that integers stand for.
     is_group
@@ -45,6 +47,7 @@ class Info:
     class_names: tuple[str, ...] | None = None
     htype: str = ""
     coords: str = "LTWH"
+    unit: str = ""
     logical: str = ""
     is_group: bool = False
     is_key: bool = False
@@ -71,7 +74,7 @@ JSON = Info("json")
 ANY = Info()
 TIME = Info("array", np.dtype(np.int64), logical="timestamp[us]")
 
-_SHARED = ("kind", "dtype", "rank", "class_names", "htype", "coords", "logical", "is_group", "is_key")
+_SHARED = ("kind", "dtype", "rank", "class_names", "htype", "coords", "unit", "logical", "is_group", "is_key")
 
 
 def merged(infos: Sequence[Info]) -> Info:

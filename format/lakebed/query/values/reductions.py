@@ -41,6 +41,9 @@ Matrix = Callable[[NDArray[np.generic]], NDArray[np.generic]]
 _NEED_VALUES = frozenset({"AVG", "STD", "AMIN", "AMAX", "MEDIAN", "ARG_MIN", "ARG_MAX"})
 """Reductions whose result is missing for a sample without values; the sum of nothing is 0."""
 
+_WIDENED = frozenset({"SUM", "PROD", "AVG", "STD", "MEDIAN", "L2_NORM"})
+"""Reductions that compute float16 in float64, because sums of few float16 exceed their largest number, 65504."""
+
 
 def reduced(name: str, column: Column, axis: int | None = None) -> Column:
     """Reduce each sample to one value, or along an axis; samples without a result are missing.
@@ -77,7 +80,7 @@ def _reduced(name: str, column: Column, axis: int | None) -> Column:
     def of_one(value: Any) -> Any:
         if value is None and axis is not None:
             return None
-        array = _array(value)
+        array = _widened(name, _array(value))
         return None if _lacks_values(name, array.shape, axis) else _reduce(name, array, axis)
 
     with np.errstate(all="ignore"):
@@ -96,6 +99,10 @@ def _reduced(name: str, column: Column, axis: int | None) -> Column:
             if found is not None:
                 return Numbers(found)
         return by_row(len(column), of_one, [column], name)
+
+
+def _widened(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(np.float64) if values.dtype == np.float16 and name in _WIDENED else values
 
 
 def _lacks_values(name: str, shape: tuple[int, ...], axis: int | None) -> bool:
@@ -227,7 +234,7 @@ _BY_SIZE: dict[str, Callable[..., Any]] = {**_ONE_AXIS, "STD": np.std}
 
 def _of_even(name: str, values: NDArray[Any], axis: int | None) -> NDArray[Any]:
     """Reduce many samples of one shape at once."""
-    rank = values.ndim - 1
+    values, rank = _widened(name, values), values.ndim - 1
     if axis is not None:
         if not -rank <= axis < rank:
             raise QueryError(f"samples of {rank} axes have no axis {axis}", kind="rank")
@@ -249,7 +256,7 @@ Runs = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[Any]]
 
 def _of_uneven(name: str, column: Ragged) -> NDArray[Any] | None:
     """Reduce concatenated samples; None if the reduction works row by row only."""
-    flat, sizes = column.flat, column.sizes
+    flat, sizes = _widened(name, column.flat), column.sizes
     if name == "COUNT":
         return sizes
     if name in _RUNS:

@@ -229,6 +229,8 @@ class _Row(dict[str, Any]):
     """A row whose values are attributes, too."""
 
     def __getattribute__(self, name: str) -> Any:
+        if name == "__iter__":
+            return None  # from 3.1 on, pandas makes no columns of dataclasses that have it
         return self[name] if name in self else super().__getattribute__(name)
 
 

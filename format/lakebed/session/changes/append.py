@@ -295,7 +295,7 @@ def _in_range(rows: NDArray[np.int64], length: int, what: str) -> NDArray[np.int
     if len(found) and length == 0:
         raise IndexError(f"Can't pop from empty {what}.")
     if len(found) and found[0] < 0:
-        raise IndexError("Pop doesn't support negative indices.")
+        raise IndexError(f"Pop doesn't support negative indices. Row {found[0]} is row {found[0] + length}.")
     if len(found) and found[-1] >= length:
         longest = "The longest tensor has" if what == "dataset" else "The tensor has"
         row = rows[rows >= length][0]

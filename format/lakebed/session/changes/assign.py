@@ -122,7 +122,7 @@ def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
 
 
 def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDArray[np.int64]) -> TensorState:
-    """Return the state with tiling switched off, unless one of the rows is tiled already (FORMAT.md 6.2)."""
+    """Return the state with tiling switched off, unless one of the rows is tiled already (format.md 6.2)."""
     if state.sequence is not None or session.draft().tensors.seen[state.key].has_tiled(
         np.asarray(rows, np.int64)
     ):
@@ -131,7 +131,7 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int] | NDAr
 
 
 def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
-    """Return the change that appends a sample as row ``row``; empty samples fill the gap before it (FORMAT.md 4.6)."""
+    """Return the change that appends a sample as row ``row``; empty samples fill the gap before it (format.md 4.6)."""
     column = of_one_length(encode_sample(value, state, session.linking), state)
 
     def append(samples: DraftRows) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from lakebed.htypes.documents import decode_document
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.subscripts import Rows
 from lakebed.versions.state import TensorState
+from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 
 Companion = Callable[[str], SampleReader | None]
@@ -32,6 +34,22 @@ class Source:
 
     reader: SampleReader
     companion: Companion
+    pad: bool = False
+    """Whether rows beyond the end are empty samples."""
+
+
+def stretches(rows: NDArray[np.int64], length: int) -> Iterator[tuple[NDArray[np.int64], bool]]:
+    """Yield runs of rows of which all or none are below ``length``, and whether they are."""
+    exists = rows < length
+    for first, stop in pairwise([0, *(np.flatnonzero(np.diff(exists)) + 1).tolist(), len(rows)]):
+        if first < stop:
+            yield rows[first:stop], bool(exists[first])
+
+
+def empty(count: int, like: TensorState, target: TensorState) -> Column:
+    """Return empty samples for a tensor, with the axes of the samples of another."""
+    column = encode_column([None] * count, like.meta, like.info, target.meta.name or target.key)
+    return Column([replace(part, meta=target.meta) for part in column.parts], column.items)
 
 
 def columns(source: Source, rows: Rows, target: TensorState) -> Iterator[Column]:
@@ -44,8 +62,18 @@ def columns(source: Source, rows: Rows, target: TensorState) -> Iterator[Column]
     target
         The tensor that receives the samples; its metadata goes into the columns.
     """
+    rows = np.asarray(rows, dtype=np.int64)
+    runs = stretches(rows, source.reader.state.length) if source.pad else [(rows, True)]
+    for some, exist in runs:
+        if exist:
+            yield from _stored(source, some, target)
+        else:
+            yield empty(len(some), source.reader.state, target)
+
+
+def _stored(source: Source, rows: NDArray[np.int64], target: TensorState) -> Iterator[Column]:
     sequence = source.reader.state.sequence
-    for batch in _batches(source.reader.state, np.asarray(rows, dtype=np.int64)):
+    for batch in _batches(source.reader.state, rows):
         if sequence is None:
             yield Column(_parts(source, batch, target))
             continue

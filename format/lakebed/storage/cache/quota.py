@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from lakebed.runtime import clock
-from lakebed.storage.files.disk import LockedFile, boot_id, lock_file
+from lakebed.runtime.machine import boot_id
+from lakebed.storage.files.disk import LockedFile, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,7 @@ import io
 import os
 import time
 from array import array
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from lakebed import config
@@ -428,14 +427,3 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
     finally:
         if file is not None:
             file.unlock()
-
-
-@cache
-def boot_id() -> bytes:
-    """Return 16 bytes that identify the present boot of this kernel, equal in all containers; zeros if unknown."""
-    try:
-        text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-        found = bytes.fromhex(text.strip().replace("-", ""))
-    except (OSError, ValueError):
-        found = b""
-    return found if len(found) == 16 else bytes(16)

@@ -1,4 +1,4 @@
-"""The chunks that are referred to, which a collector must leave alone (FORMAT.md 9.3).
+"""The chunks that are referred to, which a collector must leave alone (format.md 9.3).
 
 Only own chunks of versions are marked, because a version inherits all others. A version that is kept outside of the
 tree counts with all its chunks, because the version from which it inherits is unknown.
@@ -20,7 +20,7 @@ from lakebed.documents.indexes.chunk_set import ChunkSet
 from lakebed.documents.manifest import Manifest
 from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import FormatError, KeyNotFound, LimitError
+from lakebed.errors import CorruptError, FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
 from lakebed.versions.chunk_table import INDEX, ArrayTable, ChunkTable, folder_of
 from lakebed.versions.manifests import digests_of, load_manifest, tables_of
@@ -31,7 +31,14 @@ _NONE = np.zeros(0, np.uint64)
 
 
 class LiveChunks:
-    """Chunks that are referred to, by folder; memory holds eight bytes of each."""
+    """Chunks that are referred to, by folder; memory holds eight bytes of each.
+
+    Attributes
+    ----------
+    unknown
+        Error of a page of a chunk index that nothing else describes: any chunk or page may be referred to. None if all
+        pages could be read.
+    """
 
     def __init__(self) -> None:
         # Sorted ids, and ids that are not sorted in yet.
@@ -41,6 +48,7 @@ class LiveChunks:
         self._mutex = threading.Lock()
         self.versions: set[str] = set()
         self.pages: set[str] = set()
+        self.unknown: CorruptError | None = None
 
     def holds(self, version: str, key: str, name: str) -> bool:
         """Return whether a chunk is referred to; true for names that cannot be names of chunks."""
@@ -48,7 +56,9 @@ class LiveChunks:
         return number is None or bool(self.has(version, key, np.array([number], np.uint64))[0])
 
     def has(self, version: str, key: str, numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which of some chunks are referred to."""
+        """Return which of some chunks are referred to, or may be."""
+        if self.unknown is not None:
+            return np.ones(len(numbers), np.bool_)
         with self._mutex:
             folder = version, key
             added = self._added.pop(folder, [])
@@ -62,6 +72,10 @@ class LiveChunks:
         """Return the keys of the tensors that have chunks."""
         return {key for _, key in (*self._ids, *self._added)}
 
+    def has_page(self, key: str) -> bool:
+        """Return whether a page is referred to, or may be."""
+        return self.unknown is not None or key in self.pages
+
     def _add(self, folder: tuple[str, str], numbers: NDArray[np.uint64]) -> None:
         with self._mutex:
             self._added.setdefault(folder, []).append(numbers)
@@ -74,14 +88,25 @@ class LiveChunks:
             self.add_table(table, own=own)
 
     def add_table(self, table: ChunkTable, *, own: bool) -> None:
-        """Add the chunks and pages of a tensor."""
-        if isinstance(table, PagedTable):
+        """Add the chunks and pages of a tensor.
+
+        Raises
+        ------
+        CorruptError
+            If a page is damaged that can be written again from the chunk index.
+        """
+        if not isinstance(table, PagedTable):
+            for folder, numbers in table.named(own=own):
+                self._add(folder, numbers)
+            return
+        try:
             table.tree.keys(self.pages)
-            named = table.named(own=own, known=self._whole)
-        else:
-            named = table.named(own=own)
-        for folder, numbers in named:
-            self._add(folder, numbers)
+            for folder, numbers in table.named(own=own, known=self._whole):
+                self._add(folder, numbers)
+        except CorruptError as error:
+            if not table.index.is_stub:
+                raise
+            self.unknown = error
 
     def add_chunk_set(self, version: str, key: str, entries: ChunkSet) -> None:
         """Add the chunks of a ``chunk_set`` file."""
@@ -174,7 +199,7 @@ def mark_outside(storage: Storage, version: str, files: Iterable[str], live: Liv
 
 
 def versions_of_views(storage: Storage) -> set[str]:
-    """Return the versions that saved views refer to (FORMAT.md 12).
+    """Return the versions that saved views refer to (format.md 12).
 
     Raises
     ------

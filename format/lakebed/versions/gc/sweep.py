@@ -173,6 +173,9 @@ class Sweep:
             return
         for version, why in kept.items():
             self.report.keep("version", version, why)
+        if self._live.unknown is not None:
+            why = "any of them may be in use until this file is put back, from a backup for example"
+            self.report.keep("chunks and pages", "", f"{why}: {self._live.unknown}")
         for version in dead:
             self._remove_version(version)
             yield
@@ -472,7 +475,9 @@ class Sweep:
         gone = {
             key: stat.size
             for key, stat in self._statistics.items()
-            if key not in kept and self._now - self._changed(stat) >= self._unlisted_wait
+            if self._live.unknown is None
+            and key not in kept
+            and self._now - self._changed(stat) >= self._unlisted_wait
         }
         self._remove("statistics", "", gone, "no version has their tensors")
 
@@ -481,7 +486,7 @@ class Sweep:
         gone = {
             key: stat.size
             for key, stat in self._pages.items()
-            if key not in self._live.pages and self._now - self._changed(stat) >= self._unlisted_wait
+            if not self._live.has_page(key) and self._now - self._changed(stat) >= self._unlisted_wait
         }
         self._remove("pages", "", gone, "no version refers to them")
 

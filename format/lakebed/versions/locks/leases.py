@@ -1,7 +1,7 @@
 """The right to write a branch: one writer at a time, kept alive by a thread, never silently lost.
 
 A lease consists of two locks. The writer's lock (``lakebed.storage.lock``) keeps out other processes of lakebed, where
-the operating system has locks. The 3.x lock file in the head's folder (FORMAT.md 14) keeps out Deep Lake 3.9.52, and on
+the operating system has locks. The 3.x lock file in the head's folder (format.md 14) keeps out Deep Lake 3.9.52, and on
 stores without locks also lakebed; it expires unless it is renewed. A writer that takes over from one that may still
 live raises the branch's fence in the version tree, so that the former cannot publish any more.
 """

@@ -269,7 +269,7 @@ def confirm(storage: Storage, key: str, data: bytes) -> None:
 
     Two writers that find a lock free at the same moment both write a lock file, and the second file replaces the first.
     After a pause much longer than a request, each writer reads the file: one finds its own lock, the other gives up
-    (FORMAT.md 14; Deep Lake 3.9.52 does so on every store).
+    (format.md 14; Deep Lake 3.9.52 does so on every store).
 
     Raises
     ------

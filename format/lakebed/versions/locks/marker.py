@@ -1,4 +1,4 @@
-"""Lock files in the folders of versions, in the layout of 3.x (FORMAT.md 14): the writer, and traces of 3.9.52.
+"""Lock files in the folders of versions, in the layout of 3.x (format.md 14): the writer, and traces of 3.9.52.
 
 On stores without locks of their own, the lock file of every head that lakebed published stays when its writer ends,
 marked as released, with the digest of the manifest. Deep Lake 3.9.52 overwrites it when it opens the head for writing
@@ -107,7 +107,7 @@ def may_live(lock: DatasetLock | None) -> bool:
 
 
 def check_foreign_lock(storage: Storage, head: str, lock: DatasetLock | None) -> None:
-    """Refuse to write while another process has the head open for writing (FORMAT.md 14).
+    """Refuse to write while another process has the head open for writing (format.md 14).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Hidden tensors that follow the tensor that feeds them: ids, shapes, file facts, pyramids, nulls (FORMAT.md 8)."""
+"""Hidden tensors that follow the tensor that feeds them: ids, shapes, file facts, pyramids, nulls (format.md 8)."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class DraftRows:
             tensor.rows_updated(tensor.rows_of([flat_row]))
 
     def pad(self, key: str, count: int, ids: NDArray[np.uint64] | None = None) -> None:
-        """Append empty samples as padding for rows without given values (FORMAT.md 4.6).
+        """Append empty samples as padding for rows without given values (format.md 4.6).
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class DraftRows:
             self._pop_flat(hidden, flat)
 
     def clear(self, key: str) -> None:
-        """Drop all samples of a tensor and its companions; settings stay, the info goes (FORMAT.md 6.5)."""
+        """Drop all samples of a tensor and its companions; settings stay, the info goes (format.md 6.5)."""
         with self._tensors.changing():
             self._clear(self._tensors[key])
 
@@ -405,7 +405,7 @@ class DraftRows:
 
 
 def tells_names(part: Encoded) -> bool:
-    """Return whether added samples count as a change of the tensor's info, as class labels do (FORMAT.md 10.2)."""
+    """Return whether added samples count as a change of the tensor's info, as class labels do (format.md 10.2)."""
     return bool(part.info) or part.meta.htype == "class_label"
 
 

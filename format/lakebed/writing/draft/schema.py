@@ -120,7 +120,7 @@ class DraftSchema:
         tensor.record(diff if diff.created else diffs.with_info(diff))
 
     def set_default_index(self, axes: tuple[Any, ...]) -> None:
-        """Set the rows that Deep Lake 3.x shows when it opens the dataset as a view (FORMAT.md 12)."""
+        """Set the rows that Deep Lake 3.x shows when it opens the dataset as a view (format.md 12)."""
         self.tensors.mark_changed()
         self.meta = replace(self.meta, default_index=axes)
 
@@ -187,7 +187,7 @@ class DraftSchema:
 
 
 def _free_key(name: str, taken: Mapping[str, Any]) -> str:
-    """Return another key for a name if a renamed tensor still uses the key of that name (FORMAT.md 1.4)."""
+    """Return another key for a name if a renamed tensor still uses the key of that name (format.md 1.4)."""
     number = 0
     while f"{name}_{number:04x}" in taken:
         number += 1

@@ -428,7 +428,7 @@ class TensorDraft(TensorChunks):
         )
 
     def rows_padded(self, rows: range | SampleNumbers) -> None:
-        """Record that rows that were just added are padding (FORMAT.md 4.6)."""
+        """Record that rows that were just added are padding (format.md 4.6)."""
         pad = self.state.pad or PadIndex.empty()
         if isinstance(rows, range):
             self._set(pad=pad.with_range(rows.start, rows.stop))

@@ -1,4 +1,4 @@
-"""Arrays, numbers and decoded files -> samples that are raw values or lz4 (FORMAT.md 5.3), and image chunks (5.4)."""
+"""Arrays, numbers and decoded files -> samples that are raw values or lz4 (format.md 5.3), and image chunks (5.4)."""
 
 from __future__ import annotations
 

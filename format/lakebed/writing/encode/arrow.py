@@ -1,6 +1,6 @@
 """Arrow arrays -> encoded samples of one tensor, without a Python object per row where the layout allows.
 
-Bytes and addresses go into tensors of files, of plain bytes and of links (FORMAT.md 5.3):
+Bytes and addresses go into tensors of files, of plain bytes and of links (format.md 5.3):
 
     Arrow column                                   tensor
     binary, large_binary                           compressed by sample (images, sound, video, ...): a file in each row

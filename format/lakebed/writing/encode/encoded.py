@@ -18,7 +18,7 @@ Samples = Sequence[Any] | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """A sample that is cut into tiles, each in a separate chunk (FORMAT.md 6.3).
+    """A sample that is cut into tiles, each in a separate chunk (format.md 6.3).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Files, and arrays encoded as files -> samples of a tensor with compression by sample (FORMAT.md 5.3)."""
+"""Files, and arrays encoded as files -> samples of a tensor with compression by sample (format.md 5.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links -> samples of a link tensor: their addresses, and facts about the linked files (FORMAT.md 5.3, 8, 13)."""
+"""Links -> samples of a link tensor: their addresses, and facts about the linked files (format.md 5.3, 8, 13)."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _first(rows: Samples) -> list[Any]:
 
 
 def infer_htype(meta: TensorMeta, rows: Iterable[Any]) -> TensorMeta:
-    """Give a tensor without an htype the htype of its first non-empty sample (FORMAT.md 3)."""
+    """Give a tensor without an htype the htype of its first non-empty sample (format.md 3)."""
     if meta.htype is not None:
         return meta
     whole = isinstance(rows, np.ndarray) and rows.dtype != object

@@ -1,4 +1,4 @@
-"""Large samples -> tiles (FORMAT.md 6.2, 6.3)."""
+"""Large samples -> tiles (format.md 6.2, 6.3)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def build(chunks: list[tuple[list[int], int]]) -> ChunkIds:
 
 
 def test_golden_bytes() -> None:
-    """The example of FORMAT.md 4.2."""
+    """The example of format.md 4.2."""
     data = PREFIX + bytes.fromhex("46 43 50 41 4c 3a b3 44  01 00 00 00 00 00 00 00")
     index = ChunkIds.from_bytes(data)
     assert index.ids.tolist() == [0x44B33A4C41504346]
@@ -38,7 +38,7 @@ def test_golden_bytes() -> None:
 
 
 def test_names_have_no_leading_zeros() -> None:
-    """FORMAT.md 4.2."""
+    """format.md 4.2."""
     assert chunk_name(0x03073A0E44B14A5A) == "3073a0e44b14a5a"
 
 

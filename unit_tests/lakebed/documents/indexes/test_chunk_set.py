@@ -18,7 +18,7 @@ PLACE = (
 
 
 def test_golden_bytes() -> None:
-    """The example of FORMAT.md 15.7, and the other two kinds of entries."""
+    """The example of format.md 15.7, and the other two kinds of entries."""
     data = b"c7ac5a30f50d4ce0:a2d81b765ae7f5ad8f1beb9b920c6b99457f23f3"
     assert dict(ChunkSet.from_bytes(data)) == {
         "c7ac5a30f50d4ce0": ("a2d81b765ae7f5ad8f1beb9b920c6b99457f23f3", None)

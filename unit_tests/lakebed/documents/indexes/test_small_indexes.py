@@ -39,7 +39,7 @@ def u64(*numbers: int) -> bytes:
 
 
 def test_sequence_golden_bytes() -> None:
-    """The examples of FORMAT.md 4.4 and 15.7."""
+    """The examples of format.md 4.4 and 15.7."""
     data = bytes.fromhex("06 332e392e3532 02000000 00000000 00000000 00000000 02000000 01000000")
     index = SequenceIndex.from_bytes(data)
     assert index.lengths.tolist() == [2, 0]
@@ -94,7 +94,7 @@ def test_too_many_items_for_the_format() -> None:
 
 
 def test_creds_golden_bytes() -> None:
-    """The example of FORMAT.md 15.7."""
+    """The example of format.md 15.7."""
     data = bytes.fromhex(
         "06 332e392e3532 00000000 00000000 02000000 02000000 01000000 03000000 00000000 04000000"
     )
@@ -126,7 +126,7 @@ def test_creds_of_neighbouring_samples(codes: list[int], data: st.DataObject) ->
 
 
 def test_pad_golden_bytes() -> None:
-    """The example of FORMAT.md 15.7."""
+    """The example of format.md 15.7."""
     data = bytes.fromhex("06 332e392e3532 02000000 03000000 05000000 07000000")
     index = PadIndex.from_bytes(data)
     assert [i for i in range(9) if i in index] == [2, 5, 6]
@@ -167,7 +167,7 @@ def test_padding_as_pops_leave_it(rows: bytes, padding: list[int]) -> None:
 
 
 def test_tile_golden_bytes() -> None:
-    """The example of FORMAT.md 4.3, and the file of a tensor without tiles."""
+    """The example of format.md 4.3, and the file of a tensor without tiles."""
     data = PREFIX + u64(1, 2, 1, 50, 60, 25, 30)
     index = TileIndex.from_bytes(data)
     assert index.entries == {1: ((50, 60), (25, 30))}

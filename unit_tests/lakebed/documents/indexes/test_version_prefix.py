@@ -11,7 +11,7 @@ from lakebed.errors import FormatError
 
 
 def test_golden_bytes() -> None:
-    """FORMAT.md, conventions."""
+    """format.md 15.1."""
     assert bytes.fromhex("06 33 2e 39 2e 35 32") == version_prefix.PREFIX
     assert version_prefix.split(version_prefix.PREFIX + b"rest", "x") == ("3.9.52", 7)
     assert len(version_prefix.FORMAT_VERSION) <= 10

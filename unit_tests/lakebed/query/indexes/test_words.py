@@ -27,6 +27,7 @@ from lakebed.query.indexes import building, corpus, registry
 from lakebed.query.indexes.bm25 import Words, words_in
 from lakebed.query.indexes.chunks import chunks_of, coverage
 from lakebed.query.indexes.segments import Segment
+from unit_tests.effort import IS_SOAK
 
 RNG = np.random.default_rng(3)
 VOCABULARY = [f"word{i}" for i in range(30)] + ["Über", "naïve", "x_1", "東京", "été"]
@@ -129,7 +130,7 @@ def test_no_search_finds_what_is_no_longer_there() -> None:
     ds.create_index("title", "bm25")
     rng = np.random.default_rng(11)
     commits = [ds.commit_id]
-    for step in range(40):
+    for step in range(400 if IS_SOAK else 25):
         what = rng.integers(0, 7)
         if what == 0:
             count = int(rng.integers(1, 9))

@@ -62,7 +62,7 @@ def files_left(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_a_batch_needs_few_open_files(count: int, tmp_path: Path) -> None:
     """A batch of many files is written with as many open ones as there may be, and leaks none."""
     storage = LocalStorage(tmp_path / "ds")
@@ -90,7 +90,7 @@ def test_too_few_open_files_are_said_and_nothing_is_lost(tmp_path: Path) -> None
         other.append({"t": 1})
     ds = lakebed.load(url, read_only=False)
     published, refused = 0, []
-    counts = range(0, 24, 1 if IS_SOAK else 2)
+    counts = range(0, 24, 1 if IS_SOAK else 4)
     for count in counts:
         collect()  # what other tests left would be closed meanwhile
         before = open_files()

@@ -160,7 +160,7 @@ def test_the_thread_renews_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 CONTAINER = """
 import sys, time, uuid, lakebed
-uuid.getnode = lambda: 0x010203040506
+uuid.getnode = lambda: 0x020304050607
 ds = lakebed.load(sys.argv[1])
 ds.x.append(1)
 ds.flush()
@@ -193,8 +193,26 @@ def test_a_killed_container_keeps_nobody_out_of_a_folder_that_it_shared(
         ds.flush()
         assert ds.x.numpy().ravel().tolist() == [1, 3]
     else:
-        with pytest.raises(LockedException, match=r"machine 01:02:03:04:05:06 .*runs out in \d+ s"):
+        with pytest.raises(LockedException, match=r"machine 02:03:04:05:06:07 .*runs out in \d+ s"):
             lakebed.load(path, read_only=False)
+
+
+def test_a_killed_writer_keeps_nobody_out_if_python_finds_no_network_card(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of the card is then another random one in each process."""
+    path = tmp_path / "ds"
+    lakebed.empty(path).create_tensor("x", dtype="int64")
+    writer = start(CONTAINER.replace("0x020304050607", "0x01aaaaaaaaaa"), path)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    monkeypatch.setattr("uuid.getnode", lambda: 0x01BBBBBBBBBB)
+    ds = lakebed.load(path)
+    ds.x.append(3)
+    ds.flush()
+    assert ds.x.numpy().ravel().tolist() == [1, 3]
 
 
 def test_a_live_lock_of_another_machine_keeps_us_out_and_is_named(storage: MemoryStorage) -> None:

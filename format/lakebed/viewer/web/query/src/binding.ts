@@ -414,7 +414,7 @@ const unrounded = (node: Bound, other: Bound): Bound =>
 function partInfo(info: Info, given: (Part | "bound")[]): Info {
   if (info.kind !== "array") return info.kind === "text" ? TEXT : ANY;
   const rank = info.rank === null || given.includes("bound") ? null : info.rank - given.filter((one) => typeof one === "number").length;
-  return { ...NUMBER, dtype: info.dtype, rank, classNames: info.classNames, htype: info.htype, coords: info.coords, logical: info.logical };
+  return { ...NUMBER, dtype: info.dtype, rank, classNames: info.classNames, htype: info.htype, coords: info.coords, unit: info.unit, logical: info.logical };
 }
 
 // -- domains ----------------------------------------------------------------------------------------------------------
@@ -457,7 +457,7 @@ function inDomain(node: Bound, domain: Info, at: number): Bound {
   if (node.is === "value" && !node.isRead && typeof node.value === "string" && domain.logical && microseconds(node.value) === null) throw new QueryError("type", noDate(node.value));
   const isSame = info.logical === domain.logical && JSON.stringify(info.classNames) === JSON.stringify(domain.classNames);
   if (isSame && (domain.kind === info.kind || !(info.logical || info.classNames))) return node;
-  const told = { ...domain, rank: info.rank, isGroup: info.isGroup, coords: info.coords };
+  const told = { ...domain, rank: info.rank, isGroup: info.isGroup, coords: info.coords, unit: info.unit };
   return { is: "apply", name: "CONVERTED", compute: (given) => converted(given.columns[0]!, info, domain), operands: [node], info: told, at, cost: 1, mayFail: false };
 }
 

@@ -15,6 +15,7 @@ export interface Info {
   classNames: string[] | null;
   htype: string;
   coords: string;
+  unit: string;
   logical: string;
   isGroup: boolean;
   isKey: boolean;
@@ -24,7 +25,7 @@ export interface Info {
   cost: number;
 }
 
-export const ANY: Info = { kind: "any", dtype: null, rank: null, classNames: null, htype: "", coords: "LTWH", logical: "", isGroup: false, isKey: false, nullsApart: false, cost: 1 };
+export const ANY: Info = { kind: "any", dtype: null, rank: null, classNames: null, htype: "", coords: "LTWH", unit: "", logical: "", isGroup: false, isKey: false, nullsApart: false, cost: 1 };
 export const NUMBER: Info = { ...ANY, kind: "array" };
 export const FLAG: Info = { ...NUMBER, dtype: "bool" };
 export const TEXT: Info = { ...ANY, kind: "text" };
@@ -38,7 +39,7 @@ export function merged(infos: Info[]): Info {
   if (first === undefined) return ANY;
   if (known.every((info) => info === first)) return first;
   const found = { ...ANY };
-  for (const name of ["kind", "dtype", "rank", "classNames", "htype", "coords", "logical", "isGroup", "isKey"] as const)
+  for (const name of ["kind", "dtype", "rank", "classNames", "htype", "coords", "unit", "logical", "isGroup", "isKey"] as const)
     if (known.every((info) => JSON.stringify(info[name]) === JSON.stringify(first[name]))) Object.assign(found, { [name]: first[name] });
   return found;
 }
@@ -495,6 +496,8 @@ function overlaps(a: Float64Array, b: Float64Array): Nd {
 
 define("IOU", 2, 2, (given) => {
   const [one, other] = given.infos.map((info) => info.coords) as [string, string];
+  const units = given.infos.map((info) => info.unit);
+  if (units.includes("pixel") && units.includes("fractional")) throw new QueryError("unsupported", "IOU cannot compare boxes in pixels with boxes in fractions of the image: convert the first with NORMALIZE(boxes, ARRAY[0, 0, width, height])");
   return byRow(given.count, given.columns, (a, b) => overlaps(corners(a, one), corners(b, other)));
 }, NUMBER, {
   cost: 20,

@@ -93,7 +93,8 @@ function infoOf(tensor: Tensor): Info {
   const kind = kindOf(tensor);
   const names = tensor.htype === "class_label" ? tensor.classNames : [];
   const { coords } = tensor.info;
-  const mode = coords !== null && typeof coords === "object" && !Array.isArray(coords) ? String(coords.mode ?? "").toUpperCase() : "";
+  const isObject = coords !== null && typeof coords === "object" && !Array.isArray(coords);
+  const mode = isObject ? String(coords.mode ?? "").toUpperCase() : "";
   const own = kind === "list" ? "json" : kind === "polygon" ? "any" : kind;
   const isFile = (one: string | null): boolean => one !== null && one !== "lz4";
   const size = kind === "array" ? product(tensor.maxShape) : 64;
@@ -105,6 +106,7 @@ function infoOf(tensor: Tensor): Info {
     classNames: names.length ? names : null,
     htype: tensor.htype,
     coords: mode || "LTWH",
+    unit: isObject ? String(coords.type ?? "").toLowerCase() : "",
     logical: typeof tensor.info.logical_type === "string" ? tensor.info.logical_type : "",
     nullsApart: !tensor.isNullable && kind !== "json" && kind !== "list",
     cost: tensor.isLink ? 1e5 : isFile(tensor.sampleCompression) || isFile(tensor.chunkCompression) ? 100 + size : kind === "json" || kind === "list" ? 200 : kind === "text" ? 10 : Math.max(1, size),

@@ -1,4 +1,4 @@
-/** One chunk file: which bytes and which shape each sample has (FORMAT.md 5.1); and the words of a manifest that say the same. */
+/** One chunk file: which bytes and which shape each sample has (format.md 5.1); and the words of a manifest that say the same. */
 
 import { afterVersion, u32s, viewOf, type Bytes } from "./bytes";
 import { FormatError, check } from "./errors";
@@ -113,7 +113,7 @@ export class Header {
     return { ends, shapes, axes: this.axes };
   }
 
-  /** Whether there is no data though the samples have extents: they read as zeros (FORMAT.md 5.5). */
+  /** Whether there is no data though the samples have extents: they read as zeros (format.md 5.5). */
   isUnwritten(dataLength: number): boolean {
     return dataLength === 0 && this.axes !== null && this.shape(0)!.every((extent) => extent > 0);
   }

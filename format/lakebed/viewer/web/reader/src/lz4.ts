@@ -4,7 +4,7 @@ import { NO_BYTES, viewOf, type Bytes } from "./bytes";
 import { FormatError, UnsupportedError, check } from "./errors";
 import { fastBlock } from "./fast";
 
-/** A block behind its uncompressed size (FORMAT.md 5.3); no bytes, and five zeros, are empty. */
+/** A block behind its uncompressed size (format.md 5.3); no bytes, and five zeros, are empty. */
 export function decodeSized(data: Bytes, what: string): Bytes {
   if (data.length === 0) return NO_BYTES;
   if (data.length < 5) throw new FormatError(`${what}: ${data.length} bytes are no LZ4 block`);

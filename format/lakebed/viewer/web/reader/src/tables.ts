@@ -1,4 +1,4 @@
-/** Indexes of a tensor: which chunk a sample is in, which samples a sequence has, which are cut into tiles (FORMAT.md 4). */
+/** Indexes of a tensor: which chunk a sample is in, which samples a sequence has, which are cut into tiles (format.md 4). */
 
 import { afterVersion, hex64, u64, viewOf, type Bytes } from "./bytes";
 import { FormatError, check } from "./errors";

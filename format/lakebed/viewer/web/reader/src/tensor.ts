@@ -418,7 +418,7 @@ export class Tensor {
     return (most === "1" || most === "0") && this.minShape.join() === "0" && this.dtype !== null && !cameAsList;
   }
 
-  /** An image of those that lie side by side in the one that the chunk is (FORMAT.md 5.4). */
+  /** An image of those that lie side by side in the one that the chunk is (format.md 5.4). */
   private cropped(header: Header, data: Bytes, inside: number, what: string): Value {
     const format = this.storing.chunk!;
     if (!isImage(format)) throw new UnsupportedError(`${what}: chunks compressed as ${format} are not read here`);
@@ -448,7 +448,7 @@ export class Tensor {
     return `${(await this.folders).get(name) ?? `${this.key}/chunks/`}${name}`;
   }
 
-  /** The folders of chunks that are not in the first version: the nearest `chunk_set` decides (FORMAT.md 9.3). */
+  /** The folders of chunks that are not in the first version: the nearest `chunk_set` decides (format.md 9.3). */
   private async resolved(signal?: AbortSignal): Promise<Map<string, string>> {
     const { source, tree, id } = this.version;
     const found = new Map<string, string>();
@@ -561,7 +561,7 @@ export class Tensor {
 
   // -- tiles --------------------------------------------------------------------------------------------------------
 
-  /** A sample that is cut into tiles, each in a chunk of its own (FORMAT.md 6.3): put together, or as files. */
+  /** A sample that is cut into tiles, each in a chunk of its own (format.md 6.3): put together, or as files. */
   private async tiled(row: number, sample: number, signal?: AbortSignal): Promise<Value> {
     const what = this.what(sample);
     const tiling = this.index.tiles.get(sample);

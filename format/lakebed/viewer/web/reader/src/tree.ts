@@ -1,4 +1,4 @@
-/** The version history, `version_control_info.json` (FORMAT.md 9), of which the end is read first where lakebed wrote it. */
+/** The version history, `version_control_info.json` (format.md 9), of which the end is read first where lakebed wrote it. */
 
 import { textOf, type Bytes } from "./bytes";
 import { FormatError } from "./errors";

@@ -1,4 +1,4 @@
-/** Stored bytes of a sample to a value (FORMAT.md 5.3). */
+/** Stored bytes of a sample to a value (format.md 5.3). */
 
 import { NO_BYTES, textOf, viewOf, type Bytes } from "./bytes";
 import { FormatError, UnsupportedError, check } from "./errors";
