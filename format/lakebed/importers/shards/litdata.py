@@ -189,8 +189,7 @@ def _indexes(
         found, chunks = index.get("config"), index.get("chunks")
         told: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
         formats = told.get("data_format")
-        is_index = isinstance(chunks, list) and isinstance(formats, list)
-        if not is_index or not 0 < len(formats) <= _MAX_VALUES:
+        if not (isinstance(chunks, list) and isinstance(formats, list) and 0 < len(formats) <= _MAX_VALUES):
             problems.append(Problem(where, "it is not an index of LitData", 0))
             continue
         if config and any(told.get(key) != config.get(key) for key in ("data_format", "data_spec")):
