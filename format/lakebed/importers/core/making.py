@@ -158,25 +158,25 @@ class Making:
         return made if len(rows) == count else kept(made, rows), rows
 
     def _made(self, items: Sequence[Any]) -> Iterator[Any]:
-        """Let the importer make the rows of several items together; if that fails, make each remaining row alone.
+        """Let the importer make the rows of several items together, if it can; if it fails, make the others alone.
 
         So an item that the importer cannot handle costs only its own row.
         """
         functions = self.importer.functions
         done: set[int] = set()
         told: set[str] = set()
-        for found in _tried(functions.many(items, self.context)) if hasattr(functions, "many") else ():
-            if isinstance(found, Exception):
-                break  # an item that also fails alone reports its own error
-            if isinstance(found, Skipped):
+        if not hasattr(functions, "many"):
+            yield from self._alone(dict(enumerate(items)), told)
+            return
+        for found in _tried(functions.many(items, self.context)):
+            if isinstance(found, Exception):  # an item that also fails alone reports its own error
+                yield from self._alone({at: item for at, item in enumerate(items) if at not in done}, told)
+            elif isinstance(found, Skipped):
                 told.add(found.where)
+                yield found
             else:
                 done.update(found[0])
-            yield found
-        else:
-            if hasattr(functions, "many"):
-                return
-        yield from self._alone({at: item for at, item in enumerate(items) if at not in done}, told)
+                yield found
 
     def _alone(self, items: Mapping[int, Any], told: AbstractSet[str]) -> Iterator[Any]:
         """Make the rows of items one by one; yield them as columns, and reports of items that `told` lacks."""
