@@ -100,7 +100,7 @@ def test_different_numbers_and_arrays_of_groups() -> None:
     long = [np.arange(2000), np.arange(2000)]
     long[1][1000] = -1
     ds.extend(
-        {"n": numbers, "v": (long * 4)[:7] + [None], "j": [{"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, "1"] * 2}
+        {"n": numbers, "v": [*(long * 4)[:7], None], "j": [{"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, "1"] * 2}
     )
     found = ds.query(
         "SELECT count(distinct n) AS n, count(distinct v) AS v, count(distinct j) AS j GROUP BY true"
