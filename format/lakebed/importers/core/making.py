@@ -75,24 +75,27 @@ class Making:
         number, item = entry
         splits, empty = self.splits, dict.fromkeys(self.missing)
         drawn = splits.of(number)
-        for row in self.importer.functions.rows(item, self.context):
-            if not isinstance(row, Mapping):
-                yield row
-                continue
-            told = list(self.pictures.look(row, partial(str, item)))
-            lost = [one for one in told if not one.is_change]
-            if lost:
-                yield from lost
-                continue
-            made = {**row, **empty}
-            if splits.names:
-                split = next(drawn)
-                if splits.only is None:
-                    made[splits.tensor] = split
-                elif split != splits.only:
+        try:
+            for row in self.importer.functions.rows(item, self.context):
+                if not isinstance(row, Mapping):
+                    yield row
                     continue
-            yield from told
-            yield made
+                told = list(self.pictures.look(row, partial(str, item)))
+                lost = [one for one in told if not one.is_change]
+                if lost:
+                    yield from lost
+                    continue
+                made = {**row, **empty}
+                if splits.names:
+                    split = next(drawn)
+                    if splits.only is None:
+                        made[splits.tensor] = split
+                    elif split != splits.only:
+                        continue
+                yield from told
+                yield made
+        except _EXPECTED as error:
+            yield _left_out(item, error)
 
     def columns(self, entries: Sequence[tuple[int, Any]]) -> Iterator[Any]:
         """Yield the rows of items as columns."""
@@ -187,7 +190,7 @@ class Making:
         for at, item in items.items():
             for row in _tried(make(item, self.context)):
                 if isinstance(row, _EXPECTED):
-                    yield Skipped(str(item), str(row) or type(row).__name__)
+                    yield _left_out(item, row)
                 elif isinstance(row, Exception):
                     yield Skipped(str(item), f"unexpected {type(row).__name__}: {row}")
                 elif not isinstance(row, Skipped):
@@ -201,6 +204,10 @@ class Making:
                 which, rows, nbytes = [], [], 0
         if rows:
             yield which, columns_of_rows(rows)
+
+
+def _left_out(item: Any, error: Exception) -> Skipped:
+    return Skipped(str(item), str(error) or type(error).__name__)
 
 
 def _tried(rows: Iterable[Any]) -> Iterator[Any]:
