@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakebed.documents.json_style import encode_custom
 from lakebed.errors import (
     DynamicTensorNumpyError,
     InvalidInputError,
@@ -383,7 +384,7 @@ def _json_texts(values: Sequence[Any]) -> pa.Array:
 def _jsonable(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return [_jsonable(item) for item in value] if isinstance(value, list) else value
+    return [_jsonable(item) for item in value] if isinstance(value, list) else encode_custom(value)
 
 
 def _array(value: Any, column: Column) -> NDArray[Any]:

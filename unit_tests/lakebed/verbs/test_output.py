@@ -221,3 +221,12 @@ def test_documents_are_values_by_every_way_out() -> None:
     assert ds.query("SELECT n + 0 AS n WHERE n > 9").to_list() == []
     (group,) = ds.query("SELECT doc, word GROUP BY true").to_list()
     assert repr(group) == repr({"doc": documents, "word": list("abcdef")})
+
+
+def test_arrays_in_documents_of_results() -> None:
+    """Computed columns have them as the tensor has."""
+    ds = lakebed.empty("mem://arrays-in-documents", overwrite=True)
+    ds.create_tensor("doc", htype="json").extend([{"a": np.arange(3)}, None])
+    found = ds.query("SELECT CASE WHEN true THEN doc END AS doc")["doc"]
+    assert repr(found.tolist()) == repr(ds["doc"].tolist()) == repr([{"a": np.arange(3)}, None])
+    assert found.to_arrow().to_pylist() == ds["doc"].to_arrow().to_pylist()
