@@ -218,8 +218,7 @@ def _arrow_of(series: Any) -> Any:
         return None
     kind = flattened(column).type
     if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
-        kind = kind.value_type  # categories that are no texts would be stored as numbers of labels
-        column = column.cast(kind)
+        return _arrow_of(series.astype(object))  # as labels, categories that are no texts would be their numbers
     # Arrow gives each dictionary the keys of all others.
     return None if pa.types.is_struct(kind) or pa.types.is_decimal(kind) else column
 

@@ -89,6 +89,7 @@ def test_columns_of_other_libraries_and_of_results(ds: lakebed.Dataset) -> None:
         (pandas.Series(kinds, dtype="category"), kinds, "class_label"),
         (pandas.Series([3, None, *[1] * 18], dtype="category"), [3, None, *[1] * 18], "generic"),
         (pandas.Series([Decimal("0.5"), None] * 10, dtype="category"), ["0.5", None] * 10, "text"),
+        (pandas.cut(pandas.Series([*[1] * 19, 4]), [0, 3, 6]), [*["(0, 3]"] * 19, "(3, 6]"], "text"),
         (pandas.Series(texts), texts, "text"),
         (polars.Series(texts), texts, "text"),
         ([True, None, *[False] * 18], [True, None, *[False] * 18], "generic"),
