@@ -218,7 +218,7 @@ def _arrow_of(series: Any) -> Any:
         return None
     kind = flattened(column).type
     if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
-        return _arrow_of(series.astype(object))  # as labels, categories that are no texts would be their numbers
+        return _arrow_of(series.astype(object))  # or numbers would be taken for those of labels
     # Arrow gives each dictionary the keys of all others.
     return None if pa.types.is_struct(kind) or pa.types.is_decimal(kind) else column
 
