@@ -317,7 +317,9 @@ class Split:
             self._refuse("LIMIT of the rows before GROUP BY: sort by a column of the result", body.at)
         # Other expressions have another meaning in groups: x['key'] is an item of the group, not of its rows.
         bare = [
-            syntax.bare(key) if isinstance(key, syntax.Name) or syntax.operators(key) <= syntax.NUMERIC else None
+            syntax.bare(key)
+            if isinstance(key, syntax.Name) or syntax.operators(key) <= syntax.NUMERIC
+            else None
             for key in body.group
         ]
 
