@@ -40,7 +40,7 @@ def empty(
     path
         Local path, ``file://``, ``mem://name``, ``s3://``, ``gs://`` or ``az://``.
     overwrite
-        Remove an existing dataset first.
+        Remove an existing dataset with all its versions and files first. A call that was killed can be repeated.
     memory_cache_size
         Bound of the chunk cache in MB.
     local_cache_size

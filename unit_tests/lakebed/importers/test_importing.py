@@ -16,6 +16,7 @@ from PIL import Image
 import lakebed
 from lakebed.cli import main
 from lakebed.errors import DatasetExistsError, IngestionError, UnsupportedParameterException
+from lakebed.importers.core import making
 from lakebed.importers.core.importing import INFO
 from lakebed.importers.core.plan import columns_of_rows
 from lakebed.importers.folders import folder
@@ -277,6 +278,17 @@ def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_s
     assert (report.written, report.skipped, report.file) == (6, 11, None)
     assert "a list of all of them could not be written" in str(report)
     assert len(report.dataset.info["imports"][0]["left_out"]) == 11
+
+
+@pytest.mark.parametrize("most", [0, 1 << 25])
+def test_rows_of_several_items_come_in_whatever_they_hold(
+    photos: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(making, "_HELD_BYTES", most)
+    report = imported("folder", photos)
+    assert (report.written, report.skipped) == (6, 1)
+    assert len(set(report.dataset.file.text())) == 6
+    assert sum(report.splits.values()) == 6
 
 
 @pytest.mark.parametrize("has_many", [False, True])

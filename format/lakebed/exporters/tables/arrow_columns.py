@@ -13,7 +13,6 @@ others                    as :meth:`Tensor.to_arrow` returns them
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
@@ -62,7 +61,7 @@ class TableOptions(TypedDict, total=False):
 
 
 @dataclass
-class Tables(ABC):
+class Tables:
     """Files of tables that are being written.
 
     Parameters
@@ -73,15 +72,6 @@ class Tables(ABC):
 
     ds: Dataset
     columns: Sequence[ArrowColumn]
-
-    @abstractmethod
-    def append(self, split: str, table: pa.Table, target: Target) -> None:
-        """Append rows to the file of a split."""
-
-    def append_nothing(self, target: Target) -> None:
-        """Create the file of a dataset that has no rows."""
-        piece = Piece(0, "", np.zeros(0, np.int64), 0)
-        self.append("", table_of(self.ds[0:0], piece, self.columns)[0], target)
 
 
 def planned(
@@ -116,9 +106,10 @@ def write(view: Dataset, piece: Piece, context: Tables, target: Target) -> Writt
     return Written(rows=len(table), skipped=skipped, result=table)
 
 
-def append(piece: Piece, done: Written, context: Tables, target: Target) -> None:
-    """Write the rows of a piece behind those of the pieces before it."""
-    context.append(piece.split, done.result, target)
+def nothing(context: Tables) -> tuple[Piece, Written]:
+    """Return a piece without rows, and its table, for the file of a dataset that has no rows."""
+    piece = Piece(0, "", np.zeros(0, np.int64), 0)
+    return piece, Written(result=table_of(context.ds[0:0], piece, context.columns)[0])
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lakebed.exporters.core.plan import ExportPlan, splits_of
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, splits_of
 from lakebed.exporters.core.target import Target
-from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, append, features_of, planned, write
+from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, features_of, nothing, planned, write
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakebed.dataset.dataset import Dataset
 
 __all__ = ["append", "finish", "plan", "write"]
@@ -50,20 +48,6 @@ class _Folders(Tables):
     folders: Mapping[str, str] = field(default_factory=dict)
     splits: dict[str, _Split] = field(default_factory=dict)
 
-    def append(self, split: str, table: pa.Table, target: Target) -> None:
-        import pyarrow as pa
-
-        of = self.splits.setdefault(split, _Split())
-        if of.writer is None or of.nbytes >= _FILE_BYTES * len(of.names):
-            if of.writer is not None:
-                of.writer.close()
-            of.names.append(f"{self.folders[split]}data-{len(of.names):05d}.arrow")
-            of.writer = pa.ipc.new_stream(target.path(of.names[-1]), table.schema)
-            of.schema = table.schema
-        of.writer.write_table(table)
-        of.nbytes += table.nbytes
-        of.rows += len(table)
-
 
 def plan(ds: Dataset, **options: Unpack[TableOptions]) -> ExportPlan:
     """Plan a column for each tensor, and a dataset for each split.
@@ -79,11 +63,27 @@ def plan(ds: Dataset, **options: Unpack[TableOptions]) -> ExportPlan:
     return planned(ds, lambda columns: _Folders(ds, columns, folders=folders), **options)
 
 
+def append(piece: Piece, done: Written, context: _Folders, target: Target) -> None:
+    """Write the rows of a piece."""
+    import pyarrow as pa
+
+    of, table = context.splits.setdefault(piece.split, _Split()), done.result
+    if of.writer is None or of.nbytes >= _FILE_BYTES * len(of.names):
+        if of.writer is not None:
+            of.writer.close()
+        of.names.append(f"{context.folders[piece.split]}data-{len(of.names):05d}.arrow")
+        of.writer = pa.ipc.new_stream(target.path(of.names[-1]), table.schema)
+        of.schema = table.schema
+    of.writer.write_table(table)
+    of.nbytes += table.nbytes
+    of.rows += len(table)
+
+
 def finish(results: Sequence[Any], context: _Folders, target: Target) -> None:
     """Write the documents that make the files a dataset."""
     del results
     if not context.splits:
-        context.append_nothing(target)
+        append(*nothing(context), context, target)
     for split, of in context.splits.items():
         folder = context.folders[split]
         of.writer.close()

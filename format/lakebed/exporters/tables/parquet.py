@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lakebed.exporters.core.plan import ExportPlan
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written
 from lakebed.exporters.core.target import Target
-from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, append, planned, write
+from lakebed.exporters.tables.arrow_columns import TableOptions, Tables, nothing, planned, write
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakebed.dataset.dataset import Dataset
 
 __all__ = ["append", "finish", "plan", "write"]
@@ -30,15 +28,6 @@ class _Files(Tables):
 
     compression: str = "zstd"
     open: dict[str, Any] = field(default_factory=dict)
-
-    def append(self, split: str, table: pa.Table, target: Target) -> None:
-        import pyarrow.parquet as pq
-
-        name = f"{split or 'data'}.parquet"
-        if name not in self.open:
-            path = target.path(name)
-            self.open[name] = pq.ParquetWriter(path, table.schema, compression=self.compression)
-        self.open[name].write_table(table, row_group_size=max(1, len(table)))
 
 
 def plan(ds: Dataset, *, compression: str = "zstd", **options: Unpack[TableOptions]) -> ExportPlan:
@@ -59,10 +48,21 @@ def plan(ds: Dataset, *, compression: str = "zstd", **options: Unpack[TableOptio
     return found
 
 
+def append(piece: Piece, done: Written, context: _Files, target: Target) -> None:
+    """Write the rows of a piece as a row group."""
+    import pyarrow.parquet as pq
+
+    name, table = f"{piece.split or 'data'}.parquet", done.result
+    if name not in context.open:
+        path = target.path(name)
+        context.open[name] = pq.ParquetWriter(path, table.schema, compression=context.compression)
+    context.open[name].write_table(table, row_group_size=max(1, len(table)))
+
+
 def finish(results: Sequence[Any], context: _Files, target: Target) -> None:
     """Close the files."""
     del results
     if not context.open:
-        context.append_nothing(target)
+        append(*nothing(context), context, target)
     for writer in context.open.values():
         writer.close()

@@ -144,7 +144,7 @@ class Reader:
                 _send(popen.stdin, request)
                 return self._answer(popen)
             except (EOFError, OSError) as error:
-                if isinstance(error, IngestionError):
+                if isinstance(error, LakebedError):
                     raise
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     popen.wait(_LAST_SECONDS)

@@ -134,7 +134,7 @@ def _kind(one: Any, full: str, problems: list[Problem]) -> str | None:
 
 
 def _attributes(one: Any) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for name in one.attrs:
         try:
             found |= attributes_of({name: one.attrs[name]})

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError, LakebedError
+from lakebed.errors import IngestionError
 from lakebed.importers.arrays.arrays import ArrayOptions, Block, Context, Found, made, planned
+from lakebed.importers.core.packages import damaged
 from lakebed.importers.core.plan import Plan, Problem
 from lakebed.importers.core.source import Source, stem_of
 from lakebed.transforms.output import Skipped
@@ -124,7 +125,18 @@ def _opened(
     """
     found: dict[str, _Array] = {}
     problems: list[Problem] = []
-    try:
+
+    def add(name: str, file: IO[bytes], size: int, *, is_stream: bool = False) -> None:
+        stack.enter_context(file)
+        if name in found:
+            problems.append(Problem(name, "it is left out, because an earlier array has the same name", 0))
+            return
+        try:
+            found[name] = _array_in(file, size, is_stream=is_stream)
+        except IngestionError as error:
+            problems.append(Problem(name, str(error), 0))
+
+    with damaged(f"{source.shown} is not a NumPy file, or is cut short", *_FAILURES):
         if source.suffix == ".npz":
             archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(source.open())))
             _check_count(source, len(archive.infolist()))
@@ -133,19 +145,14 @@ def _opened(
                 if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     problems.append(Problem(name, "it is packed in a way that NumPy does not use", 0))
                 elif info.filename.endswith(".npy") and (wanted is None or name in wanted):
-                    _add(name, stack.enter_context(archive.open(info)), found, problems, size=info.file_size)
+                    add(name, archive.open(info), info.file_size, is_stream=True)
         else:
             files = [source.name] if source.is_file else source.with_suffix(".npy")
             _check_count(source, len(files))
             for file in files:
                 name = stem_of(file) if source.is_file else file.removesuffix(".npy")
                 if wanted is None or name in wanted:
-                    size = source.files[file]
-                    _add(name, stack.enter_context(source.open(file)), found, problems, size=size, seeks=True)
-    except _FAILURES as error:
-        if isinstance(error, LakebedError):
-            raise
-        raise IngestionError(f"{source.shown} is not a NumPy file, or is cut short: {error}") from error
+                    add(name, source.open(file), source.files[file])
     if not found and problems:
         raise IngestionError(f"{source.shown}: {problems[0].where}: {problems[0].reason}")
     return found, problems
@@ -166,42 +173,28 @@ def loaded(data: bytes) -> NDArray[Any]:
     IngestionError
         If the file is not an array, is truncated, or contains pickled objects.
     """
-    found: dict[str, _Array] = {}
-    problems: list[Problem] = []
-    _add("", io.BytesIO(data), found, problems, size=len(data), seeks=True)
-    if not found:
-        raise IngestionError(problems[0].reason)
-    return np.asarray(found[""].read(0, found[""].shape[0] if found[""].shape else 1))
+    found = _array_in(io.BytesIO(data), len(data))
+    return np.asarray(found.read(0, found.shape[0] if found.shape else 1))
 
 
-def _add(
-    name: str,
-    file: IO[bytes],
-    found: dict[str, _Array],
-    problems: list[Problem],
-    *,
-    size: int,
-    seeks: bool = False,
-) -> None:
-    try:
-        if npy.read_magic(file) == (1, 0):
-            shape, fortran, dtype = npy.read_array_header_1_0(file, max_header_size=_MOST_HEADER)
-        else:
-            shape, fortran, dtype = npy.read_array_header_2_0(file, max_header_size=_MOST_HEADER)
-    except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError, OverflowError) as error:
-        problems.append(Problem(name, f"it is not an array: {error}", 0))
-        return
+def _array_in(file: IO[bytes], size: int, *, is_stream: bool = False) -> _Array:
+    """Return the array of an open file of `size` bytes.
+
+    Raises
+    ------
+    IngestionError
+        If the file is not an array of numbers, or is cut short.
+    """
+    errors = (ValueError, SyntaxError, TokenError, RecursionError, MemoryError, OverflowError)
+    with damaged("it is not an array", *errors):
+        is_first = npy.read_magic(file) == (1, 0)
+        read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+        shape, fortran, dtype = read(file, max_header_size=_MOST_HEADER)
     begin = file.tell()
-    reason = ""
-    if name in found:
-        reason = "it is left out, because an earlier array has the same name"
-    elif dtype.hasobject:
-        reason = "it holds pickled objects, which are not loaded, since that would run code"
-    elif any(length < 0 for length in shape):
-        reason = f"no array has the shape {shape}"
-    elif begin + prod(shape) * dtype.itemsize > size:
-        reason = f"an array of shape {shape} is cut short: the file has {size:,} bytes"
-    else:
-        found[name] = _Array(file, begin, tuple(shape), dtype, fortran and len(shape) > 1, not seeks)
-    if reason:
-        problems.append(Problem(name, reason, 0))
+    if dtype.hasobject:
+        raise IngestionError("it holds pickled objects, which are not loaded, since that would run code")
+    if any(length < 0 for length in shape):
+        raise IngestionError(f"no array has the shape {shape}")
+    if begin + prod(shape) * dtype.itemsize > size:
+        raise IngestionError(f"an array of shape {shape} is cut short: the file has {size:,} bytes")
+    return _Array(file, begin, tuple(shape), dtype, fortran and len(shape) > 1, is_stream)

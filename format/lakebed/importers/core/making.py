@@ -75,24 +75,27 @@ class Making:
         number, item = entry
         splits, empty = self.splits, dict.fromkeys(self.missing)
         drawn = splits.of(number)
-        for row in self.importer.functions.rows(item, self.context):
-            if not isinstance(row, Mapping):
-                yield row
-                continue
-            told = list(self.pictures.look(row, partial(str, item)))
-            lost = [one for one in told if not one.is_change]
-            if lost:
-                yield from lost
-                continue
-            made = {**row, **empty}
-            if splits.names:
-                split = next(drawn)
-                if splits.only is None:
-                    made[splits.tensor] = split
-                elif split != splits.only:
+        try:
+            for row in self.importer.functions.rows(item, self.context):
+                if not isinstance(row, Mapping):
+                    yield row
                     continue
-            yield from told
-            yield made
+                told = list(self.pictures.look(row, partial(str, item)))
+                lost = [one for one in told if not one.is_change]
+                if lost:
+                    yield from lost
+                    continue
+                made = {**row, **empty}
+                if splits.names:
+                    split = next(drawn)
+                    if splits.only is None:
+                        made[splits.tensor] = split
+                    elif split != splits.only:
+                        continue
+                yield from told
+                yield made
+        except _EXPECTED as error:
+            yield _left_out(item, error)
 
     def columns(self, entries: Sequence[tuple[int, Any]]) -> Iterator[Any]:
         """Yield the rows of items as columns."""
@@ -158,25 +161,25 @@ class Making:
         return made if len(rows) == count else kept(made, rows), rows
 
     def _made(self, items: Sequence[Any]) -> Iterator[Any]:
-        """Let the importer make the rows of several items together; if that fails, make each remaining row alone.
+        """Let the importer make the rows of several items together, if it can; if it fails, make the others alone.
 
         So an item that the importer cannot handle costs only its own row.
         """
         functions = self.importer.functions
         done: set[int] = set()
         told: set[str] = set()
-        for found in _tried(functions.many(items, self.context)) if hasattr(functions, "many") else ():
-            if isinstance(found, Exception):
-                break  # an item that also fails alone reports its own error
-            if isinstance(found, Skipped):
+        if not hasattr(functions, "many"):
+            yield from self._alone(dict(enumerate(items)), told)
+            return
+        for found in _tried(functions.many(items, self.context)):
+            if isinstance(found, Exception):  # an item that also fails alone reports its own error
+                yield from self._alone({at: item for at, item in enumerate(items) if at not in done}, told)
+            elif isinstance(found, Skipped):
                 told.add(found.where)
+                yield found
             else:
                 done.update(found[0])
-            yield found
-        else:
-            if hasattr(functions, "many"):
-                return
-        yield from self._alone({at: item for at, item in enumerate(items) if at not in done}, told)
+                yield found
 
     def _alone(self, items: Mapping[int, Any], told: AbstractSet[str]) -> Iterator[Any]:
         """Make the rows of items one by one; yield them as columns, and reports of items that `told` lacks."""
@@ -187,7 +190,7 @@ class Making:
         for at, item in items.items():
             for row in _tried(make(item, self.context)):
                 if isinstance(row, _EXPECTED):
-                    yield Skipped(str(item), str(row) or type(row).__name__)
+                    yield _left_out(item, row)
                 elif isinstance(row, Exception):
                     yield Skipped(str(item), f"unexpected {type(row).__name__}: {row}")
                 elif not isinstance(row, Skipped):
@@ -201,6 +204,10 @@ class Making:
                 which, rows, nbytes = [], [], 0
         if rows:
             yield which, columns_of_rows(rows)
+
+
+def _left_out(item: Any, error: Exception) -> Skipped:
+    return Skipped(str(item), str(error) or type(error).__name__)
 
 
 def _tried(rows: Iterable[Any]) -> Iterator[Any]:

@@ -29,6 +29,7 @@ from lakebed.errors import (
     NotFoundError,
     StorageError,
 )
+from lakebed.importers.core.packages import damaged
 from lakebed.links.read import read as read_sample
 from lakebed.storage.address import scheme_of, shown
 from lakebed.storage.url import open_storage, parse
@@ -197,8 +198,7 @@ class Source:
         if not self.is_file:
             return b""
         try:
-            with self.open() as file:
-                return file.read(_HEAD_BYTES)
+            return self.start_of("", _HEAD_BYTES)
         except (LakebedError, OSError):
             return b""  # the error is reported when the file is read
 
@@ -330,12 +330,8 @@ class Source:
         IngestionError
             If the file is larger, or is not a JSON object.
         """
-        try:
+        with damaged(f"{name} of {self.shown} is not JSON", ValueError, RecursionError):
             found = json.loads(self.document(name, most))
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, IngestionError):
-                raise
-            raise IngestionError(f"{name} of {self.shown} is not JSON: {error}") from error
         if not isinstance(found, dict):
             raise IngestionError(f"{name} of {self.shown} is not a JSON object")
         return found
@@ -354,6 +350,11 @@ class Source:
         else:
             raw = Ranges(partial(self._storage.get_range, name), self.files[name])
         return io.BufferedReader(raw, _BLOCK_BYTES)
+
+    def start_of(self, name: str, size: int) -> bytes:
+        """Return the first bytes of a file."""
+        with self.open(name) as file:
+            return file.read(size)
 
     def media(self, name: str) -> Sample:
         """Return a file as a sample, which is stored byte for byte if the tensor has the same compression."""

@@ -122,7 +122,7 @@ def _tensor_of(column: Any, name: str, dtype: Any) -> tuple[str, TensorPlan]:
     kind, called = _kind(dtype), str(dtype)
     file = {"jpg": "jpeg"}.get(str(dtype.sample_compression), dtype.sample_compression)
     if dtype.is_sequence:
-        return _sequence_of(name, called, dtype)
+        return _sequence_of(name, called, dtype, file)
     if dtype.is_link:
         linked = next((one for one in ("video", "audio") if f"kind={one}" in called), "image")
         return "link", media(name, linked, compression=file, link=True)
@@ -156,8 +156,7 @@ def _tensor_of(column: Any, name: str, dtype: Any) -> tuple[str, TensorPlan]:
     return "value", tensor(name, htype, dtype=number, chunk_compression=packed)
 
 
-def _sequence_of(name: str, called: str, dtype: Any) -> tuple[str, TensorPlan]:
-    file = {"jpg": "jpeg"}.get(str(dtype.sample_compression), dtype.sample_compression)
+def _sequence_of(name: str, called: str, dtype: Any, file: str | None) -> tuple[str, TensorPlan]:
     inner = called.partition("[")[2]
     number = str(dtype.id)
     if "kind=image" in inner:

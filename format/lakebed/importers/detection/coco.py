@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
@@ -245,8 +245,10 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
         which: list[int] = []
         annotated = _annotated(items[start:stop], records[start:stop], context)
         for at, (row, record) in enumerate(zip(annotated, records[start:stop], strict=True), start):
-            is_odd = row is None or record is None
-            for one in rows(items[at], context) if is_odd else [context.finished(row, items[at], record)]:
+            found: Iterable[Any] = rows(items[at], context)
+            if row is not None and record is not None:
+                found = [context.finished(row, items[at], record)]
+            for one in found:
                 if isinstance(one, Skipped):
                     yield one
                 else:

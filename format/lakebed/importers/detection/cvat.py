@@ -245,8 +245,7 @@ class _Planner:
 
 
 def _looks_like_cvat(source: Source, name: str) -> bool:
-    with source.open(name) as file:
-        return b"<annotations" in file.read(_HEAD_BYTES)
+    return b"<annotations" in source.start_of(name, _HEAD_BYTES)
 
 
 def _element_of(source: Source, piece: _Piece) -> Element:

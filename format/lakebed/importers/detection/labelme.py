@@ -137,8 +137,7 @@ def _names(source: Source, images: Images) -> list[str]:
 
 
 def _looks_like_labelme(source: Source, name: str) -> bool:
-    with source.open(name) as file:
-        head = file.read(_HEAD_BYTES)
+    head = source.start_of(name, _HEAD_BYTES)
     # If the keys are sorted, "imageData" comes before "shapes", and its value may fill the rest of the head.
     return b'"imageData"' in head or (b'"shapes"' in head and any(key in head for key in _KEYS))
 

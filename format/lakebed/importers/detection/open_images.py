@@ -187,9 +187,8 @@ def _tables(source: Source) -> list[_Table]:
     """Return the CSV files of boxes and of labels of images."""
     found = []
     for name in source.with_suffix(".csv"):
-        with source.open(name) as file:
-            head = file.read(_HEAD_BYTES).partition(b"\n")[0].decode("utf-8-sig", "replace").strip()
-        columns = tuple(_cells(head))
+        line = source.start_of(name, _HEAD_BYTES).partition(b"\n")[0]
+        columns = tuple(_cells(line.decode("utf-8-sig", "replace").strip()))
         is_known = columns[:1] == ("ImageID",) and "LabelName" in columns and "MaskPath" not in columns
         if is_known and len({*columns} & {*_SIDES}) in (0, 4):
             found.append(_Table(name, columns))

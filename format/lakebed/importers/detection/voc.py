@@ -258,8 +258,7 @@ def _palette() -> list[int]:
 
 
 def _looks_like_voc(source: Source, name: str) -> bool:
-    with source.open(name) as file:
-        head = file.read(_HEAD_BYTES)
+    head = source.start_of(name, _HEAD_BYTES)
     return b"<annotation>" in head or b"<annotation " in head
 
 

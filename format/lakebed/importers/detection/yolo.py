@@ -307,8 +307,7 @@ def _labels_of(source: Source, name: str) -> str:
 
 
 def _looks_like_labels(source: Source, name: str) -> bool:
-    with source.open(name) as file:
-        head = file.read(1 << 14).decode("utf-8-sig", "replace").lstrip()
+    head = source.start_of(name, 1 << 14).decode("utf-8-sig", "replace").lstrip()
     words = head.split("\n", 1)[0].split()
     try:
         return len(words) >= _BOX and float(words[0]) == int(float(words[0])) and bool([*map(float, words)])

@@ -216,8 +216,7 @@ def _is_scan(source: Source, name: str) -> bool:
     if name.rpartition("/")[2].lower() in _NO_SCANS or source.files[name] < _DICOM_AT + 4:
         return False
     try:
-        with source.open(name) as file:
-            return file.read(_DICOM_AT + 4)[_DICOM_AT:] == b"DICM"
+        return source.start_of(name, _DICOM_AT + 4)[_DICOM_AT:] == b"DICM"
     except _WRONG:
         return False  # the report lists the file as a file of unknown kind
 

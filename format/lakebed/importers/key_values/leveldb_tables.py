@@ -22,8 +22,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from functools import partial
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import NamedTuple, Self
 
 from lakebed.errors import IngestionError
@@ -130,16 +132,18 @@ class Folder:
         """Yield keys and values from ``start`` on and before ``stop``, in order; then yield descriptions of damage."""
         damage: list[str] = []
         levels: dict[int, list[_Table]] = {}
-        for table in self._tables:
+        for table in sorted(self._tables, key=attrgetter("first")):
             if (start is None or table.last >= start) and (stop is None or table.first < stop):
                 levels.setdefault(table.level or -table.number, []).append(table)
-        sources = [self._level(of, start, stop, damage) for of in levels.values()]
-        changes = merge(
-            iter(self._logged(start, stop, damage)), *sources, key=lambda change: (change.key, -change.number)
-        )
+        # Tables of a level share no keys: they are read one after the other.
+        read = partial(self._table, start=start, damage=damage)
+        sources = [chain.from_iterable(map(read, of)) for of in levels.values()]
+        changes = merge(self._logged(damage), *sources, key=lambda change: (change.key, -change.number))
         for key, of in groupby(changes, key=lambda change: change.key):
+            if stop is not None and key >= stop:
+                break
             value = next(of).value
-            if value is not None:
+            if value is not None and (start is None or key >= start):
                 # Keep a value from the log: it cannot be read again from a block of a table.
                 yield key, value if with_values or not value.table else value._replace(data=None)
         yield from damage
@@ -176,7 +180,7 @@ class Folder:
 
     # -- logs and tables -----------------------------------------------------------------------------------------
 
-    def _logged(self, start: bytes | None, stop: bytes | None, damage: list[str]) -> list[_Change]:
+    def _logged(self, damage: list[str]) -> list[_Change]:
         """Return the changes that are in logs and in no table yet, in order."""
         total = sum(self._files[name] for name in self._logs)
         check_size("a log, which compacting the database makes smaller,", total, _MOST_LOG_BYTES)
@@ -186,26 +190,16 @@ class Folder:
             for record in _records(self._read(name), lost):
                 try:
                     for change in _changes(record):
-                        if (start is None or change.key >= start) and (stop is None or change.key < stop):
-                            known = found.get(change.key)
-                            if known is None or known.number <= change.number:
-                                found[change.key] = change
+                        known = found.get(change.key)
+                        if known is None or known.number <= change.number:
+                            found[change.key] = change
                 except IngestionError as error:
                     lost.append(f"{error}")
             damage += [f"{name}: {reason}" for reason in lost]
         return [found[key] for key in sorted(found)]
 
-    def _level(
-        self, tables: list[_Table], start: bytes | None, stop: bytes | None, damage: list[str]
-    ) -> Iterator[_Change]:
-        """Yield the changes of tables without shared keys, one table at a time."""
-        for table in sorted(tables, key=lambda table: table.first):
-            yield from self._table(table, start, stop, damage)
-
-    def _table(
-        self, table: _Table, start: bytes | None, stop: bytes | None, damage: list[str]
-    ) -> Iterator[_Change]:
-        """Yield the changes of a table in order, without damaged blocks, which are recorded."""
+    def _table(self, table: _Table, start: bytes | None, damage: list[str]) -> Iterator[_Change]:
+        """Yield the changes of a table in order; skip blocks before `start`, and damaged blocks, which are recorded."""
         try:
             name = self._name(table.number)
             blocks = list(self._blocks(name))
@@ -221,11 +215,8 @@ class Folder:
                 content = self._block(name, *place)
                 for user, number, is_put, at, size in _internal(content, last):
                     last = user, -number
-                    if stop is not None and user >= stop:
-                        return
-                    if start is None or user >= start:
-                        value = Value(size, content[at : at + size], table.number, place, at)
-                        yield _Change(user, number, value if is_put else None)
+                    value = Value(size, content[at : at + size], table.number, place, at)
+                    yield _Change(user, number, value if is_put else None)
             except IngestionError as error:
                 damage.append(f"{name}, block at {place[0]:,}: {error}")
 

@@ -98,8 +98,7 @@ def _is_environment(source: Source, name: str) -> bool:
     last = name.rpartition("/")[2]
     if last in ("lock.mdb", "data.mdb"):
         return last == "data.mdb"
-    with source.open(name) as file:
-        return file.read(20)[16:] == _MAGIC
+    return source.start_of(name, 20)[16:] == _MAGIC
 
 
 class _Opener:

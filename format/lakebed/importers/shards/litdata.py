@@ -189,8 +189,7 @@ def _indexes(
         found, chunks = index.get("config"), index.get("chunks")
         told: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
         formats = told.get("data_format")
-        is_index = isinstance(chunks, list) and isinstance(formats, list)
-        if not is_index or not 0 < len(formats) <= _MAX_VALUES:
+        if not (isinstance(chunks, list) and isinstance(formats, list) and 0 < len(formats) <= _MAX_VALUES):
             problems.append(Problem(where, "it is not an index of LitData", 0))
             continue
         if config and any(told.get(key) != config.get(key) for key in ("data_format", "data_spec")):
@@ -280,8 +279,7 @@ def _samples(
 ) -> Iterator[bytes | IngestionError]:
     """Yield samples of a chunk with any kind of compression."""
     if not shard.compression:
-        with source.open(shard.name) as file:
-            head = file.read(_HEAD.size)
+        head = source.start_of(shard.name, _HEAD.size)
         if head.startswith(b"ARROW1"):
             raise IngestionError("it is an Arrow file of another version of LitData, which cannot be read")
         if head.startswith(_MAGIC):

@@ -375,8 +375,7 @@ def _linked(name: str, at: int, length: int, context: _Context) -> Any:
 
 def _has_media(source: Source, name: str) -> bool:
     """Return whether the first line of a file has media in base64."""
-    with source.open(name) as file:
-        line = file.read(_HEAD_BYTES).partition(b"\n")[0]
+    line = source.start_of(name, _HEAD_BYTES).partition(b"\n")[0]
     return any(magic(field) for field in line.split(b"\t"))
 
 

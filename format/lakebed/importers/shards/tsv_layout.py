@@ -261,10 +261,8 @@ def _shards(source: Source, split: str, shards: list[dict[str, str]], bases: lis
 
 def _labelmap(source: Source, base: str) -> str | None:
     folder, slash, _ = base.rpartition("/")
-    for name in (f"{base}.labelmap.txt", f"{folder}{slash}labelmap.txt", f"{folder}{slash}labelmap.json"):
-        if name in source.files:
-            return name
-    return None
+    names = (f"{base}.labelmap.txt", f"{folder}{slash}labelmap.txt", f"{folder}{slash}labelmap.json")
+    return next((name for name in names if name in source.files), None)
 
 
 def _composite(source: Source, name: str) -> Tables:

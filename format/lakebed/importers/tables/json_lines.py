@@ -160,8 +160,7 @@ def _pieces(source: Source, name: str) -> Iterator[Stretch]:
 
 def _is_list(source: Source, name: str) -> bool:
     """Return whether a file begins with a list of objects."""
-    with source.open(name) as file:
-        return _LIST.match(file.read(_HEAD_BYTES).removeprefix(_BOM)) is not None
+    return _LIST.match(source.start_of(name, _HEAD_BYTES).removeprefix(_BOM)) is not None
 
 
 def _is_lines(source: Source, name: str) -> bool:
