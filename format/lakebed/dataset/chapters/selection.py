@@ -275,7 +275,7 @@ class QueryMethods(DatasetBase):
         tensor
             Name of a tensor of vectors, float or integer, shape (n,); or of texts.
         kind
-            ``hnsw`` for vectors (needs the extra ``search``), ``bm25`` for words; None takes the one that fits the tensor.
+            ``hnsw`` for vectors (needs the extra ``search``), ``bm25`` for words; None chooses by the tensor.
         name
             None joins the name of the tensor and the kind: ``embedding_hnsw``.
         exist_ok
