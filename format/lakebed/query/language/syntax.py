@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 # -- expressions ---------------------------------------------------------------------------------------------------
 
@@ -414,7 +415,7 @@ def parts(node: object) -> Iterator[object]:
                 yield from parts(getattr(node, part.name))
 
 
-def bare(node: object) -> object:
+def bare(node: Any) -> Any:
     """Return an expression without positions in the text and names of tables, to compare it with another one."""
     if isinstance(node, tuple):
         return tuple(map(bare, node))
