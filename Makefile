@@ -12,6 +12,7 @@ EXTENSIONS := $(shell find ext format/ext -name '*.pyx' -o -name '*.pxd')
 FAKER := .cache/venvs/faker
 PYAIRBYTE := .cache/venvs/pyairbyte
 OLDEST := .cache/venvs/oldest
+PANDAS3 := .cache/venvs/pandas3
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
@@ -53,10 +54,11 @@ check: .venv/.dev ## what was changed, in two minutes: style, types, its tests a
 	.venv/bin/python scripts/check.py
 
 .PHONY: test
-test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(OLDEST)/.ready ## unit tests and the fast integration tests
+test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(OLDEST)/.ready $(PANDAS3)/.ready ## unit tests and the fast integration tests
 	@$(IN_MEMORY)
 	# A seed: the order of the tests is random, and the same each time. One process more than cores: tests wait, too.
 	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal --durations=15 --randomly-seed=1 $(TESTS)
+	PYTHONPATH=$$(echo $(CURDIR)/$(PANDAS3)/lib/python*/site-packages) $(PYTEST) $$(grep -rl --include='test_*.py' pandas unit_tests)
 
 .PHONY: test-stores
 test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurite, GCS, rclone, web servers, bad networks
@@ -283,6 +285,12 @@ $(OLDEST)/.ready: | .venv/.run
 	@echo "installing numpy 1.26 and pyarrow 19 into $(@D)"
 	PYTHON=$(CURDIR)/.venv/bin/python scripts/venv.sh $(@D) 'numpy==1.26.*; python_version < "3.13"' \
 		'pyarrow==19.*; python_version < "3.13"' $(NEEDED)
+	touch $@
+
+# Users have pandas 3, which airbyte-cdk keeps out of .venv: its folder goes before that of .venv.
+$(PANDAS3)/.ready: | .venv/.run
+	@echo "installing pandas 3 into $(@D)"
+	PYTHON=$(CURDIR)/.venv/bin/python scripts/venv.sh $(@D) --no-deps 'pandas>=3'
 	touch $@
 
 $(RELEASE)/.ready: pyproject.toml

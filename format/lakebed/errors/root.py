@@ -84,6 +84,7 @@ _WRITE = {
     "ascending": "write descending=True for ascending=False",
     "on": "ds.join(other, on='id') joins rows",
     "inplace": "a view is returned, and nothing is changed",
+    "with_indices": "after ds['row'] = np.arange(len(ds)), the row has its number",
     **dict.fromkeys(("left_on", "right_on"), "write on={'mine': 'theirs'}"),
     **dict.fromkeys(("orient", "records"), "ds.to_list() has the rows as dictionaries"),
 }

@@ -152,6 +152,7 @@ _KINDS: dict[int | None, tuple[type[StorageError], str]] = {
     ),
     **dict.fromkeys(OUT_OF_FILES, (StorageError, "close files or raise the limit (ulimit -n)")),
     **dict.fromkeys(_FAILING, (StorageError, "the disk or its connection fails: check it (dmesg)")),
+    errno.ENOTDIR: (StorageError, "a folder of this path is a file: choose another path"),
     errno.EROFS: (StorageReadOnlyError, "open for reading, or mount it writable"),
     errno.ELOOP: (UnsafePathError, "replace the symbolic link by the file it points to"),
     errno.ENAMETOOLONG: (StorageError, "use shorter names"),

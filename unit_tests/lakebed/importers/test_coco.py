@@ -465,6 +465,7 @@ BAD: list[tuple[str, list[Any], bool]] = [
     ("iscrowd", ["no"], True),
     ("iscrowd", [True, MISSING], False),
     ("iscrowd", [1.0], False),
+    ("iscrowd", [1.0, True, MISSING], False),
     ("segmentation", [[0, 0, 5, 0, 5, 5], None, MISSING, [], [[]]], False),
 ]  # fmt: skip
 

@@ -195,7 +195,7 @@ def test_csv(tmp_path: Path) -> None:
     assert found["day"] == [dt.date(2024, 2, 3), None, None]
     assert found["text"] == ["a,b", "", None]
     assert found["empty"] == [None, None, None]
-    assert found["big"] == ["12345678901234567890", "1", "2"]
+    assert found["big"] == [12345678901234567890, 1, 2]
 
 
 def test_types_of_csv_are_those_of_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,6 +377,39 @@ def test_digits_that_floats_do_not_hold_are_told(
             imported("csv", tmp_path / "t.csv", strict=True)
         ds = imported("csv", tmp_path / "t.csv", text=["a"]).dataset
         assert ds.a.text() == lines.split("\n")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([2**64 - 1, 3, 2**63 - 1], "uint64"),
+        ([2**63, -3], None),
+        ([-(2**63), 2**63], None),
+        ([2**64, 1], None),
+    ],
+)
+def test_integers_beyond_int64_are_uint64_or_told(
+    suffix: str, values: list[int], dtype: str | None, tmp_path: Path
+) -> None:
+    lines = [f'{{"a": {value}}}' if suffix == "jsonl" else str(value) for value in values]
+    (tmp_path / f"t.{suffix}").write_text("\n".join(lines if suffix == "jsonl" else ["a", *lines]))
+    report = imported(suffix, tmp_path / f"t.{suffix}")
+    told = [one.reason for one in report.problems]
+    if dtype is None:
+        (reason,) = told
+        assert "its whole numbers do not fit 64 bits" in reason
+        assert list(map(int, report.dataset.a.tolist())) == values
+    else:
+        assert (told, report.dataset.a.dtype, report.dataset.a.tolist()) == ([], dtype, values)
+
+
+def test_other_columns_with_integers_beyond_int64(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(f'{{"a": [{2**64}], "b": {2**64}}}\n{{"a": [1], "b": "x"}}\n')
+    assert [one.where for one in imported("jsonl", tmp_path / "t.jsonl").problems] == ["a"]
+    (tmp_path / "t.csv").write_text(f"a,b\n{2**64},{2**64}\n1,x\n")
+    assert [one.where for one in imported("csv", tmp_path / "t.csv").problems] == ["a"]
+    assert not imported("csv", tmp_path / "t.csv", text=["a"]).problems
 
 
 def test_rows_of_rounded_numbers_are_counted_in_their_file(

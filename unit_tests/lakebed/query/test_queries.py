@@ -166,6 +166,9 @@ def test_groups_count_and_sum(ds: lakebed.Dataset) -> None:
     assert ds.query("SELECT count(*) AS n WHERE x > 4").n.tolist() == [7]
     having = ds.query("SELECT count(*) AS n, x % 3 AS r GROUP BY x % 3 HAVING min(x) > 0")
     assert having.n.tolist() == [4, 4]
+    by_key = "SELECT x % 3 AS r, count(*) AS n GROUP BY x % 3 ORDER BY {} LIMIT 2"
+    for order, first in {"r DESC": [2, 1], "r": [0, 1], "n, r DESC": [2, 1]}.items():
+        assert [row["r"].flat[0] for row in ds.query(by_key.format(order)).rows()] == first
     distinct = (
         "SELECT DISTINCT kind[0] AS kind, min(x) AS low GROUP BY x / 3 ORDER BY low DESC LIMIT 2 OFFSET 1"
     )

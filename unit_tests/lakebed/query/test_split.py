@@ -192,6 +192,7 @@ TAKEN = [
     "SELECT label[0] AS label, kind[0] AS kind, count(*) AS c GROUP BY label, kind ORDER BY kind, label DESC",
     "SELECT kind, count(*) AS c GROUP BY kind ORDER BY kind DESC",
     "SELECT n % 3 AS r, count(*) AS c GROUP BY n % 3",
+    "SELECT n % 3 AS r, count(*) AS c GROUP BY n % 3 ORDER BY r DESC LIMIT 2",
     "SELECT count(*) AS c, max(n) AS m GROUP BY about['of']",
     "SELECT sum(n), max(f) WHERE is_new GROUP BY label",
     "SELECT CASE WHEN sum(n) > 0 THEN 'up' ELSE 'down' END AS way GROUP BY label",

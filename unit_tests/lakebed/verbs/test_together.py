@@ -234,13 +234,14 @@ def test_groups_beside_pandas(rows: list[tuple[str, int, Any]]) -> None:
             assert found[f"v_{how}"].tolist() == pytest.approx(expected), how
         assert found["rows"].tolist() == groups.size().tolist()
         assert found["first"].tolist() == frame.groupby(by)["n"].first().tolist()
-        keys = [key if isinstance(key, tuple) else (key,) for key in groups.groups]
+        places = {key: list(part.index) for key, part in groups}
+        keys = list(places)
         assert list(zip(*(found[name].tolist() for name in by), strict=True)) == sorted(keys)
         parts = {
             key if isinstance(key, tuple) else (key,): list(view.sample_indices)
             for key, view in ds.groupby(by)
         }
-        assert parts == {key: list(places) for key, places in zip(keys, groups.groups.values(), strict=True)}
+        assert parts == places
         assert len(ds.groupby(by)) == len(keys)
 
 

@@ -427,6 +427,8 @@ def _plain(kind: Kind, value: Any) -> Any:
 
         return np.asarray(Image.open(io.BytesIO(value)))
     if kind.form in ("json", "list", "tag") and not kind.is_sequence and not isinstance(value, str):
+        if isinstance(value, float) and math.isnan(value):
+            return None  # pandas 3 has it in columns of texts
         return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value)
     return _lists(value)
 

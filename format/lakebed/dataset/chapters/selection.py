@@ -257,7 +257,7 @@ class QueryMethods(DatasetBase):
     def create_index(
         self,
         tensor: str,
-        kind: str,
+        kind: str | None = None,
         *,
         name: str | None = None,
         exist_ok: bool = False,
@@ -275,7 +275,7 @@ class QueryMethods(DatasetBase):
         tensor
             Name of a tensor of vectors, float or integer, shape (n,); or of texts.
         kind
-            ``hnsw`` for vectors (needs the extra ``search``), ``bm25`` for words.
+            ``hnsw`` for vectors (needs the extra ``search``), ``bm25`` for words; None chooses by the tensor.
         name
             None joins the name of the tensor and the kind: ``embedding_hnsw``.
         exist_ok

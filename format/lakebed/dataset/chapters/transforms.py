@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from lakebed.dataset.base import DatasetBase
 from lakebed.errors import TensorDoesNotExistError, TensorMismatchError, TransformError
+from lakebed.errors.root import unexpected
 
 
 class TransformMethods(DatasetBase):
@@ -46,6 +47,8 @@ class TransformMethods(DatasetBase):
         ------
         TransformError
             If a row fails; its cause is the error of the function.
+        TypeError
+            If an option is unknown.
 
         Examples
         --------
@@ -62,6 +65,9 @@ class TransformMethods(DatasetBase):
         """
         from lakebed.transforms.function import lacking_tensors, transform
 
+        known = {"batched", "num_proc", "ds_out", *(transform.__kwdefaults__ or ())}
+        if unknown := min(options.keys() - known, default=None):
+            raise unexpected("map", unknown, known)
         target: Any = self if ds_out is None else ds_out
         given = {
             "skip_ok": True if ds_out is None else None,

@@ -400,6 +400,8 @@ def _mended(one: dict[str, Any], reader: Reader, size: tuple[int, int], tell: Te
 def _number_of(one: Mapping[str, Any], key: str, dtype: str, tell: Tell) -> int | float:
     """Return a value of a column of numbers; NaN stands for a missing float."""
     value: Any = one.get(key)
+    if key == "iscrowd":
+        value = int(value) if type(value) is bool else one.get(key, 0)  # as in pycocotools
     if dtype == "float64":
         if _is_number(value) and abs(value) <= sys.float_info.max:
             return float(value)
@@ -407,8 +409,6 @@ def _number_of(one: Mapping[str, Any], key: str, dtype: str, tell: Tell) -> int 
         return math.nan
     if type(value) is bool or (_is_number(value) and value == int(value) and -(1 << 63) <= value < 1 << 63):
         return int(value)
-    if key == "iscrowd" and key not in one:
-        return 0  # as in pycocotools
     raise ValueError(f"{key} is {_shown(one, key)}, not a whole number")
 
 

@@ -53,6 +53,7 @@ _OFTEN_NULL = pa.array(
 # Types of columns in the order in which they are tried; a column that fits none of them is text.
 _TRIED: Mapping[str, pa.DataType] = {
     "int64": pa.int64(),
+    "uint64": pa.uint64(),
     "float64": pa.float64(),
     "bool": pa.bool_(),
     "date32": pa.date32(),
@@ -144,12 +145,15 @@ class _Column:
 
     def __init__(self, *, is_text: bool) -> None:
         self.types = [] if is_text else list(_TRIED)
+        self.is_whole = not is_text
         self.rounded = _Rounded()
         self.but_for: _ButFor | None = None
 
     def look(self, column: pa.Array, file: str, before: int) -> None:
         """Inspect texts of the column; `before` is the number of rows above them in the file."""
         types, self.types = self.types, [kind for kind in self.types if _fits(column, kind)]
+        if not self.types and self.is_whole:
+            self.is_whole = _all_like(column, r"^(0|-?[1-9]\d*)$")
         if types and not self.types:
             self.but_for = _ButFor(types)
         if self.but_for is not None and self.but_for.types:
@@ -166,6 +170,8 @@ class _Column:
         """Yield reports of losses, and advice on options."""
         if self.rounded.count and self.kind == pa.float64():
             yield Problem(name, f"{self.rounded}; as text all are kept (text={name})", 0)
+        if self.is_whole and not self.types and not is_wished:
+            yield Problem(name, "it is text, because its whole numbers do not fit 64 bits", 0)
         if self.but_for is not None and self.but_for.types and self.but_for.values and not is_wished:
             yield Problem(name, str(self.but_for), 0)
 
@@ -428,16 +434,22 @@ def _fits(column: pa.Array, kind: str) -> bool:
     def any_like(pattern: str) -> bool:
         return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
 
-    if kind == "int64" and any_like(r"^[+-]?0[\dxX]|^\+|^ | $"):
+    if kind in ("int64", "uint64") and any_like(r"^[+-]?0[\dxX]|^\+|^ | $"):
         return False
     if kind == "bool":
-        is_word = pc.match_substring_regex(column, "^([tT]rue|TRUE|[fF]alse|FALSE)$")
-        return pc.all(is_word).as_py() in (True, None)
+        return _all_like(column, "^([tT]rue|TRUE|[fF]alse|FALSE)$")
     try:
         column.cast(_TRIED[kind])
     except pa.ArrowInvalid:
         return False
     return kind != "float64" or not any_like(r"^-?0\d|^\+|^-?\d{17,}$|^ | $")
+
+
+def _all_like(column: pa.Array, pattern: str) -> bool:
+    """Return whether all texts of a column match a pattern."""
+    import pyarrow.compute as pc
+
+    return pc.all(pc.match_substring_regex(column, pattern)).as_py() in (True, None)
 
 
 def _digits(column: pa.Array) -> pa.Array:

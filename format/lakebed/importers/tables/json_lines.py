@@ -32,6 +32,11 @@ BATCHED = True
 _PIECE_BYTES = 4 << 20
 _MOST_LINE_BYTES = 256 << 20
 _EXACT = 2**53  # float64 represents all integers up to this one
+# Kinds of numbers in columns of a type.
+_FLOATS = frozenset({"int", "minus int", "float"})
+_INTS = frozenset({"int", "minus int", "large", "minus large"})
+_UNSIGNED = frozenset({"int", "large", "huge"})
+_WHOLE = _INTS | {"huge", "beyond"}
 _BATCH_ROWS = 65_536
 _SUFFIXES = (".jsonl", ".ndjson")
 _HEAD_BYTES = 1024
@@ -98,6 +103,10 @@ def plan(source: Source, **options: Unpack[ColumnOptions]) -> Plan:
         )
     found, splits = ranges_of(in_order(by_split))
     schema = _schema(kinds, wishes.embeddings)
+    beyond = "it is JSON, because its whole numbers do not fit 64 bits"
+    problems += [
+        Problem(key, beyond, 0) for key, of in kinds.items() if _is_beyond(of) and key not in wishes.names
+    ]
     table, tensors = table_of(schema, wishes, _batch(first, schema), source, problems)
     what = "JSON" if any(item.stop is None for item in found) else "JSON lines"
     return Plan(
@@ -268,16 +277,28 @@ def _kind(value: Any) -> str:
     inner = {_of_int(one) if type(one) is int else type(one).__name__ for one in value}
     if not inner:
         return "empty"
-    if inner <= {"int", "large"}:
-        return f"{'larges' if 'large' in inner else 'ints'} {len(value)}"
-    return f"floats {len(value)}" if inner <= {"int", "float"} else "other"
+    if inner <= _INTS:
+        return f"{'ints' if inner <= _FLOATS else 'larges'} {len(value)}"
+    return f"floats {len(value)}" if inner <= _FLOATS else "beyond" if inner <= _WHOLE else "other"
 
 
 def _of_int(value: int) -> str:
-    """Return ``int`` for integers that float64 holds exactly, ``large`` for other 64-bit integers, else ``other``."""
+    """Return ``int`` for an integer that float64 holds exactly, ``large`` for another one of int64, or ``minus ...``.
+
+    ``huge`` is an integer that only uint64 holds, ``beyond`` one that has more than 64 bits.
+    """
+    sign = "minus " if value < 0 else ""
     if -_EXACT <= value <= _EXACT:
-        return "int"
-    return "large" if -(2**63) <= value < 2**63 else "other"
+        return f"{sign}int"
+    if -(2**63) <= value < 2**63:
+        return f"{sign}large"
+    return "huge" if 0 < value < 2**64 else "beyond"
+
+
+def _is_beyond(of: set[str]) -> bool:
+    """Return whether a column has only integers, but no 64-bit type holds all of them."""
+    words = {one.partition(" ")[0] for one in of - _WHOLE}
+    return bool(of & {"huge", "beyond"}) and not of <= _UNSIGNED and words <= {"ints", "larges", "empty"}
 
 
 def _schema(kinds: Mapping[str, set[str]], embeddings: Sequence[str]) -> pa.Schema:
@@ -288,9 +309,11 @@ def _schema(kinds: Mapping[str, set[str]], embeddings: Sequence[str]) -> pa.Sche
         kind: Any = pa.struct([])
         if not of or of == {"text"}:
             kind = pa.string()
-        elif of <= {"int", "large"}:
+        elif of <= _INTS:
             kind = pa.int64()
-        elif of <= {"int", "float"}:
+        elif of <= _UNSIGNED:
+            kind = pa.uint64()
+        elif of <= _FLOATS:
             kind = pa.float64()
         elif of == {"bool"}:
             kind = pa.bool_()

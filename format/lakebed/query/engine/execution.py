@@ -152,7 +152,8 @@ class Execution:
         if is_late:
             binder = self.binder(source, tables, is_grouped=True)
             binder.aliases = aliases
-            source = arranged(context, source, query, binder, first_limit)
+            asked = by_keys(query, node.items, node.group, whole)
+            source = arranged(context, source, asked, binder, first_limit)
         is_same = not is_grouped and node.ungroup is None
         binder = self.binder(source, tables, is_grouped=is_grouped, whole=whole.relation if is_same else None)
         outputs = Outputs(context.text, binder, source)
@@ -257,6 +258,31 @@ def orders_groups(node: syntax.Select, query: syntax.Query, source: From) -> boo
         return key.table is None and key.column in aliases and not source.names.find(None, key.column)
 
     return any(is_of_groups(key.expression) for key in query.order)
+
+
+def by_keys(
+    query: syntax.Query, items: Sequence[syntax.Item], group: Sequence[syntax.Expression], source: From
+) -> syntax.Query:
+    """Sort groups by the first value of a key where ORDER BY names it, because a group has the key once per row.
+
+    Other expressions have another meaning in groups: x['key'] is an item of the group, not of its rows.
+    """
+    keys = {
+        syntax.bare(key)
+        for key in group
+        if isinstance(key, syntax.Name) or syntax.operators(key) <= syntax.NUMERIC
+    }
+    meaning = {item.alias: item.expression for item in items if syntax.bare(item.expression) in keys}
+
+    def changed(key: syntax.Order) -> syntax.Order:
+        name = key.expression
+        if not isinstance(name, syntax.Name) or source.names.find(None, name.column):
+            return key
+        of = meaning.get(name.column)
+        first = (syntax.Literal(0, name.at),)
+        return key if of is None else replace(key, expression=syntax.Subscript(of, first, name.at))
+
+    return replace(query, order=tuple(map(changed, query.order)))
 
 
 def _wanted(node: syntax.Select, query: syntax.Query, limit: Limit) -> int | None:

@@ -19,7 +19,7 @@ from lakebed.query.binding.names import Names
 from lakebed.query.binding.separate import counts_rows
 from lakebed.query.engine.arranging import arranged, cut, limit_of
 from lakebed.query.engine.conditions import Condition
-from lakebed.query.engine.execution import Execution, orders_groups
+from lakebed.query.engine.execution import Execution, by_keys, orders_groups
 from lakebed.query.engine.filtering import filtered
 from lakebed.query.engine.joins import From
 from lakebed.query.engine.outputs import Outputs
@@ -61,11 +61,6 @@ _PLACED = ("BM25_SIMILARITY", "RRF", "ROW_NUMBER", "RANDOM", "DATA", "NOW", "TOD
 
 _KEY, _AGGREGATE, _TOTAL, _VALUES, _ROWS = " key {}", " aggregate {}", " total {}", " values {}", " rows"
 """Names of columns in the answers of tasks; no tensor has a name that begins with a space."""
-
-_ARITHMETIC = syntax.Name | syntax.Literal | syntax.Parameter | syntax.Binary | syntax.Unary
-
-_NUMERIC = frozenset("+-*/%^")
-"""Operators whose result is missing where the column is, so that a key is the same in all rows of a group."""
 
 Column_ = tuple[Column, Info]
 
@@ -322,7 +317,9 @@ class Split:
             self._refuse("LIMIT of the rows before GROUP BY: sort by a column of the result", body.at)
         # Other expressions have another meaning in groups: x['key'] is an item of the group, not of its rows.
         bare = [
-            _bare(key) if isinstance(key, syntax.Name) or _operators(key) <= _NUMERIC else None
+            syntax.bare(key)
+            if isinstance(key, syntax.Name) or syntax.operators(key) <= syntax.NUMERIC
+            else None
             for key in body.group
         ]
 
@@ -331,9 +328,9 @@ class Split:
 
         def own(node: object) -> object:
             """Return the column of an answer that stands for a key or an aggregate."""
-            if isinstance(node, syntax.Expression) and _bare(node) in bare:
-                return syntax.Name(None, _KEY.format(bare.index(_bare(node))), node.at)
-            if isinstance(node, syntax.Subscript) and _bare(node.base) in parted:
+            if isinstance(node, syntax.Expression) and syntax.bare(node) in bare:
+                return syntax.Name(None, _KEY.format(bare.index(syntax.bare(node))), node.at)
+            if isinstance(node, syntax.Subscript) and syntax.bare(node.base) in parted:
                 self._refuse("a part of an expression in a group", node.at)
             if isinstance(node, syntax.Call) and not node.is_star and node.name.upper() in MERGED:
                 return syntax.Name(None, self._aggregate(node), node.at)
@@ -379,18 +376,18 @@ class Split:
         """Return the column of an aggregate."""
         if node.is_distinct or len(node.arguments) != 1:
             self._refuse(f"{node.name.upper()} of distinct values or along an axis", node.at)
-        if not _operators(node.arguments).isdisjoint(("?", "||")):
+        if not syntax.operators(node.arguments).isdisjoint(("?", "||")):
             self._refuse(f"{node.name.upper()} of anything but a column and arithmetic with it", node.at)
-        if node.name.upper() not in ("SUM", "ANY") and not _operators(node.arguments) <= _NUMERIC:
+        if node.name.upper() not in ("SUM", "ANY") and not syntax.operators(node.arguments) <= syntax.NUMERIC:
             # Whether a comparison with a missing value is false or has no result depends on the other rows.
             self._refuse(f"{node.name.upper()} of a comparison", node.at)
         for one in (node, _count_of(node)):
-            if _bare(one) not in map(_bare, self._aggregates):
+            if syntax.bare(one) not in map(syntax.bare, self._aggregates):
                 self._aggregates.append(one)
         return _AGGREGATE.format(self._number(node))
 
     def _number(self, node: syntax.Call) -> int:
-        return [_bare(other) for other in self._aggregates].index(_bare(node))
+        return [syntax.bare(other) for other in self._aggregates].index(syntax.bare(node))
 
     def _check_left(self, nodes: Sequence[object], known: Any) -> None:
         for part in syntax.parts(tuple(nodes)):
@@ -511,7 +508,7 @@ class Split:
 
         ALL_STRICT of nothing is false, and is no part of that of a whole group.
         """
-        if not _operators(node.arguments) <= _NUMERIC:
+        if not syntax.operators(node.arguments) <= syntax.NUMERIC:
             return members, ends  # false where a value is missing
         counts = columns[_AGGREGATE.format(self._number(_count_of(node)))]
         kept = weights_of(counts)[members] > 0
@@ -539,6 +536,8 @@ class Split:
             condition = Condition.of(binder(source).bind(self._having))
             source = From(filtered(context, made, condition, None), source.names)
         if self._is_late:
+            keys = [syntax.Name(None, name, 0) for name in _numbered(_KEY, self._body.group)]
+            query = by_keys(query, self._outputs, keys, source)
             source = arranged(context, source, query, binder(source), self._limit)
         return Outputs(self._text, binder(source), source).relation(self._outputs)
 
@@ -559,24 +558,6 @@ def _count_of(node: syntax.Call) -> syntax.Call:
     """Return the number of values of the column that an aggregate reads."""
     name = next(part for part in syntax.parts(node.arguments) if isinstance(part, syntax.Name))
     return syntax.Call("COUNT", (name,), False, False, node.at)
-
-
-def _operators(node: Any) -> frozenset[str]:
-    """Return the operators of arithmetic with one column; ``?`` for any other expression."""
-    parts = list(syntax.parts(node))
-    names = {part.column for part in parts if isinstance(part, syntax.Name)}
-    if len(names) != 1 or not all(isinstance(part, _ARITHMETIC) for part in parts):
-        return frozenset("?")
-    return frozenset(part.operator for part in parts if isinstance(part, syntax.Binary | syntax.Unary))
-
-
-def _bare(node: Any) -> Any:
-    """Return an expression without positions in the text and names of tables, to compare it with another one."""
-    if isinstance(node, tuple):
-        return tuple(map(_bare, node))
-    if not is_dataclass(node) or isinstance(node, type):
-        return type(node), node  # 1, 1.0 and true are equal
-    return type(node), *(_bare(getattr(node, f.name)) for f in fields(node) if f.name not in ("at", "table"))
 
 
 def _held(column: Column, node: Bound) -> Bound:

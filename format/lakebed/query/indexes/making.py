@@ -28,9 +28,11 @@ from lakebed.runtime.progress import rows_bar
 from lakebed.versions.state import TensorState
 
 if TYPE_CHECKING:
+    from lakebed.reading.samples import SampleReader
     from lakebed.session.table import Table
 
 KINDS = ("hnsw", "bm25")
+_TOLD = "an index is of kind 'hnsw' (vectors) or 'bm25' (words)"
 _MOST_SEGMENTS = 16
 """Maximum number of segments added since the index last covered all rows; beyond it, small segments are merged."""
 
@@ -73,7 +75,7 @@ class IndexInfo:
 def create(
     table: Table,
     tensor: str,
-    kind: str,
+    kind: str | None,
     name: str | None,
     options: Mapping[str, Any],
     *,
@@ -81,6 +83,7 @@ def create(
     progressbar: bool = False,
 ) -> IndexInfo:
     """Create an index of the tensor of a column; see ``Dataset.create_index``."""
+    kind = kind or _kind_of(table, tensor)
     settings = _settings(kind, options)
     state = _checked(table, tensor, kind)
     name = name or f"{tensor}_{kind}"
@@ -163,7 +166,7 @@ def _known(registry: Registry, name: str) -> IndexEntry:
 
 def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in KINDS:
-        raise InvalidInputError(f"an index is of kind 'hnsw' (vectors) or 'bm25' (words), not {kind!r}")
+        raise InvalidInputError(f"{_TOLD}, not {kind!r}")
     defaults = dict(_HNSW) if kind == "hnsw" else {}
     for name in options:
         if name not in defaults:
@@ -183,11 +186,28 @@ def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checked(table: Table, tensor: str, kind: str) -> TensorState:
-    """Return the state of a tensor; raise an error if it cannot have an index of this kind."""
+def _reader(table: Table, tensor: str) -> SampleReader:
     if tensor not in table.names:
         raise InvalidInputError(f"there is no tensor {tensor!r} to make an index of")
-    reader = table.reader(tensor)
+    return table.reader(tensor)
+
+
+def _kind_of(table: Table, tensor: str) -> str:
+    """Return the only kind of index that fits the samples of a tensor."""
+    reader = _reader(table, tensor)
+    if reader.storing is Storing.TEXT:
+        return "bm25"
+    shape = tuple(reader.state.meta.max_shape)
+    if reader.state.meta.htype == "embedding":
+        return "hnsw"
+    if reader.storing is not Storing.ARRAY or len(shape) != 1 or shape[0] < 2:
+        raise InvalidInputError(f"{_TOLD}; the samples of {tensor!r} are neither, with shapes up to {shape}")
+    return "hnsw"
+
+
+def _checked(table: Table, tensor: str, kind: str) -> TensorState:
+    """Return the state of a tensor; raise an error if it cannot have an index of this kind."""
+    reader = _reader(table, tensor)
     state = reader.state
     if reader.is_link or state.sequence is not None:
         held = "links" if reader.is_link else "sequences"

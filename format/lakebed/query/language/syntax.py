@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 # -- expressions ---------------------------------------------------------------------------------------------------
 
@@ -412,6 +413,30 @@ def parts(node: object) -> Iterator[object]:
         if not isinstance(node, Query):
             for part in fields(node):
                 yield from parts(getattr(node, part.name))
+
+
+def bare(node: Any) -> Any:
+    """Return an expression without positions in the text and names of tables, to compare it with another one."""
+    if isinstance(node, tuple):
+        return tuple(map(bare, node))
+    if not is_dataclass(node) or isinstance(node, type):
+        return type(node), node  # 1, 1.0 and true are equal
+    return type(node), *(bare(getattr(node, f.name)) for f in fields(node) if f.name not in ("at", "table"))
+
+
+_ARITHMETIC = Name | Literal | Parameter | Binary | Unary
+
+NUMERIC = frozenset("+-*/%^")
+"""Operators whose result is missing where the column is, so that a key is the same in all rows of a group."""
+
+
+def operators(node: object) -> frozenset[str]:
+    """Return the operators of arithmetic with one column; ``?`` for any other expression."""
+    of = list(parts(node))
+    names = {part.column for part in of if isinstance(part, Name)}
+    if len(names) != 1 or not all(isinstance(part, _ARITHMETIC) for part in of):
+        return frozenset("?")
+    return frozenset(part.operator for part in of if isinstance(part, Binary | Unary))
 
 
 def columns_of(query: Query) -> set[str] | None:

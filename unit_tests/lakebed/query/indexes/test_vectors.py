@@ -170,7 +170,7 @@ def test_searches_by_an_index_find_nearly_all(
     metric: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ds = filled("mem://hnsw")
-    made = ds.create_index("v", "hnsw", metric=metric, dtype=dtype)
+    made = ds.create_index("v", metric=metric, dtype=dtype)
     assert made.recall is not None
     assert made.recall >= 0.95
     asked = count_searches(monkeypatch)

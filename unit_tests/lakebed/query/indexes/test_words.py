@@ -354,6 +354,10 @@ def test_what_has_no_words_is_told(tmp_path: Path) -> None:
         ds.create_index("nothing", "bm25")
     with pytest.raises(InvalidInputError, match="kind"):
         ds.create_index("title", "ivf")
+    with pytest.raises(
+        InvalidInputError, match=r"'hnsw' \(vectors\) or 'bm25' \(words\); the samples of 'n'"
+    ):
+        ds.create_index("n")
     with pytest.raises(InvalidInputError, match="no setting 'metric'"):
         ds.create_index("title", "bm25", metric="l2")
     for wrong in ("BM25_SIMILARITY(n, 'x')", "BM25_SIMILARITY(title, n)", "BM25_SIMILARITY(title)"):
@@ -365,7 +369,7 @@ def test_what_has_no_words_is_told(tmp_path: Path) -> None:
 
 def test_joins_and_sub_queries_score_their_own_rows(tmp_path: Path) -> None:
     ds = filled(tmp_path / "ds", 40)
-    ds.create_index("title", "bm25")
+    assert ds.create_index("title").kind == "bm25"
     found = ds.query(
         "SELECT * FROM (SELECT title, n + 1 AS m WHERE n < 20) ORDER BY BM25_SIMILARITY(title, 'word1') DESC LIMIT 3"
     )
