@@ -9,11 +9,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 root=$(mktemp -d /var/tmp/debian-XXXXXX)
-trap 'umount -q "$root"/{proc,dev} || true; rm -rf --one-file-system "$root"' EXIT
+trap 'umount -q "$root/proc" || true; rm -rf --one-file-system "$root"' EXIT
 debootstrap --variant=minbase --include=python3-venv,ca-certificates "${1:-stable}" "$root" "${@:2}" >"$root/log" ||
     { tail "$root/log" && exit 1; }
 mount --bind /proc "$root/proc"
-mount --bind /dev "$root/dev"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 cp /etc/resolv.conf "$root/etc/"
 [[ ! -e /etc/pip.conf ]] || cp /etc/pip.conf "$root/etc/"
@@ -22,7 +21,7 @@ sed -n '/^```python/,/^```$/{/^```/d;p}' README.md >"$root/root/readme.py"
 
 chroot "$root" env -u PYTHONPATH -u PIP_FIND_LINKS HOME=/root LANG=C.UTF-8 PATH=/root/venv/bin:/usr/bin:/bin bash -eu <<'END'
 cd
-! command -v cc gcc clang
+command -v cc gcc clang && exit 1
 python3 -m venv venv
 TIMEFORMAT="pip install lakebed: %0R s, %0U s of CPU"
 time pip install -q --only-binary :all: --find-links . lakebed
@@ -38,5 +37,6 @@ until grep -qs http address; do
 done
 python -c "import urllib.request as r; assert b'lakebed' in r.urlopen(open('address').readline().strip()).read()"
 kill $!
+wait $! || true
 echo "Debian $(cat /etc/debian_version), $(python -V): the first steps of the README work without a compiler"
 END

@@ -237,7 +237,8 @@ def __getattr__(name: str) -> object:
 
         if (told := explained("lakebed", name)) is not None:
             raise AttributeError(told)
-    raise AttributeError(f"module 'lakebed' has no attribute {name!r}")
+    told = f"module 'lakebed' has no attribute {name!r}"
+    raise AttributeError(told, name=name, obj=import_module(__name__))  # with a suggestion of Python
 
 
 def __dir__() -> list[str]:

@@ -130,13 +130,13 @@ class LakeServer(flight.FlightServerBase):  # type: ignore[misc]
         with _told():
             return flight.SchemaResult(self._rows(_wanted(descriptor))[0].schema)
 
-    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.RecordBatchStream:
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.GeneratorStream:
         """Stream the rows of a ticket; rows are read only as fast as the client receives them."""
         del context
         with _told():
             reader = self._rows(Wanted.parse(ticket.ticket))[0]
-        told = pa.RecordBatchReader.from_batches(reader.schema, _streamed(reader))
-        return flight.RecordBatchStream(told)
+        # A RecordBatchStream would send the traceback of an error, too.
+        return flight.GeneratorStream(reader.schema, _streamed(reader))
 
     def _info(self, wanted: Wanted, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
         reader, count = self._rows(wanted)
@@ -182,9 +182,11 @@ def _told() -> Iterator[None]:
         raise flight.FlightServerError(str(error)) from None
 
 
-def _streamed(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _streamed(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Yield the batches as tables, with which Flight sends the dictionaries of labels."""
     with _told():
-        yield from reader
+        for batch in reader:
+            yield pa.Table.from_batches([batch])
 
 
 class _Guard(flight.ServerMiddlewareFactory):  # type: ignore[misc]

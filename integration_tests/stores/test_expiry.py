@@ -24,9 +24,9 @@ ROLE = "arn:aws:iam::123456789012:role/reader"
 class TokenFront(Proxy):
     """Before a store: hands out tokens, and lets nobody through whose token has ended."""
 
-    def set(self, *, seconds: float, one_in: int) -> None:
-        """Say how long new tokens are valid, and that one in so many is revoked early."""
-        self.order("set", seconds=seconds, one_in=one_in)
+    def set(self, *, seconds: float, one_in: int = 0, uses: int = 0) -> None:
+        """Say how long new tokens are valid, and that one in so many is revoked early, or each after so many uses."""
+        self.order("set", seconds=seconds, one_in=one_in, uses=uses)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -122,7 +122,7 @@ def test_writing_goes_on_when_a_token_is_revoked(
 ) -> None:
     """Every commit is there, once, although tokens are revoked between its puts."""
     caplog.set_level(logging.DEBUG)
-    front.set(seconds=1.0, one_in=1)
+    front.set(seconds=60.0, uses=200)
     url = moto.url("writing")
     ds = lakebed.empty(url, creds=creds_for(front))
     ds.create_tensor("x", dtype="int32")

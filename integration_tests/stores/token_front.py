@@ -2,6 +2,7 @@
 
 Run as ``token_front.py PORT TARGET``; orders come on standard input (see `Proxy`). It hands out tokens that are valid
 for `seconds` each; of `one_in` of them one is revoked when half of that is over, as if somebody had ended the session.
+With `uses` all are revoked after so many requests.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import sys
 import threading
 import time
+from collections import Counter
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -31,7 +33,8 @@ class Front(ThreadingHTTPServer):
     def __init__(self, port: int, target: int) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.target = target
-        self.seconds, self.one_in = 60.0, 0
+        self.seconds, self.one_in, self.uses = 60.0, 0, 0
+        self.used: Counter[str] = Counter()
         self.numbers = itertools.count(1)
         self.counts = {"granted": 0, "passed": 0, "expired": 0, "revoked": 0, "without": 0}
         self.mutex = threading.Lock()
@@ -49,6 +52,12 @@ class Front(ThreadingHTTPServer):
         now = time.time()
         true_end = now + self.seconds * (0.5 if is_short else 1.0)
         return next(self.numbers), now + self.seconds, true_end
+
+    def is_used_up(self, number: str) -> bool:
+        """Count a use of a token, and tell whether it is one too many."""
+        with self.mutex:
+            self.used[number] += 1
+            return 0 < self.uses < self.used[number]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no failure of ours."""
@@ -88,10 +97,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not token:
             self._refuse("without", 403, "InvalidAccessKeyId")
             return
-        _, end, true_end = token.split("/")
+        number, end, true_end = token.split("/")
         if time.time() > float(end):
             self._refuse("expired", 400, "ExpiredToken")
-        elif time.time() > float(true_end):
+        elif time.time() > float(true_end) or self.server.is_used_up(number):
             self._refuse("revoked", 403, "InvalidToken")
         else:
             self._pass_on(body)
@@ -136,7 +145,9 @@ def main() -> None:
     for line in sys.stdin:
         verb, values = json.loads(line)
         if verb == "set":
-            server.seconds, server.one_in = values["seconds"], values["one_in"]
+            server.seconds, server.one_in, server.uses = (
+                values[name] for name in ("seconds", "one_in", "uses")
+            )
         print(json.dumps(server.counts), flush=True)  # noqa: T201 - the answer to an order
 
 

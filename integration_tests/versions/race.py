@@ -233,7 +233,7 @@ def main() -> None:
     path, seconds, *roles = sys.argv[1:]
     config.LEASE_SECONDS = float(os.environ.get("LAKEBED_TEST_LEASE", config.LEASE_SECONDS))
     warnings.simplefilter("ignore", LockedWarning)
-    role, forks = roles[:2], []
+    role, forks = roles[:2], list[int]()
     for at in range(2, len(roles), 2):
         fork = os.fork()
         if not fork:

@@ -11,15 +11,9 @@ from typing import Any
 
 import pytest
 
-from unit_tests.effort import PATIENCE
-
-pytest.importorskip("airbyte_cdk")
-
-from airbyte_cdk.models import AirbyteMessageSerializer, ConfiguredAirbyteCatalogSerializer, Status, Type
-
 import destination_deeplake
 import lakebed
-from destination_deeplake.destination import DestinationDeeplake
+from unit_tests.effort import PATIENCE
 
 RECORD = {"type": "RECORD", "record": {"stream": "users", "data": {"id": 1}, "emitted_at": 1}}
 STATE = {
@@ -38,6 +32,12 @@ STREAM = {
 CATALOG = {"streams": [{"stream": STREAM, "sync_mode": "full_refresh", "destination_sync_mode": "append"}]}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _cdk() -> None:
+    """Import the CDK where tests run: it takes seconds, which each process that collects them would spend."""
+    pytest.importorskip("airbyte_cdk")
+
+
 def light(*arguments: str, stdin: bytes) -> tuple[int, bytes]:
     command = [sys.executable, "-c", "from destination_deeplake.run import run; run()", *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE, check=False)
@@ -46,6 +46,7 @@ def light(*arguments: str, stdin: bytes) -> tuple[int, bytes]:
 
 def heavy(*arguments: str, stdin: bytes) -> tuple[int, bytes]:
     """Run the class's own `run` in a child that has the CDK imported already."""
+    destination = destination_deeplake.DestinationDeeplake()
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
         given.write(stdin)
         given.seek(0)
@@ -53,17 +54,17 @@ def heavy(*arguments: str, stdin: bytes) -> tuple[int, bytes]:
         if child == 0:
             os.dup2(given.fileno(), 0)
             os.dup2(said.fileno(), 1)
-            run_and_exit(list(arguments))
+            run_and_exit(destination, list(arguments))
         _, ended = os.waitpid(child, 0)
         said.seek(0)
         return os.waitstatus_to_exitcode(ended), said.read()
 
 
-def run_and_exit(arguments: list[str]) -> None:
+def run_and_exit(destination: Any, arguments: list[str]) -> None:
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     status = 1
     try:
-        DestinationDeeplake().run(arguments)
+        destination.run(arguments)
         status = 0
     except Exception:  # noqa: BLE001 - what the interpreter does at the end of a process
         sys.excepthook(*sys.exc_info())
@@ -104,14 +105,18 @@ def test_both_entry_points_say_the_same(tmp_path: Path) -> None:
 
 
 def test_the_package_exports_the_class() -> None:
+    from destination_deeplake.destination import DestinationDeeplake
+
     assert destination_deeplake.DestinationDeeplake is DestinationDeeplake
     with pytest.raises(AttributeError):
         _ = destination_deeplake.nothing
 
 
 def test_check_and_spec_work_in_process(tmp_path: Path) -> None:
+    from airbyte_cdk.models import Status
+
     logger = logging.getLogger("test")
-    destination = DestinationDeeplake()
+    destination = destination_deeplake.DestinationDeeplake()
     assert destination.check(logger, {"destination_path": str(tmp_path)}).status == Status.SUCCEEDED
     failed = destination.check(logger, {"destination_path": "relative"})
     assert failed.status == Status.FAILED
@@ -122,19 +127,25 @@ def test_check_and_spec_work_in_process(tmp_path: Path) -> None:
 def test_write_gives_datasets_the_names_of_the_namespace_mapping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from airbyte_cdk.models import AirbyteMessageSerializer, ConfiguredAirbyteCatalogSerializer
+
     mapping = tmp_path / "mapping.json"
     mapping.write_text(json.dumps({"namespaceDefinitionType": "source", "streamPrefix": "shop_"}))
     monkeypatch.setenv("NAMESPACE_MAPPING_CONFIG_PATH", str(mapping))
     catalog = ConfiguredAirbyteCatalogSerializer.load(CATALOG)
     incoming = [AirbyteMessageSerializer.load(RECORD)]
-    assert list(DestinationDeeplake().write({"destination_path": str(tmp_path / "lake")}, catalog, incoming))
+    destination = destination_deeplake.DestinationDeeplake()
+    assert list(destination.write({"destination_path": str(tmp_path / "lake")}, catalog, incoming))
     assert len(lakebed.load(str(tmp_path / "lake/shop_users"), read_only=True)) == 1
 
 
 def test_write_takes_parsed_messages(tmp_path: Path) -> None:
+    from airbyte_cdk.models import AirbyteMessageSerializer, ConfiguredAirbyteCatalogSerializer, Type
+
+    destination = destination_deeplake.DestinationDeeplake()
     catalog = ConfiguredAirbyteCatalogSerializer.load(CATALOG)
     incoming = [AirbyteMessageSerializer.load(message) for message in (RECORD, STATE, RECORD)]
-    found = list(DestinationDeeplake().write({"destination_path": str(tmp_path)}, catalog, incoming))
+    found = list(destination.write({"destination_path": str(tmp_path)}, catalog, incoming))
     [state] = [message.state for message in found if message.type == Type.STATE]
     assert state is not None
     assert state.destinationStats is not None

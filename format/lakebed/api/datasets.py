@@ -40,7 +40,7 @@ def empty(
     path
         Local path, ``file://``, ``mem://name``, ``s3://``, ``gs://`` or ``az://``.
     overwrite
-        Remove an existing dataset first.
+        Remove an existing dataset with all its versions and files first. A call that was killed can be repeated.
     memory_cache_size
         Bound of the chunk cache in MB.
     local_cache_size
@@ -531,4 +531,10 @@ def check_options(options: dict[str, Any]) -> None:
         raise InvalidInputError(f"access_method is 'stream', 'download' or 'local', not {method!r}")
     unknown = options.keys() - _IGNORED
     if unknown:
-        raise UnsupportedParameterException(f"unexpected argument {min(unknown)!r}")
+        from difflib import get_close_matches
+
+        words = ", ".join(
+            map(repr, get_close_matches(min(unknown), ("read_only", "overwrite", "creds", *_IGNORED), 1))
+        )
+        hint = f"; did you mean {words}?" if words else ""
+        raise UnsupportedParameterException(f"unexpected argument {min(unknown)!r}{hint}")

@@ -164,8 +164,12 @@ class FrameReader:
     def __init__(
         self, container: InputContainer, name: str, size: int, packets: Packets | None = None
     ) -> None:
+        from av.video.reformatter import VideoReformatter
+
         self._stream = video_stream(container, name)
         self._size = size
+        # PyAV 19 keeps that of `frame.to_ndarray` for each thread; a forked child waits for its threads in vain.
+        self._reformatter = VideoReformatter()
         with decoding(f"a {name} video"):
             width, height = self._stream.codec_context.width, self._stream.codec_context.height
         self.what = f"a {name} video of {width} x {height} pixels"
@@ -258,4 +262,4 @@ class FrameReader:
         if (frame.width, frame.height) != (width, height):
             self._check_frame(frame.width, frame.height)
         with decoding(self.what):
-            out[...] = frame.to_ndarray(format="rgb24", width=width, height=height)
+            out[...] = self._reformatter.reformat(frame, width, height, "rgb24").to_ndarray()

@@ -106,11 +106,11 @@ def _without_stubs(target: Storage, tree: VersionTree) -> list[str]:
     """
     visible = set(_visible(tree))
     found: dict[str, list[tuple[str, Data]]] = {}
-    for key in [key for key, _ in target.list("") if key.endswith(f"/{INDEX}")]:
+    for key in [k for k, stat in target.list("") if k.endswith(f"/{INDEX}") and stat.size > len(STUB)]:
         version = key.split("/")[1] if _FOLDER.match(key) else FIRST
-        if version in visible and (data := target.get(key)).startswith(STUB):
+        if version in visible and target.get_range(key, 0, len(STUB)) == STUB:
             tensor = _FOLDER.sub("", key)[: -len(f"/{INDEX}")]
-            table = table_of_stub(target, version, tensor, data).owned()
+            table = table_of_stub(target, version, tensor, target.get(key)).owned()
             names = chunk_set(version, tensor, table).to_bytes()
             items = found.setdefault(version, [])
             items += [(key, table.whole_index()), (f"{folder_of(version)}{tensor}/chunk_set", names)]

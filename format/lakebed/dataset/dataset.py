@@ -210,7 +210,9 @@ class Dataset(
             # names.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
-                printable(f"'Dataset' object has no attribute {name!r}, and no tensor of that name{hint}")
+                printable(f"'Dataset' object has no attribute {name!r}, and no tensor of that name{hint}"),
+                name=name,  # for the suggestion of Python
+                obj=self,
             ) from error
 
     def __contains__(self, name: object) -> bool:

@@ -600,6 +600,11 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
     table: Table
     if isinstance(source, HasTable):
         table = source._table(names)  # noqa: SLF001 - the facade's seam to what reads it
+    elif not isinstance(source, Table):
+        kind = type(source).__name__
+        raise InvalidInputError(
+            f"a loader reads a dataset or a view, not {kind}: open it with lakebed.load(path)"
+        )
     elif names is None:
         table = source
     else:

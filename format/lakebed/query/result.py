@@ -266,8 +266,7 @@ class Result(ResultVerbs if TYPE_CHECKING else object):  # type: ignore[misc]
         {column: value} of one row, None for missing values; {column: list of values} of all rows.
         """
         if self._single is None:
-            found: dict[str, Any] = self.to_arrow().to_pydict()
-            return found
+            return {name: self.column(name).tolist() for name in self.names}
         return {name: self.column(name).plain() for name in self.names}
 
     def rows(self) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ from lakebed.errors import (
     InvalidKeyTypeError,
     QueryError,
 )
+from lakebed.htypes.arrow import is_text
 from lakebed.query.functions.casts import label_names
 from lakebed.query.relations.relation import Relation
 from lakebed.query.values.columns import Column, Numbers, Objects, Ragged, Texts, concatenated, item_of, rows
@@ -117,6 +118,14 @@ class ResultColumn(ColumnVerbs):
     def value(self) -> Any:
         """Return the value of the selected row, None if it is missing."""
         return self.values()[0]
+
+    def tolist(self) -> Any:
+        """Return the values as Python values, None for missing ones."""
+        column = _once(self.read(), self.info)
+        if not isinstance(column, Objects) or not is_text(self.to_arrow().type):
+            return super().tolist()
+        values = _without_arrays(column.items)
+        return values if self._single is None else values[0]
 
     def plain(self) -> Any:
         """Return the value of the selected row as a Python value, or as an array of numbers."""
@@ -329,6 +338,12 @@ def _once(column: Column, info: Info) -> Column:
         missing = np.array([key is None for key in firsts])
         return Numbers(filled, missing if missing.any() else None)
     return Objects(firsts)
+
+
+def _without_arrays(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_arrays(item) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _integers(group: Any) -> Any:

@@ -69,7 +69,7 @@ max                     ds["age"].max()
 mean                    ds["age"].mean()
 median                  ds["age"].to_pandas().median()
 melt                    ds.to_pandas().melt()
-merge_insert            ds[ds["title"] == "ann"] = {"age": 4}  # the connector's append_dedup does it by keys
+merge_insert,upsert     ds[ds["title"] == "ann"] = {"age": 4}  # the connector's append_dedup does it by keys
 metadata                ds.info
 min                     ds["age"].min()
 n_unique,nunique        ds["kind"].nunique()

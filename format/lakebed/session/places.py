@@ -26,6 +26,9 @@ from lakebed.versions.locks.marker import LOCK_NAME
 from lakebed.versions.opening import TREE_KEY
 from lakebed.versions.refs import REFS_KEY
 
+REMOVING = ".lakebed/removing"
+"""Storage key of the note that a removal leaves until it is complete."""
+
 Path = str | os.PathLike[str] | Location
 
 # Datasets and tensors of more than this many bytes are removed only if the caller allows it explicitly.
@@ -162,12 +165,18 @@ def remove(storage: Storage) -> None:
         kept.forget(folder)
     keys = [key for key, _ in storage.list("")]
     nested = _nested(keys)
-    # Delete the tree first, so that an interrupted removal leaves no dataset that can be opened.
+    # The note goes last, so that an interrupted removal can be finished; the tree goes first, so that nobody can open
+    # what is left.
+    storage.put(REMOVING, b"")
     storage.delete(TREE_KEY)
     if nested:
-        orphan_files.remove(storage, [key for key in keys if not key.startswith(nested)])
-    else:
-        storage.delete_prefix("")
+        orphan_files.remove(storage, [key for key in keys if not key.startswith((*nested, REMOVING))])
+        storage.delete(REMOVING)
+        return
+    for folder in {key.partition("/")[0] for key in keys if "/" in key} - {".lakebed"}:
+        storage.delete_prefix(f"{folder}/")
+    orphan_files.remove(storage, [key for key in keys if "/" not in key and key != TREE_KEY])
+    storage.delete_prefix("")
 
 
 def _nested(keys: Sequence[str]) -> tuple[str, ...]:
@@ -192,11 +201,18 @@ def _check_folder(storage: Storage, *, overwrite: bool) -> None:
             )
         remove(storage)
         keys = []
+    if REMOVING in keys:
+        if not overwrite:
+            raise PathNotEmptyException(
+                f"the removal of the dataset at {storage.url} was interrupted: pass overwrite=True to finish it"
+            )
+        remove(storage)
+        keys = []
     nested = _nested(keys)
-    if REFS_KEY in keys:
-        storage.delete(REFS_KEY)  # an interrupted removal left this file
     for key in keys:
         if not key.startswith((".lakebed/", *nested)) and not re.fullmatch(_UNBORN, key):
             raise PathNotEmptyException(
                 f"{storage.url} holds other files ({key}) and no dataset; choose an empty or new folder"
             )
+    if REFS_KEY in keys:
+        storage.delete(REFS_KEY)  # an interrupted removal left this file

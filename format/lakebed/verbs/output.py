@@ -35,7 +35,10 @@ class OutputVerbs(Owner):
         """Read all rows as dictionaries, as ``ds.rows()`` yields them one by one."""
         # Do not use `rows` of a dataset, which may be a tensor of that name, nor of a result, where keys of groups
         # are lists.
-        return list(self._rows_of()) if _is_dataset(self) else self.to_arrow().to_pylist()
+        if _is_dataset(self):
+            return list(self._rows_of())
+        columns = self.to_dict()
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
         """Read all rows as arrays: {column: array}, the first axis runs over the rows.

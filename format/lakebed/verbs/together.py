@@ -105,8 +105,8 @@ class Groups:
         ----------
         columns
             {column: reduction}, or several reductions, whose results are called ``column_reduction``: ``mean``,
-            ``sum``, ``min``, ``max``, ``median``, ``std``, ``var``, ``count`` (values), ``nunique``, ``first``,
-            ``last``, ``list``, ``size`` (rows).
+            ``sum``, ``min``, ``max``, ``median``, ``std``, ``var``, ``count`` (values), ``nunique``, ``first``
+            and ``last`` (row, also if its value is missing), ``list``, ``size`` (rows).
         named
             ``name=(column, reduction)``; ``name="size"`` counts rows.
 

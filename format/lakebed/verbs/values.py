@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lakebed.documents.json_style import decode_custom, load
 from lakebed.errors import InvalidInputError
 from lakebed.verbs.condition import VALUES, Compared, Condition, Value
 
@@ -82,6 +83,8 @@ class ColumnVerbs(Compared):
             values = [None if array is None else array.tolist() for array in _arrays(self)]
         else:
             values = found.to_pylist()
+            if getattr(self, "base_htype", None) in ("json", "list", "tag"):
+                values = _documents(values)
         return values[0] if self.is_single else values
 
     def to_numpy(self: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
@@ -165,6 +168,13 @@ class ColumnVerbs(Compared):
             Values of a type with which the column can be compared.
         """
         return self._condition(" BETWEEN ", Value(low), " AND ", Value(high))
+
+
+def _documents(values: Any) -> Any:
+    """Return the values of JSON texts, also of those in lists."""
+    if isinstance(values, str):
+        return decode_custom(load(values.encode(), "a sample"))
+    return [_documents(value) for value in values] if isinstance(values, list) else values
 
 
 def _time_of(found: np.datetime64 | np.timedelta64, kind: pa.DataType) -> Any:

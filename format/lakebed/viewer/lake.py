@@ -138,8 +138,9 @@ class Lake:
         self._numbers: dict[str, int] = {}
         self._found: list[tuple[str, Location]] = []
         self.is_single = True
+        tree = open_storage(self._place).stat(TREE_KEY)
         try:
-            open_at(self._place, read_only=True)
+            handle = open_at(self._place, read_only=True)
         except errors.DatasetHandlerError:
             is_file = self._place.scheme == "file"
             if self._place.scheme in ("mem", "http", "https") or (
@@ -148,7 +149,11 @@ class Lake:
                 raise
             self.is_single = False  # the address is a folder, whose datasets are listed at the first request
         else:
-            self._number(self._place.shown.rstrip("/").rpartition("/")[2], self._place)
+            # Keep the dataset for the first request, which opens it again only if it was published meanwhile.
+            name = self._place.shown.rstrip("/").rpartition("/")[2]
+            opened = Opened(self._number(name, self._place), name, handle.session, lakebed.Dataset(handle))
+            self._open[0, opened.version] = opened
+            self._heads[0, ""] = "" if tree is None else tree.etag, opened.version
 
     def _number(self, name: str, place: Location) -> int:
         if name not in self._numbers:

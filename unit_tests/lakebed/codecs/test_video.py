@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +14,7 @@ from lakebed.codecs import video
 from lakebed.codecs.registry import file_codec, sniff
 from lakebed.codecs.video import Video
 from lakebed.errors import FormatError, LimitError, SampleCompressionError, SampleDecompressionError
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.codecs.films import SIZE, film, frames_of, seconds, trimmed
 
 CONTAINERS = ["mp4", "mkv", "avi"]
@@ -45,6 +48,34 @@ def test_parts_equal_the_whole(container: str, codec: str, b_frames: int) -> Non
         assert np.array_equal(Video(container).part(data, selection), whole[selection]), selection
     for number in (0, 1, 11, 12, 13, 29, -1, -30):
         assert np.array_equal(Video(container).part(data, number), whole[number]), number
+
+
+FORKED = """
+import os, sys, threading
+from lakebed.codecs.video import Video
+
+data, done, end = sys.stdin.buffer.read(), threading.Event(), threading.Event()
+
+def work():
+    Video("mp4").decode(data)
+    done.set()
+    end.wait()
+
+thread = threading.Thread(target=work)
+thread.start()
+done.wait()
+child = os.fork()
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+end.set()
+"""
+
+
+def test_a_process_that_decoded_in_a_thread_can_fork() -> None:
+    """The child frees what belongs to the thread, which has no other threads any more."""
+    program = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    subprocess.run(program, input=film("mp4", "libx264"), timeout=PATIENCE, check=True)
 
 
 @pytest.fixture

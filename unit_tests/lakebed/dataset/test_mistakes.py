@@ -186,6 +186,7 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.n > np.array([1]), "cannot be compared with arrays"),
     (copy.deepcopy, "Use ds.copy(dest)"),
     (lambda ds: copy.deepcopy([ds[0:1]]), "Use ds.copy(dest)"),
+    (lambda _: lakebed.Loader("stored"), "a loader reads a dataset or a view, not str: open it with"),  # type: ignore[arg-type]
     (lambda ds: list(ds.batches(0)), "batch_size is 0; it must be at least 1"),
     # places
     (lambda _: lakebed.empty("stored"), "use overwrite=True. To open it, use lakebed.load()"),
@@ -289,3 +290,17 @@ def test_tensors_compare_by_what_they_select(ds: lakebed.Dataset) -> None:
 @pytest.mark.parametrize("rows", [[2, 0], [1, 1, 0], [], [0, 2]], ids=str)
 def test_rows_are_taken_in_any_order(ds: lakebed.Dataset, rows: list[int]) -> None:
     assert ds.take_rows(rows, ["n"])["n"].to_pylist() == [1 + row for row in rows]
+
+
+def test_python_can_suggest_a_similar_attribute(ds: lakebed.Dataset) -> None:
+    """An interpreter that shows the error looks for similar attributes of `obj`."""
+    for owner, name in ((ds, "appned"), (lakebed, "laod")):
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, name)
+        assert (caught.value.name, caught.value.obj) == (name, owner)
+
+
+@pytest.mark.parametrize("name", ["readonly", "red_only"])
+def test_options_of_load_are_suggested(ds: lakebed.Dataset, name: str) -> None:
+    with pytest.raises(lakebed.UnsupportedParameterException, match="did you mean 'read_only'"):
+        lakebed.load("stored", **{name: True})

@@ -259,7 +259,7 @@ def test_wrong_arguments_are_told() -> None:
         lakebed.from_arrow(table, table)  # type: ignore[arg-type]
     with pytest.raises(IngestionError, match="second argument, not str"):
         lakebed.from_arrow(table, "x")  # type: ignore[arg-type]
-    with pytest.raises(InvalidPandasDataframeError, match="second argument, not Table"):
+    with pytest.raises(InvalidPandasDataframeError, match=r"second argument, not pyarrow\.Table"):
         lakebed.from_pandas(address(), table)
     with pytest.raises(IngestionError, match="second argument, not Table"):
         lakebed.from_polars(address(), table)

@@ -100,8 +100,8 @@ def row(n: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_any_value_in_any_place_is_answered_or_an_error_of_queries(ds: lakebed.Dataset, place: str) -> None:
-    # Each value in each place; in a soak, of each column and in each way.
-    step = 1 if IS_SOAK else 7
+    # Each value in each place at least twice; in a soak, of each column and in each way.
+    step = 1 if IS_SOAK else 5
     pairs = [(column, value) for value in VALUES for column in COLUMNS][PLACES.index(place) % step :: step]
     for number, (column, value) in enumerate(pairs):
         told = re.sub(r"\bC\b", column, re.sub(r"\bV\b", value, place))

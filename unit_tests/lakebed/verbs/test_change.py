@@ -89,8 +89,8 @@ def test_columns_of_other_libraries_and_of_results(ds: lakebed.Dataset) -> None:
         (pandas.Series(texts), texts, "text"),
         (polars.Series(texts), texts, "text"),
         ([True, None, *[False] * 18], [True, None, *[False] * 18], "generic"),
-        ([["a"], [], *[["b", "c"]] * 18], ['["a"]', "[]", *['["b", "c"]'] * 18], "json"),
-        ([{"a": 1}] * 20, ['{"a": 1}'] * 20, "json"),
+        ([["a"], [], *[["b", "c"]] * 18], [["a"], [], *[["b", "c"]] * 18], "json"),
+        ([{"a": 1}] * 20, [{"a": 1}] * 20, "json"),
         (
             [dt.date(2024, 1, 1 + i) for i in range(20)],
             [dt.date(2024, 1, 1 + i) for i in range(20)],

@@ -187,3 +187,37 @@ def test_a_format_is_set_where_it_is_what_rows_have(ds: lakebed.Dataset) -> None
     ds.set_format()
     with pytest.raises(InvalidInputError, match=r"ds\.with_format\('torch'\)"):
         ds.set_format("torch")
+
+
+def test_documents_are_values_by_every_way_out() -> None:
+    values: list[Any] = [
+        {"a": 1, "b": [None, {"c": 2.5}]},
+        None,
+        [1, "x"],
+        "text",
+        7,
+        {"d": []},
+    ]
+    ds = lakebed.from_dict({"n": range(6), "doc": [{"x": value} for value in values], "word": list("abcdef")})
+    ds.create_tensor("list", htype="list").extend([*([value] for value in values[:5]), [np.arange(2)]])
+    ds.create_tensor("items", htype="sequence[json]").extend([[value, 1] for value in values])
+    documents = ds["doc"].tolist()
+    assert repr(documents) == repr([{"x": value} for value in values])
+    assert repr(ds["list"].tolist()) == repr([*([value] for value in values[:5]), [np.arange(2)]])
+    assert repr(ds["items"].tolist()[2:5]) == repr([[value, 1] for value in values[2:5]])
+    assert ds["doc"][2].tolist() == {"x": [1, "x"]}
+    result = ds.query("SELECT n + 0 AS n, doc, doc['x'] AS x, word")
+    assert repr(result["doc"].tolist()) == repr(documents)
+    assert repr(result["x"].tolist()) == repr(values)
+    assert result["word"].tolist() == list("abcdef")
+    for rows in (result.to_list(), [row.to_dict() for row in result]):
+        assert [row["n"] for row in rows] == list(range(6))
+        assert (
+            repr([row["doc"] for row in rows])
+            == repr([row["doc"] for row in ds.to_list()])
+            == repr(documents)
+        )
+    assert result.to_dict()["x"][:4] == values[:4]
+    assert ds.query("SELECT n + 0 AS n WHERE n > 9").to_list() == []
+    (group,) = ds.query("SELECT doc, word GROUP BY true").to_list()
+    assert repr(group) == repr({"doc": documents, "word": list("abcdef")})

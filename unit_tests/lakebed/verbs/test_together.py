@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +190,8 @@ def test_lists_of_mixed_values_are_json_beside_others_too() -> None:
     ds.create_tensor("id", dtype="int64")
     ds.extend({"x": [[1, "a", None, ["é"]], [2], None], "id": range(3)})
     found = ds.join(made([{"id": 0}, {"id": 1}, {"id": 2}]), on="id")
-    for texts in (found["x"].tolist(), [row["x"] for row in found.to_list()], ds["x"].tolist()):
-        assert [text and json.loads(text) for text in texts] == [[1, "a", None, ["é"]], [2], None]
+    for values in (found["x"].tolist(), [row["x"] for row in found.to_list()], ds["x"].tolist()):
+        assert values == [[1, "a", None, ["é"]], [2], None]
 
 
 def test_joins_by_other_names_and_of_everything() -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import lakebed
 from lakebed.cli import main
+from lakebed.copying.deepcopy import _without_stubs
 from lakebed.documents.indexes import pages
 from lakebed.documents.indexes.chunk_ids import STUB, ChunkIds
 from lakebed.documents.version_tree import FIRST, VersionTree
@@ -19,6 +20,7 @@ from lakebed.errors import ChecksumError, CorruptError, DatasetCorruptError, For
 from lakebed.maintenance.repair import repair
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
+from lakebed.testing.faulty import FaultyStorage
 from lakebed.versions import chunk_table, publish
 from lakebed.versions.chunk_table import folder_of
 from lakebed.versions.gc.collect import collect
@@ -479,6 +481,24 @@ def test_copies(way: str, tmp_path: Path) -> None:
     assert has_stub(LocalStorage(tmp_path / "target"))
     seen = lakebed.load(str(tmp_path / "target"), read_only=True)
     assert seen.x.numpy()[:, 0].tolist() == list(range(31))
+
+
+def test_a_copy_for_deep_lake_3_reads_the_heads_of_indexes_that_are_no_stubs() -> None:
+    storage, read = new_memory(), list[str]()
+    ds = numbers(storage, MOST + 5)
+    ds.create_tensor("short", dtype="int64", **PLAIN).extend([1, 2])
+    ds.commit()
+    ds.close()
+
+    class Reads(FaultyStorage):
+        def get(self, key: str) -> bytes:
+            read.append(key)
+            return super().get(key)
+
+    _without_stubs(Reads(storage), VersionTree.from_bytes(storage.get(TREE_KEY)))
+    assert [key for key in read if key.endswith("x/chunks_index/unsharded")]
+    assert not [key for key in read if key.endswith("short/chunks_index/unsharded")]
+    assert not has_stub(storage)
 
 
 def test_a_copy_for_deep_lake_3(tmp_path: Path) -> None:

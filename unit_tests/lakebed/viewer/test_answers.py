@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import lakebed
+from lakebed.dataset.open import open_at
 from lakebed.reading.tiles import TiledSample
 from lakebed.viewer.asked import Asked
 from lakebed.viewer.cells import cells
@@ -542,3 +543,31 @@ def test_a_version_that_is_collected_while_it_is_looked_at(tmp_path: Path) -> No
     assert told.status in (200, 410)
     assert told.status == 410 or [one["v"] for one in told.json["cells"]["x"]] == list(range(90_000, 90_004))
     server.close()
+
+
+def test_a_dataset_is_opened_once_and_again_after_a_publish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("x", dtype="int64").extend([1, 2])
+    ds.commit()
+    opened: list[object] = []
+
+    def counted(place: object, **options: object) -> object:
+        opened.append(place)
+        return open_at(place, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("lakebed.viewer.lake.open_at", counted)
+    lake = Lake(str(tmp_path / "ds"), {})
+    assert lake.listed()["datasets"][0]["rows"] == 2
+    version = lake.open(0).version
+    assert lake.open(0, f"id:{version}").ds.x.numpy().ravel().tolist() == [1, 2]
+    assert len(opened) == 1
+    ds.x.append(3)
+    ds.flush()
+    assert lake.open(0).ds.x.numpy().ravel().tolist() == [1, 2, 3]
+    assert len(opened) == 2
+    early = Lake(str(tmp_path / "ds"), {})
+    ds.x.append(4)
+    ds.flush()
+    assert early.open(0).ds.x.numpy().ravel().tolist() == [1, 2, 3, 4]

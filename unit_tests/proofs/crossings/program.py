@@ -691,7 +691,8 @@ def _spelled(texts: str | tuple[str, ...], seed: int) -> str:
 
 def _count(row: Row) -> int:
     """How many rows."""
-    slow = row["kind"] in SLOW or row["way in"] in ("append", "part", "update row", "transform", "map")
+    one_by_one = ("append", "part", "update", "update row", "transform", "map")
+    slow = row["kind"] in SLOW or row["way in"] in one_by_one
     return {"few": 5, "lowered": 13, "large": 3, "long": 150 if slow else 1_300}[row["size"]]
 
 

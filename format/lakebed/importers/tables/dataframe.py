@@ -79,7 +79,7 @@ def plan(source: Source, *, nan: bool = False, **options: Unpack[ColumnOptions])
     below = source if not source.is_object else Source("", None, source.creds)
     made = plan_of_table(_table(source, found, nan=nan), below, wishes, [], found)
     if source.is_object and is_pandas(source.data):
-        made.tensors = [_with_categories(one, source.data) for one in made.tensors]
+        made = replace(made, tensors=[_with_categories(one, source.data) for one in made.tensors])
     return made
 
 

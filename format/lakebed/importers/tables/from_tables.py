@@ -87,9 +87,9 @@ def from_pandas(
     """
     dest, frame = _placed(dest, frame, "from_pandas")
     if not dataframe.is_pandas(frame):
+        kind = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}".removeprefix("builtins.")
         raise InvalidPandasDataframeError(
-            "from_pandas(dest, frame) takes a data frame of pandas as its second argument, not "
-            f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
+            f"from_pandas(dest, frame) takes a data frame of pandas as its second argument, not {kind}"
         )
     named = [name for name in frame.index.names if name is not None]
     if named or frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu":

@@ -24,6 +24,8 @@ from lakebed.versions.gc.sweep import Sweep
 from unit_tests.effort import PATIENCE
 
 ROWS = 25
+LEAST = 5
+"""Rounds of each part, however slow the machine is."""
 
 
 def hasty() -> None:
@@ -38,7 +40,7 @@ def write(path: str, branch: str, seconds: float) -> int:
     """Publish rows that say where they are; commit now and then."""
     done, stop = 0, time.monotonic() + seconds
     ds = lakebed.load(f"{path}@{branch}", read_only=False)
-    while time.monotonic() < stop:
+    while done < LEAST or time.monotonic() < stop:
         rows = len(ds.n)
         ds.n.extend(np.arange(rows, rows + ROWS))
         ds.flush()
@@ -55,7 +57,7 @@ def write(path: str, branch: str, seconds: float) -> int:
 def read(path: str, branch: str, seconds: float) -> int:
     """Open, wait a little, and read everything: it must be a whole number of publishes, each row in its place."""
     done, stop = 0, time.monotonic() + seconds
-    while time.monotonic() < stop:
+    while done < LEAST or time.monotonic() < stop:
         ds = lakebed.load(f"{path}@{branch}", read_only=True)
         rows = len(ds.n)
         assert rows % ROWS == 0
@@ -70,7 +72,7 @@ def collect(path: str, branch: str, seconds: float) -> int:
     """Sweep without a grace period."""
     del branch
     done, stop = 0, time.monotonic() + seconds
-    while time.monotonic() < stop:
+    while done < LEAST or time.monotonic() < stop:
         lakebed.gc(path, grace=0)
         done += 1
     return done
@@ -97,7 +99,7 @@ CAST = [
 ]
 
 
-@pytest.mark.parametrize("seconds", [1.5, pytest.param(120, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(120, marks=pytest.mark.soak)])
 def test_readers_and_writers_do_not_notice_collections(tmp_path: Path, seconds: float) -> None:
     """Two writers, two readers and a collector at once: no error, no row lost, and in the end no garbage is left."""
     path = tmp_path / "d"
@@ -122,7 +124,7 @@ def test_readers_and_writers_do_not_notice_collections(tmp_path: Path, seconds: 
     told = [process.communicate(timeout=seconds + PATIENCE) for process in running]
     assert all(process.returncode == 0 for process in running), "\n".join(o + e for o, e in told)
     done = [json.loads(output.splitlines()[-1])["done"] for output, _ in told]
-    assert min(done) > 3, done
+    assert min(done) >= LEAST, done
     for branch, publishes in (("main", done[0]), ("side", done[1])):
         ds = lakebed.load(f"{path}@{branch}", read_only=True)
         assert np.array_equal(ds.n.numpy().ravel(), np.arange(publishes * ROWS))

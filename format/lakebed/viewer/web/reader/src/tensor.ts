@@ -281,7 +281,7 @@ export class Tensor {
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     const missing = [...without].map((row) => row - start).sort((a, b) => a - b);
-    return { kind: "array", dtype, shape: [stop - start, ...this.maxShape], data: numbers(out ?? NO_BYTES, dtype), missing };
+    return { kind: "array", dtype, shape: [stop + start, ...this.maxShape], data: numbers(out ?? NO_BYTES, dtype), missing };
   }
 
   /** Shapes of rows, without their data: null where a row is null; of sequences the largest of their items, and how many. */
