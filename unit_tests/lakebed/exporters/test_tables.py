@@ -99,5 +99,7 @@ def test_rows_that_can_be_read_at_the_second_try_are_written(table: lakebed.Data
         return len(tensor)
 
     rows = np.arange(len(table))
-    found = read_columns(table, Piece(0, "", rows, 0), [SimpleNamespace(name=next(iter(table.tensors)))], read)
+    found = read_columns(
+        table, Piece(0, "", rows, 0), [SimpleNamespace(name=next(iter(table.tensors)))], read
+    )
     assert (failed, found) == ([len(rows)], ([len(rows)], []))
