@@ -138,7 +138,9 @@ class Folder:
         # Tables of a level share no keys: they are read one after the other.
         read = partial(self._table, start=start, damage=damage)
         sources = [chain.from_iterable(map(read, of)) for of in levels.values()]
-        changes = merge(self._logged(start, stop, damage), *sources, key=lambda change: (change.key, -change.number))
+        changes = merge(
+            self._logged(start, stop, damage), *sources, key=lambda change: (change.key, -change.number)
+        )
         for key, of in groupby(changes, key=lambda change: change.key):
             if stop is not None and key >= stop:
                 break
