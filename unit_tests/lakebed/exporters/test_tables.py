@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import ExportError
+from lakebed.exporters.core.plan import Piece, read_columns
 from lakebed.exporters.tables import delimited, parquet
 
 
@@ -84,3 +86,20 @@ def test_views_and_splits(table: lakebed.Dataset, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "view/train.parquet")["id"].to_pylist() == [3]
     with pytest.raises(ExportError, match="no tensor 'ids'"):
         lakebed.export_to("parquet", table, tmp_path / "x", tensors=["ids"])
+
+
+def test_rows_that_can_be_read_at_the_second_try_are_written(table: lakebed.Dataset) -> None:
+    """An error that does not come again, as of a network, costs no row."""
+    failed = []
+
+    def read(tensor: lakebed.Tensor, count: int, _: object) -> int:
+        if count > 1 and not failed:
+            failed.append(count)
+            raise OSError("no answer")
+        return len(tensor)
+
+    rows = np.arange(len(table))
+    found = read_columns(
+        table, Piece(0, "", rows, 0), [SimpleNamespace(name=next(iter(table.tensors)))], read
+    )
+    assert (failed, found) == ([len(rows)], ([len(rows)], []))

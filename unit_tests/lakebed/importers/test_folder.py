@@ -54,6 +54,17 @@ def test_files_of_one_stem_share_a_row_unless_they_are_of_one_htype(tmp_path: Pa
     assert ds.text.text() == ["first", "", ""]
 
 
+def test_the_damaged_file_of_a_row_is_named(tmp_path: Path) -> None:
+    """A row is left out for one of its files: the report names this one, not the first one of the row."""
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (4, 5)).save(tmp_path / name)
+    (tmp_path / "a.txt").write_bytes(b"\xff")
+    (tmp_path / "b.txt").write_text("second")
+    report = brought(tmp_path)
+    assert report.dataset.file.text() == ["b.png"]
+    assert [one["where"] for one in report.left_out] == ["a.txt"]
+
+
 def test_scans_of_a_disc_have_no_suffix(tmp_path: Path) -> None:
     names = ["S1/IM0001", "S1/IM0002", "S2/1.2.840.113619.2.55", "S2/a.ima"]
     for name in names:

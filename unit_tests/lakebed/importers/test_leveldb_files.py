@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from lakebed.errors import IngestionError
 from lakebed.importers.core.source import Source
 from lakebed.importers.key_values import key_scans, leveldb_files
+from lakebed.importers.key_values.leveldb_tables import Folder
 from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
 from unit_tests.lakebed.importers.leveldb_writer import write
 from unit_tests.lakebed.importers.sources import imported
@@ -53,6 +55,20 @@ def test_tables_of_a_level_follow_each_other(tmp_path: Path) -> None:
     ]
     write(tmp_path / "db", runs, level=2)
     assert list(texts(load(tmp_path / "db", strict=True).dataset)) == [f"k{at:03}!" for at in range(21)]
+
+
+def test_a_range_holds_only_its_changes_of_the_log(tmp_path: Path) -> None:
+    """Workers scan ranges of a database: each holds its part of the logs, not all of them."""
+    write(tmp_path / "db", [], [{f"k{at}".encode(): bytes(1 << 20)} for at in range(8)])
+    with Folder(Source.of(tmp_path / "db"), "") as folder:
+        tracemalloc.start()
+        try:
+            entries = folder.entries(folder.database(""), b"k3", b"k4")
+            assert next(entries)[0] == b"k3"
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held < 3 << 20
 
 
 def words(root: Path) -> None:

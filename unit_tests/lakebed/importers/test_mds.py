@@ -212,6 +212,13 @@ def test_splits_and_merged_indexes(tmp_path: Path) -> None:
     assert report.dataset.s.text()[:4] == ["val 0", "val 1", "val 2", "train 0"]
 
 
+def test_the_first_entry_of_a_shard_counts(tmp_path: Path) -> None:
+    """A shard that an index lists twice is read once, as its first entry says."""
+    told = shard(tmp_path, {"n": "int"}, [[struct.pack("<q", row)] for row in range(5)])
+    index(tmp_path, told, {**told, "samples": 3})
+    assert load(tmp_path, strict=True).dataset.n.numpy().ravel().tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("compression", [None, "gz", "bz2", "zstd"])
 def test_hashes_are_verified(tmp_path: Path, compression: str | None) -> None:
     """A shard that is not what the index says is left out as a whole, and told."""

@@ -244,6 +244,14 @@ def test_sequences(tmp_path: Path) -> None:
     assert ds.id.numpy().ravel().tolist() == [1, 2, 3, 4]
 
 
+def test_a_list_without_steps_is_a_tensor_of_empty_samples(tmp_path: Path) -> None:
+    """A list of features that has no step in any record costs no row."""
+    write(tmp_path / "a.tfrecords", [example({"id": at}, {"none": []}) for at in range(3)])
+    report = load(tmp_path, strict=True)
+    assert (report.written, report.skipped) == (3, 0)
+    assert [len(one) for one in report.dataset["none"].numpy(aslist=True)] == [0, 0, 0]
+
+
 def test_tensorflow_datasets(tmp_path: Path) -> None:
     """Names of classes, shapes, dtypes, boxes, splits and numbers of records."""
 

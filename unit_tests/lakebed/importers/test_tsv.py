@@ -95,6 +95,14 @@ def test_images_labels_sizes(tmp_path: Path, index: str, monkeypatch: pytest.Mon
             assert ds.objects[row].data()["value"] == [{"conf": 0.5}] * len(label(row))
 
 
+def test_places_of_lines_are_views_of_the_indexes(tmp_path: Path) -> None:
+    """A plan of many rows holds each offset once, not again as the begin and the end of a line."""
+    detection(tmp_path / "set")
+    places = [lines for item in tsv.plan(Source.of(tmp_path / "set")).items for lines in item.lines]
+    assert places
+    assert all(np.shares_memory(lines.starts[1:], lines.stops[:-1]) for lines in places)
+
+
 def test_the_plan_and_one_file(tmp_path: Path) -> None:
     detection(tmp_path / "pets")
     (tmp_path / "pets" / "README.md").write_text("about")

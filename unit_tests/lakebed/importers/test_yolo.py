@@ -211,7 +211,7 @@ def test_train_and_val_that_are_the_same_are_taken_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("train: x\nnames: [", "cannot be read"),
+        ("train: x\nnames: [", "cannot be read: (?s:.*)line 2"),
         ("train: nowhere\nnames: [a]", "none of the named folders"),
         ("train: ../../etc\nnames: [a]", "none of the named folders"),
         ("train: images\nnames: {x: a}", "not the number of a class"),

@@ -253,8 +253,12 @@ def yaml_of(raw: bytes, name: str) -> Any:
         If pyyaml is missing.
     """
     yaml = module("yaml", f"{name} needs the package 'pyyaml'", "yolo")
-    with damaged(f"{name} cannot be read", yaml.YAMLError, RecursionError, ValueError):
-        return yaml.safe_load(text_of(raw, name))
+    with damaged(f"{name} cannot be read", RecursionError, ValueError):
+        try:
+            return yaml.safe_load(text_of(raw, name))
+        except yaml.YAMLError as error:
+            # Its first line alone lacks the place.
+            raise IngestionError(f"{name} cannot be read: {error}") from error
 
 
 def _names(names: Any, name: str, problems: list[Problem]) -> list[str]:

@@ -76,7 +76,7 @@ _LOOKED_AT = 64
 """Number of files whose headers decide the usual number of axes."""
 
 _WRONG = (LakebedError, OSError, ValueError)
-"""Exceptions of files that cannot be inspected; the error is reported when the row is made."""
+"""Exceptions of a file that cannot be read: its row is left out."""
 
 
 class _Row(NamedTuple):
@@ -185,10 +185,13 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
     """Make the row of a stem."""
     row: dict[str, Any] = dict.fromkeys(context.tensors.values())
     for name, htype in zip(item.files, item.htypes, strict=True):
-        value = row[context.tensors[htype]] = _value(name, htype, context.media)
-        usual = context.axes.get(htype, 0)
-        if usual and len(value.shape) != usual:
-            yield Skipped(item.files[0], _of_other_axes(htype, len(value.shape), usual))
+        try:
+            value = row[context.tensors[htype]] = _value(name, htype, context.media)
+            usual = context.axes.get(htype, 0)
+            if usual and len(value.shape) != usual:
+                raise IngestionError(_of_other_axes(htype, len(value.shape), usual))
+        except _WRONG as error:
+            yield Skipped(name, f"{error}")  # names the file of the row that is damaged
             return
     if context.labels is not None:
         row[context.labels] = item.label or None

@@ -138,7 +138,9 @@ class Folder:
         # Tables of a level share no keys: they are read one after the other.
         read = partial(self._table, start=start, damage=damage)
         sources = [chain.from_iterable(map(read, of)) for of in levels.values()]
-        changes = merge(self._logged(damage), *sources, key=lambda change: (change.key, -change.number))
+        changes = merge(
+            self._logged(start, stop, damage), *sources, key=lambda change: (change.key, -change.number)
+        )
         for key, of in groupby(changes, key=lambda change: change.key):
             if stop is not None and key >= stop:
                 break
@@ -180,8 +182,8 @@ class Folder:
 
     # -- logs and tables -----------------------------------------------------------------------------------------
 
-    def _logged(self, damage: list[str]) -> list[_Change]:
-        """Return the changes that are in logs and in no table yet, in order."""
+    def _logged(self, start: bytes | None, stop: bytes | None, damage: list[str]) -> list[_Change]:
+        """Return the changes that are in logs and in no table yet, in order; each worker holds only its range."""
         total = sum(self._files[name] for name in self._logs)
         check_size("a log, which compacting the database makes smaller,", total, _MOST_LOG_BYTES)
         found: dict[bytes, _Change] = {}
@@ -190,8 +192,9 @@ class Folder:
             for record in _records(self._read(name), lost):
                 try:
                     for change in _changes(record):
+                        is_inside = (start or b"") <= change.key and (stop is None or change.key < stop)
                         known = found.get(change.key)
-                        if known is None or known.number <= change.number:
+                        if is_inside and (known is None or known.number <= change.number):
                             found[change.key] = change
                 except IngestionError as error:
                     lost.append(f"{error}")

@@ -153,11 +153,13 @@ def _found_in(source: Source, *, splits: bool) -> _Found:
             continue
         _note_descriptions(index, found)
         read = partial(_shard, folder=folder, source=source, found=found)
-        here = {one.name: one for one in shards_of(shards, "shard", "samples", folder, found.problems, read)}
-        new = [shard for name, shard in here.items() if name not in taken]
+        here: dict[str, Shard] = {}
+        for shard in shards_of(shards, "shard", "samples", folder, found.problems, read):
+            if shard.name not in taken:
+                here.setdefault(shard.name, shard)
         taken |= here.keys()
-        if new:
-            found.shards.setdefault(split_of(folder) if splits and folder else "", []).extend(new)
+        if here:
+            found.shards.setdefault(split_of(folder) if splits and folder else "", []).extend(here.values())
     return found
 
 

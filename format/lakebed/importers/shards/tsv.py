@@ -285,6 +285,10 @@ def _places(
         shard, line = np.zeros(len(line), np.int64), rows
     numbers, file = np.unique(shard, return_inverse=True)
     files = tuple(table.shards[number] for number in numbers)
+    if len(files) == 1 and files[0] is not None and (np.diff(line) == 1).all():
+        at = offsets[files[0]][line[0] : line[-1] + 2]
+        if len(at) > len(line):
+            return _Lines(files, None, at[:-1], at[1:])  # without copies of the offsets
     for number, name in enumerate(files):
         if name is not None:
             of = np.flatnonzero((file == number) & (line < _count(offsets, name)))

@@ -148,8 +148,9 @@ class _Look:
         for name, feature in example.features.items():
             self.features[name].add(feature)
         for name, steps in example.lists.items():
+            seen = self.lists[name]  # also of a list without steps, which has a tensor
             for feature in steps:
-                self.lists[name].add(feature)
+                seen.add(feature)
 
 
 def recognise(source: Source) -> str | None:
