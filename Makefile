@@ -54,10 +54,13 @@ check: .venv/.dev ## what was changed, in two minutes: style, types, its tests a
 	.venv/bin/python scripts/check.py
 
 .PHONY: test
-test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(OLDEST)/.ready $(PANDAS3)/.ready ## unit tests and the fast integration tests
+test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(OLDEST)/.ready ## unit tests and the fast integration tests
 	@$(IN_MEMORY)
 	# A seed: the order of the tests is random, and the same each time. One process more than cores: tests wait, too.
 	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal --durations=15 --randomly-seed=1 $(TESTS)
+
+.PHONY: test-pandas
+test-pandas: .venv/.dev $(PANDAS3)/.ready ## the unit tests that use pandas, with pandas 3
 	PYTHONPATH=$$(echo $(CURDIR)/$(PANDAS3)/lib/python*/site-packages) $(PYTEST) $$(grep -rl --include='test_*.py' pandas unit_tests)
 
 .PHONY: test-stores

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import tempfile
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -291,6 +292,21 @@ def _fill(rng: random.Random) -> None:
     out = _somewhere(rng, rng.choice((sum(map(len, pieces)), _size(rng))))
     written = disk.fill(out, list(pieces))
     assert out[:written].tobytes() == b"".join(piece.tobytes() for piece in pieces)
+
+
+def _mapped(rng: random.Random) -> None:
+    """A range of a file, which is written to, so that a sanitizer sees where it lies."""
+    size = _size(rng)
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(size))
+        file.flush()
+        start, length = (rng.choice((*EDGES, rng.randrange(size + 1))) for _ in range(2))
+        try:
+            found = disk.mapped(file.fileno(), start, length)
+        except OSError as error:
+            raise ValueError("the file is too short") from error
+    assert len(found) == length <= size - start
+    found[:] = b"x" * length
 
 
 def _slow_bytes(rng: random.Random) -> None:
@@ -620,6 +636,7 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "copy_samples": _copy_samples,
     "copy_bytes": _copy_bytes,
     "fill": _fill,
+    "mapped": _mapped,
     "slow_bytes": _slow_bytes,
     "cut": _cut,
     "decode_regions": _decode_regions,
