@@ -56,7 +56,7 @@ check: .venv/.dev ## what was changed, in two minutes: style, types, its tests a
 .PHONY: test
 test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(OLDEST)/.ready ## unit tests and the fast integration tests
 	@$(IN_MEMORY)
-	# A seed: the order of the tests is random, and the same each time. One process more than cores: tests wait, too.
+	# A seed: random numbers of tests are the same each time. One process more than cores: tests wait, too.
 	$(PYTEST) -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal --durations=15 --randomly-seed=1 $(TESTS)
 
 .PHONY: test-pandas
