@@ -220,6 +220,22 @@ def test_rows_that_cannot_be_read_are_left_out_and_told(tmp_path: Path) -> None:
     assert told[1] == {"bytes": None, "path": str(tmp_path / "a.png")}
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_damaged_chunk_costs_its_rows(form: str, tmp_path: Path) -> None:
+    """No others, in tables of text as well."""
+    ds = lakebed.empty(tmp_path / "lake")
+    ds.create_tensor("number").extend(range(3))
+    ds.create_tensor("name", htype="text", chunk_compression=None, max_chunk_size=4096)
+    ds.name.extend([str(row) * 5000 for row in range(3)])
+    ds.commit()
+    chunk = next(path for path in (tmp_path / "lake").rglob("name/chunks/*") if b"111" in path.read_bytes())
+    chunk.write_bytes(chunk.read_bytes()[:-1] + b"!")
+    report = lakebed.export_to(form, lakebed.load(tmp_path / "lake"), tmp_path / "out", progressbar=False)
+    assert (report.written, [row for row, _ in report.left_out]) == (2, [1])
+    back = lakebed.import_from(form, tmp_path / "out", tmp_path / "back", progressbar=False).dataset
+    assert back.number.numpy().ravel().tolist() == [0, 2]
+
+
 @pytest.mark.parametrize("trip", TRIPS, ids=str)
 def test_into_a_bucket(trip: Trip, ds: lakebed.Dataset, tmp_path: Path) -> None:
     """What is put into a bucket is what is written here."""

@@ -141,6 +141,15 @@ def test_splits_one_dataset_each(photos: Path, tmp_path: Path) -> None:
     assert "split" not in lakebed.load(tmp_path / "lakes/val").tensors
 
 
+def test_splits_in_memory_leave_no_folder(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    report = lakebed.import_from("folder", photos, "mem://", separate=True, progressbar=False)
+    assert (report.splits, list(Path().iterdir())) == ({"train": 4, "val": 2}, [])
+
+
 def test_shares_assign_each_row_to_one_split_and_the_same_each_time(photos: Path, tmp_path: Path) -> None:
     shares = {"train": 0.5, "test": 0.5}
     one = lakebed.import_from("folder", photos, "mem://one", split=shares, progressbar=False).dataset

@@ -125,6 +125,13 @@ def test_colors_by_a_label_map(tmp_path: Path) -> None:
     assert "#800040" in report.left_out[0]["reason"]
 
 
+def test_masks_that_are_no_images_have_one_reason_each_time(tmp_path: Path) -> None:
+    pets(tmp_path)
+    (tmp_path / "SegmentationClass/1.png").write_bytes(b"no image")
+    told = [imported("voc", tmp_path).reasons for _ in range(2)]
+    assert told == [{"the mask ... is not an image that Pillow knows": 1}] * 2
+
+
 def test_what_is_damaged_or_missing_is_counted(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
     (tmp_path / "pets/Annotations/1.xml").write_text(XML.replace(">2.5<", ">two<"))

@@ -203,8 +203,7 @@ def read_columns(
         If a tensor cannot be read in this form.
     """
 
-    def together(index: Any, count: int) -> list[T]:
-        some = view[index]
+    def together(some: Dataset, count: int) -> list[T]:
         found = []
         for one in columns:
             try:
@@ -215,17 +214,37 @@ def read_columns(
                 raise ExportError(f"{one.name}: {error}") from error
         return found
 
+    return read_rows(view, piece, together)
+
+
+def read_rows(
+    view: Dataset, piece: Piece, read: Callable[[Dataset, int], T]
+) -> tuple[T, list[tuple[int, str]]]:
+    """Read some rows together, or without those that cannot be read; return the result, and (row, reason) of these.
+
+    Parameters
+    ----------
+    read
+        Called with a view and its number of rows.
+
+    Raises
+    ------
+    InvalidOperationError
+        If `read` raises it.
+    """
     wrong: dict[int, str] = {}
     try:
-        return together(slice(None), len(piece.rows)), []
-    except ExportError:
+        return read(view, len(piece.rows)), []
+    except InvalidOperationError:
+        raise
+    except FAILURES:
         for at in range(len(piece.rows)):
             try:
-                together(slice(at, at + 1), 1)
-            except ExportError as error:
+                read(view[at : at + 1], 1)
+            except FAILURES as error:
                 wrong[at] = str(error)
     good = [at for at in range(len(piece.rows)) if at not in wrong]
-    found = together(good, len(good)) if good else together(slice(0), 0)
+    found = read(view[good], len(good)) if good else read(view[:0], 0)
     return found, [(int(piece.rows[at]), reason) for at, reason in wrong.items()]
 
 

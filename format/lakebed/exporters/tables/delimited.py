@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from lakebed.exporters.core.media import MEDIA
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors, without_splits
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, chosen_tensors, read_rows, without_splits
 from lakebed.exporters.core.target import Target
 
 if TYPE_CHECKING:
@@ -69,9 +69,13 @@ def planned(ds: Dataset, tensors: Sequence[str]) -> ExportPlan:
 
 
 def write(view: Dataset, piece: Piece, context: _Context, target: Target) -> Written:
-    """Make the lines of some rows."""
+    """Make the lines of some rows; leave out those that cannot be read."""
     del target
-    table = view.to_arrow(list(context.tensors), labels="numbers", files="arrays")
+
+    def read(some: Dataset, _: int) -> pa.Table:
+        return some.to_arrow(list(context.tensors), labels="numbers", files="arrays")
+
+    table, skipped = read_rows(view, piece, read)
     columns = [_texts(table.column(name), context.labels.get(name)) for name in context.tensors]
     out = io.StringIO()
     write_row = csv.writer(out, delimiter=context.delimiter, lineterminator="\n").writerow
@@ -80,7 +84,7 @@ def write(view: Dataset, piece: Piece, context: _Context, target: Target) -> Wri
             out.write(_line(row, context.delimiter))
         else:
             write_row(row)
-    return Written(rows=len(piece.rows), result=out.getvalue().encode())
+    return Written(rows=len(table), skipped=skipped, result=out.getvalue().encode())
 
 
 def finish(results: Sequence[tuple[Piece, bytes]], context: _Context, target: Target) -> None:

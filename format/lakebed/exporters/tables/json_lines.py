@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from lakebed.exporters.core.plan import ExportPlan, Piece, Written
+from lakebed.exporters.core.plan import ExportPlan, Piece, Written, read_rows
 from lakebed.exporters.core.target import Target
 from lakebed.exporters.tables.delimited import planned, write_files
 
@@ -29,15 +29,21 @@ def plan(ds: Dataset, *, tensors: Sequence[str] = ()) -> ExportPlan:
 
 
 def write(view: Dataset, piece: Piece, context: Sequence[str], target: Target) -> Written:
-    """Make the lines of some rows; leave out rows with infinite numbers, which JSON lacks."""
+    """Make the lines of some rows; leave out those that cannot be read, or have infinite numbers, which JSON lacks."""
     del target
-    lines, skipped = [], []
-    for number, row in zip(piece.rows, view._rows_of(list(context)), strict=True):  # noqa: SLF001
+
+    def read(some: Dataset, _: int) -> list[Any]:
+        return list(some._rows_of(list(context)))  # noqa: SLF001
+
+    rows, skipped = read_rows(view, piece, read)
+    lost = {number for number, _ in skipped}
+    lines = []
+    for number, row in zip([one for one in piece.rows if one not in lost], rows, strict=True):
         try:
             lines.append(json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) + "\n")
         except ValueError:
             skipped.append((int(number), "JSON has no infinite numbers"))
-    return Written(rows=len(lines), skipped=skipped, result="".join(lines).encode())
+    return Written(rows=len(lines), skipped=sorted(skipped), result="".join(lines).encode())
 
 
 def finish(results: Sequence[tuple[Piece, bytes]], context: Sequence[str], target: Target) -> None:

@@ -362,11 +362,12 @@ def _separately(
     if isinstance(dest, Dataset):
         raise IngestionError("separate= makes datasets below an address, not in an open dataset")
     root = os.fspath(dest)
+    below = root if root.endswith("/") else f"{root}/"
     reports: list[ImportReport] = []
     for name in splits.names:
         part = plan if splits.shares else plan.only([name])
         of = replace(splits, only=name) if splits.shares else Splits()
-        reports.append(_Import(importer, source, part, of, how).run(f"{root.rstrip('/')}/{name}"))
+        reports.append(_Import(importer, source, part, of, how).run(f"{below}{name}"))
     whole, *others = reports
     whole.splits = {name: one.written for name, one in zip(splits.names, reports, strict=True)}
     for one in others:

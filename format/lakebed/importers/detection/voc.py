@@ -315,13 +315,15 @@ def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[A
     colors
         Class of each color; None for a mask of objects.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     errors = (OSError, SyntaxError, Image.DecompressionBombError)
-    with (
-        damaged(f"the mask {name} cannot be read", *errors),
-        Image.open(io.BytesIO(source.document(name))) as image,
-    ):
+    with damaged(f"the mask {name} cannot be read", *errors):
+        try:
+            image = Image.open(io.BytesIO(source.document(name)))
+        except UnidentifiedImageError:
+            # Its own text has an address in memory, so that equal reasons would differ.
+            raise IngestionError(f"the mask {name} is not an image that Pillow knows") from None
         pixels = np.asarray(image if image.mode in ("P", "L") else image.convert("RGB"))
     dtype = np.uint8 if colors is not None else np.uint32
     if pixels.ndim == 2:
