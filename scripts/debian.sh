@@ -16,10 +16,10 @@ mount --bind /proc "$root/proc"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 cp /etc/resolv.conf "$root/etc/"
 [[ ! -e /etc/pip.conf ]] || cp /etc/pip.conf "$root/etc/"
-cp dist/*.whl README.md integration_tests/wheels/smoke.py "$root/root/"
-sed -n '/^```python/,/^```$/{/^```/d;p}' README.md >"$root/root/readme.py"
+cp dist/*.whl README.md integration_tests/wheels/smoke.py "$root/srv/"
+sed -n '/^```python/,/^```$/{/^```/d;p}' README.md >"$root/srv/readme.py"
 
-chroot "$root" env -u PYTHONPATH -u PIP_FIND_LINKS HOME=/root LANG=C.UTF-8 PATH=/root/venv/bin:/usr/bin:/bin bash -eu <<'END'
+chroot "$root" env -u PYTHONPATH -u PIP_FIND_LINKS HOME=/srv LANG=C.UTF-8 PATH=/srv/venv/bin:/usr/bin:/bin bash -eu <<'END'
 cd
 command -v cc gcc clang && exit 1
 python3 -m venv venv

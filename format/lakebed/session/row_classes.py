@@ -98,9 +98,8 @@ def _settings(hint: Any, more: list[Any]) -> dict[str, Any] | None:
             more = [*more, *said]
         elif get_origin(hint) in (Union, types.UnionType) and type(None) in get_args(hint):
             hint = Union[tuple(one for one in get_args(hint) if one is not type(None))]  # noqa: UP007 - computed
-        elif hasattr(
-            alias := get_origin(hint) or hint, "__value__"
-        ):  # NDArray since NumPy 2.5, and `type` statements
+        elif hasattr(alias := get_origin(hint) or hint, "__value__"):
+            # NDArray since NumPy 2.5, and `type` statements.
             hint = alias.__value__[get_args(hint)] if get_args(hint) else alias.__value__
         else:
             break

@@ -35,7 +35,7 @@ PIECE_ROWS = 256
 _SPLIT = "split"
 _FAILURES = (LakebedError, ValueError, TypeError, IndexError, OverflowError, NotImplementedError)
 """Errors after which only the affected row is left out; other errors, such as a full disk, end the export."""
-FAILURES = (LakebedError, ValueError, TypeError, OSError)
+_READ_FAILURES = (LakebedError, ValueError, TypeError, OSError)
 """Errors of reading together after which the rows are read one by one."""
 
 T = TypeVar("T")
@@ -210,7 +210,7 @@ def read_columns(
                 found.append(read(some[one.name], count, one))
             except InvalidOperationError:
                 raise
-            except FAILURES as error:
+            except _READ_FAILURES as error:
                 raise ExportError(f"{one.name}: {error}") from error
         return found
 
@@ -237,11 +237,11 @@ def read_rows(
         return read(view, len(piece.rows)), []
     except InvalidOperationError:
         raise
-    except FAILURES:
+    except _READ_FAILURES:
         for at in range(len(piece.rows)):
             try:
                 read(view[at : at + 1], 1)
-            except FAILURES as error:
+            except _READ_FAILURES as error:
                 wrong[at] = str(error)
     good = [at for at in range(len(piece.rows)) if at not in wrong]
     found = read(view[good], len(good)) if good else read(view[:0], 0)

@@ -263,15 +263,8 @@ def orders_groups(node: syntax.Select, query: syntax.Query, source: From) -> boo
 def by_keys(
     query: syntax.Query, items: Sequence[syntax.Item], group: Sequence[syntax.Expression], source: From
 ) -> syntax.Query:
-    """Sort groups by the first value of a key where ORDER BY names it, because a group has the key once per row.
-
-    Other expressions have another meaning in groups: x['key'] is an item of the group, not of its rows.
-    """
-    keys = {
-        syntax.bare(key)
-        for key in group
-        if isinstance(key, syntax.Name) or syntax.operators(key) <= syntax.NUMERIC
-    }
+    """Sort groups by the first value of a key where ORDER BY names it, because a group has the key once per row."""
+    keys = {syntax.key_of_groups(key) for key in group} - {None}
     meaning = {item.alias: item.expression for item in items if syntax.bare(item.expression) in keys}
 
     def changed(key: syntax.Order) -> syntax.Order:

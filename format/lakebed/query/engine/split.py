@@ -315,13 +315,7 @@ class Split:
             self.best is not None or self._limit.percent is not None or self._limit.offset
         ):
             self._refuse("LIMIT of the rows before GROUP BY: sort by a column of the result", body.at)
-        # Other expressions have another meaning in groups: x['key'] is an item of the group, not of its rows.
-        bare = [
-            syntax.bare(key)
-            if isinstance(key, syntax.Name) or syntax.operators(key) <= syntax.NUMERIC
-            else None
-            for key in body.group
-        ]
+        bare = [syntax.key_of_groups(key) for key in body.group]
 
         # A part of a missing result is an empty array.
         parted = {told for told in bare if told is not None and told[0] is not syntax.Name}

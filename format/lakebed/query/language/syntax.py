@@ -439,6 +439,14 @@ def operators(node: object) -> frozenset[str]:
     return frozenset(part.operator for part in of if isinstance(part, Binary | Unary))
 
 
+def key_of_groups(node: Expression) -> Any:
+    """Return a key of GROUP BY as `bare` does if it is the same in all rows of a group, else None.
+
+    Other expressions have another meaning in groups: x['key'] is an item of the group, not of its rows.
+    """
+    return bare(node) if isinstance(node, Name) or operators(node) <= NUMERIC else None
+
+
 def columns_of(query: Query) -> set[str] | None:
     """Return all names of columns and aliases in a query; None if the query selects all columns."""
     found: set[str] = set()
